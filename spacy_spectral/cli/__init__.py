@@ -1,0 +1,5 @@
+"""`python -m spacy spectral ...`: loaded by spaCy through the `spacy_cli` entry point."""
+
+from ._app import spectral_cli
+
+__all__ = ["spectral_cli"]
