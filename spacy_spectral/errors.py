@@ -27,6 +27,9 @@ class Errors(metaclass=_WithCodes):
         "version {expected}. Train the model anew, or install the matching release."
     )
 
+    S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
+    S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."
+
 
 class Warnings(metaclass=_WithCodes):
     pass

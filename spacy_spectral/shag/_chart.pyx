@@ -1,0 +1,319 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Inside-outside for split head automata with state vectors (Luque et al. 2012, eqs. 18-20).
+
+Every head h has two halves, one per direction. A half that reaches from h to the far end e carries
+
+    C[h,e]   the state vector after its modifiers up to e have been generated
+    I[h,e]   the same, just after the arc h -> e, before e's own outward half is filled in
+    Q[h,e]   the scalar stop . C[h,e]: the half is finished
+
+and the recurrences, written once for both directions (x' is the next position from x towards e), are
+
+    S[h,e] = sum_x C[h,x] * Q_inward[e,x']      I[h,e] = A^h_e (w[h,e] S[h,e])
+    C[h,e] = sum_x I[h,x] * Q_outward[x,e]
+
+Split points are summed before the operator is applied, so the cost is O(n N^3 + n^2 N^2).
+
+A state is a pair (class, hidden state). The class is deterministic: it is the class of the previous
+modifier (class 0 before the first), so that a lexical model with that memory multiplies the automata
+inside the same chart; with one class it vanishes. Rows are padded to `width`, a multiple of four.
+
+The outside pass is the exact adjoint of these lines in reverse order and needs no equations of its own.
+"""
+
+from libc.math cimport fabs, isfinite
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+import numpy
+
+
+cdef extern from "_vector.h" nogil:
+    void weighted_sum(const double* rows, const double* weights, int count, int width, double* out)
+    void weighted_sum_adjoint(
+        const double* rows, const double* weights, int count, int width,
+        const double* d_out, double* d_rows, double* d_weights)
+
+
+cdef enum:
+    LEFT = 0
+    RIGHT = 1
+
+
+cdef struct Half:
+    # For one direction; row h of every table belongs to head h.
+    double* C       # [h, e, width]
+    double* I       # [h, e, width]
+    double* S       # [h, e, width]
+    double* Q       # [h, e]
+    double* QT      # [e, h]: the same numbers, laid out for sums over heads
+    double* dC
+    double* dI
+    double* dQ
+    double* dQT
+
+
+cdef struct Sentence:
+    int length
+    int states      # n
+    int classes     # K
+    int width       # K * n, padded
+    int n_symbols
+    int stride_states           # allocated states of the operators, >= states
+    const int* symbols          # [N]
+    const int* word_class       # [N]
+    const double* start         # [H, 2, stride]
+    const double* operators     # [H, 2, X, stride, stride]
+    const double* weights       # [N, N, K]: head, modifier, class of the previous modifier
+    const double* stop          # [N, 2, width]: per token, the class weights folded in
+    const double* root          # [N]
+
+
+cdef int _allocate(Half* half, int n, int width, bint outside) noexcept nogil:
+    cdef size_t vectors = <size_t>n * n * width
+    cdef size_t scalars = <size_t>n * n
+    cdef size_t total = (5 if outside else 3) * vectors + (4 if outside else 2) * scalars
+    half.C = <double*>calloc(total, sizeof(double))
+    if half.C is NULL:
+        return -1
+    half.I = half.C + vectors
+    half.S = half.I + vectors
+    half.Q = half.S + vectors
+    half.QT = half.Q + scalars
+    if outside:
+        half.dQ = half.QT + scalars
+        half.dQT = half.dQ + scalars
+        half.dC = half.dQT + scalars
+        half.dI = half.dC + vectors
+    return 0
+
+
+cdef inline const double* _operator(Sentence* s, int head, int direction, int modifier) noexcept nogil:
+    cdef size_t index = (<size_t>s.symbols[head] * 2 + direction) * s.n_symbols + s.symbols[modifier]
+    return s.operators + index * s.stride_states * s.stride_states
+
+
+cdef inline double _dot(const double* a, const double* b, int n) noexcept nogil:
+    cdef double total = 0
+    cdef int k
+    for k in range(n):
+        total += a[k] * b[k]
+    return total
+
+
+cdef inline void _finish(Sentence* s, Half* half, int direction, int head, int end) noexcept nogil:
+    """Q[h,e] = stop . C[h,e], in both layouts."""
+    cdef int n = s.length
+    cdef double value = _dot(
+        s.stop + (<size_t>head * 2 + direction) * s.width,
+        half.C + (<size_t>head * n + end) * s.width, s.width)
+    half.Q[<size_t>head * n + end] = value
+    half.QT[<size_t>end * n + head] = value
+
+
+cdef inline void _attach(Sentence* s, Half* half, int direction, int head, int modifier) noexcept nogil:
+    """I[h,m] = A^h_m (sum over classes of w[h,m,class] * S[h,m,class])."""
+    cdef int n = s.length, states = s.states, a, b, c
+    cdef const double* op = _operator(s, head, direction, modifier)
+    cdef const double* w = s.weights + (<size_t>head * n + modifier) * s.classes
+    cdef const double* source = half.S + (<size_t>head * n + modifier) * s.width
+    cdef double* target = (
+        half.I + (<size_t>head * n + modifier) * s.width + s.word_class[modifier] * states)
+    cdef double value
+    for c in range(s.classes):
+        if w[c] == 0.0:
+            continue
+        for a in range(states):
+            value = 0
+            for b in range(states):
+                value += op[a * s.stride_states + b] * source[c * states + b]
+            target[a] += w[c] * value
+
+
+cdef double _inside(Sentence* s, Half* left, Half* right) noexcept nogil:
+    cdef int n = s.length, states = s.states, width = s.width
+    cdef int i, j, span, k
+    cdef double total = 0
+    for i in range(n):
+        for k in range(states):
+            left.C[(<size_t>i * n + i) * width + k] = (
+                s.start[(<size_t>s.symbols[i] * 2 + LEFT) * s.stride_states + k])
+            right.C[(<size_t>i * n + i) * width + k] = (
+                s.start[(<size_t>s.symbols[i] * 2 + RIGHT) * s.stride_states + k])
+        _finish(s, left, LEFT, i, i)
+        _finish(s, right, RIGHT, i, i)
+    for span in range(1, n):
+        for i in range(n - span):
+            j = i + span
+            # head i, modifier j: C_R[i, i..j-1] with Q_L[j, i+1..j]
+            weighted_sum(right.C + (<size_t>i * n + i) * width, left.Q + <size_t>j * n + i + 1,
+                         span, width, right.S + (<size_t>i * n + j) * width)
+            _attach(s, right, RIGHT, i, j)
+            # head j, modifier i: C_L[j, i+1..j] with Q_R[i, i..j-1]
+            weighted_sum(left.C + (<size_t>j * n + i + 1) * width, right.Q + <size_t>i * n + i,
+                         span, width, left.S + (<size_t>j * n + i) * width)
+            _attach(s, left, LEFT, j, i)
+            # I_R[i, i+1..j] with Q_R[i+1..j, j]; I_L[j, i..j-1] with Q_L[i..j-1, i]
+            weighted_sum(right.I + (<size_t>i * n + i + 1) * width, right.QT + <size_t>j * n + i + 1,
+                         span, width, right.C + (<size_t>i * n + j) * width)
+            weighted_sum(left.I + (<size_t>j * n + i) * width, left.QT + <size_t>i * n + i,
+                         span, width, left.C + (<size_t>j * n + i) * width)
+            _finish(s, right, RIGHT, i, j)
+            _finish(s, left, LEFT, j, i)
+    for i in range(n):
+        total += s.root[i] * left.Q[<size_t>i * n] * right.Q[<size_t>i * n + n - 1]
+    return total
+
+
+cdef inline double _attach_adjoint(
+    Sentence* s, Half* half, int direction, int head, int modifier, double* d_source
+) noexcept nogil:
+    """Adjoint of _attach. Returns <dI, I>, the unnormalised marginal of the arc."""
+    cdef int n = s.length, states = s.states, a, b, c
+    cdef const double* op = _operator(s, head, direction, modifier)
+    cdef const double* w = s.weights + (<size_t>head * n + modifier) * s.classes
+    cdef size_t item = (<size_t>head * n + modifier) * s.width + s.word_class[modifier] * states
+    cdef double* d_target = half.dI + item
+    cdef double* first = d_source
+    cdef double value
+    # A' dI once, into the first class, then spread by the class weights from the last class down
+    for b in range(states):
+        value = 0
+        for a in range(states):
+            value += op[a * s.stride_states + b] * d_target[a]
+        first[b] = value
+    for c in range(s.classes - 1, -1, -1):
+        for b in range(states):
+            d_source[c * states + b] = w[c] * first[b]
+    return _dot(d_target, half.I + item, states)
+
+
+cdef inline void _finish_adjoint(
+    Sentence* s, Half* half, int direction, int head, int end
+) noexcept nogil:
+    cdef int n = s.length, k
+    cdef double d = half.dQ[<size_t>head * n + end] + half.dQT[<size_t>end * n + head]
+    cdef const double* stop = s.stop + (<size_t>head * 2 + direction) * s.width
+    cdef double* d_C = half.dC + (<size_t>head * n + end) * s.width
+    for k in range(s.width):
+        d_C[k] += d * stop[k]
+
+
+cdef int _outside(Sentence* s, Half* left, Half* right, double* marginals) noexcept nogil:
+    """Fills marginals[h + 1, m + 1] with unnormalised arc marginals; row 0 is the root."""
+    cdef int n = s.length, width = s.width
+    cdef int i, j, span
+    cdef double* d_source = <double*>calloc(width, sizeof(double))
+    if d_source is NULL:
+        return -1
+    for i in range(n):
+        left.dQ[<size_t>i * n] = s.root[i] * right.Q[<size_t>i * n + n - 1]
+        right.dQ[<size_t>i * n + n - 1] = s.root[i] * left.Q[<size_t>i * n]
+        marginals[i + 1] = left.dQ[<size_t>i * n] * left.Q[<size_t>i * n]
+    for span in range(n - 1, 0, -1):
+        for i in range(n - span):
+            j = i + span
+            _finish_adjoint(s, right, RIGHT, i, j)
+            _finish_adjoint(s, left, LEFT, j, i)
+            weighted_sum_adjoint(
+                right.I + (<size_t>i * n + i + 1) * width, right.QT + <size_t>j * n + i + 1,
+                span, width, right.dC + (<size_t>i * n + j) * width,
+                right.dI + (<size_t>i * n + i + 1) * width, right.dQT + <size_t>j * n + i + 1)
+            weighted_sum_adjoint(
+                left.I + (<size_t>j * n + i) * width, left.QT + <size_t>i * n + i,
+                span, width, left.dC + (<size_t>j * n + i) * width,
+                left.dI + (<size_t>j * n + i) * width, left.dQT + <size_t>i * n + i)
+            marginals[<size_t>(i + 1) * (n + 1) + j + 1] = _attach_adjoint(
+                s, right, RIGHT, i, j, d_source)
+            weighted_sum_adjoint(
+                right.C + (<size_t>i * n + i) * width, left.Q + <size_t>j * n + i + 1,
+                span, width, d_source,
+                right.dC + (<size_t>i * n + i) * width, left.dQ + <size_t>j * n + i + 1)
+            marginals[<size_t>(j + 1) * (n + 1) + i + 1] = _attach_adjoint(
+                s, left, LEFT, j, i, d_source)
+            weighted_sum_adjoint(
+                left.C + (<size_t>j * n + i + 1) * width, right.Q + <size_t>i * n + i,
+                span, width, d_source,
+                left.dC + (<size_t>j * n + i + 1) * width, right.dQ + <size_t>i * n + i)
+    free(d_source)
+    return 0
+
+
+cdef void _largest_by_span(int n, Half* left, Half* right, double* largest) noexcept nogil:
+    cdef int i, j
+    cdef double value
+    for i in range(n):
+        for j in range(n):
+            value = fabs(right.Q[<size_t>i * n + j] if i <= j else left.Q[<size_t>i * n + j])
+            # written so that a NaN is kept: it must be seen
+            if not (value <= largest[abs(i - j)]):
+                largest[abs(i - j)] = value
+
+
+def inside_outside(
+    const int[::1] symbols,
+    const int[::1] word_class,
+    const double[:, :, ::1] start,
+    const double[:, :, :, :, ::1] operators,
+    const double[:, :, ::1] weights,
+    const double[:, :, ::1] stop,
+    const double[::1] root,
+    int states,
+    bint outside,
+):
+    """Partition function and arc marginals of one sentence.
+
+    symbols (int[N]): Symbol of every token.
+    word_class (int[N]): Class that a token leaves its head in.
+    start (float[H, 2, n]), operators (float[H, 2, X, n, n]): The automata.
+    weights (float[N, N, K]): Factor of every arc (head, modifier, previous class).
+    stop (float[N, 2, K * states]): Stop vector of every token, class weights folded in.
+    root (float[N]): Weight of every token as the only child of the root.
+    states (int): How many leading states of the automata to use.
+    outside (bool): Whether to compute marginals.
+    RETURNS (Tuple[float, ndarray, ndarray]): Z; unnormalised marginals [N+1, N+1] (head, modifier; 0 is
+        the root), or an empty array; the largest |Q| for every span length, for rescaling.
+    """
+    cdef int n = symbols.shape[0]
+    cdef int classes = weights.shape[2]
+    cdef int width = (classes * states + 3) // 4 * 4
+    cdef double z
+    cdef int status = 0
+    cdef Half left, right
+    cdef Sentence s
+    padded_stop = numpy.zeros((n, 2, width))
+    padded_stop[:, :, : classes * states] = stop
+    cdef const double[:, :, ::1] stop_view = padded_stop
+    marginal_array = numpy.zeros((n + 1, n + 1) if outside else (0, 0))
+    cdef double[:, ::1] marginals = marginal_array
+    largest_array = numpy.zeros(n)
+    cdef double[::1] largest = largest_array
+    memset(&left, 0, sizeof(Half))
+    memset(&right, 0, sizeof(Half))
+    s.length = n
+    s.states = states
+    s.classes = classes
+    s.width = width
+    s.n_symbols = operators.shape[2]
+    s.stride_states = operators.shape[4]
+    s.symbols = &symbols[0]
+    s.word_class = &word_class[0]
+    s.start = &start[0, 0, 0]
+    s.operators = &operators[0, 0, 0, 0, 0]
+    s.weights = &weights[0, 0, 0]
+    s.stop = &stop_view[0, 0, 0]
+    s.root = &root[0]
+    with nogil:
+        status = _allocate(&left, n, width, outside)
+        if status == 0:
+            status = _allocate(&right, n, width, outside)
+        if status == 0:
+            z = _inside(&s, &left, &right)
+            _largest_by_span(n, &left, &right, &largest[0])
+            if outside and isfinite(z):
+                status = _outside(&s, &left, &right, &marginals[0, 0])
+        free(left.C)
+        free(right.C)
+    if status != 0:
+        raise MemoryError()
+    return z, marginal_array, largest_array

@@ -1,0 +1,126 @@
+"""Operator models: automata over modifier sequences, whatever learnt them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ..errors import Errors
+from .statistics import LEFT, RIGHT
+
+UNKNOWN_SYMBOL = "<unk>"
+
+
+class SymbolTable:
+    """The symbols of a grammar. Everything else, and what was rare in training, is one back-off symbol."""
+
+    def __init__(self, names: Sequence[str]):
+        """names (Sequence[str]): The symbols without the back-off symbol, in the order of their ids."""
+        self.names = [*names, UNKNOWN_SYMBOL]
+        self._ids = {name: i for i, name in enumerate(names)}
+        self.unknown = len(names)
+
+    @classmethod
+    def from_counts(cls, counts: dict[str, int], *, min_count: int) -> "SymbolTable":
+        return cls(sorted(name for name, count in counts.items() if count >= min_count))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def encode(self, names: Iterable[str]) -> NDArray[numpy.int32]:
+        get, unknown = self._ids.get, self.unknown
+        return numpy.array([get(name, unknown) for name in names], dtype="int32")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._ids
+
+
+@dataclass
+class OperatorModel:
+    """One automaton per head symbol and direction: f(x1..xm) = stop' A_xm .. A_x1 start.
+
+    H head symbols (the X symbols and, last, the root), 2 directions, at most n states; automata with
+    fewer states are padded with zeros.
+
+    start (ndarray): [H, 2, n]
+    stop (ndarray): [H, 2, n]
+    operators (ndarray): [H, 2, X, n, n], to-state before from-state.
+    non_negative (bool): Whether all parameters are probabilities, not projections of them.
+    """
+
+    start: NDArray[numpy.float64]
+    stop: NDArray[numpy.float64]
+    operators: NDArray[numpy.float64]
+    non_negative: bool
+
+    @classmethod
+    def zeros(cls, n_symbols: int, states: int, *, non_negative: bool) -> "OperatorModel":
+        heads = n_symbols + 1
+        return cls(
+            numpy.zeros((heads, 2, states)),
+            numpy.zeros((heads, 2, states)),
+            numpy.zeros((heads, 2, n_symbols, states, states)),
+            non_negative,
+        )
+
+    @property
+    def states(self) -> int:
+        return self.start.shape[2]
+
+    @property
+    def n_symbols(self) -> int:
+        return self.operators.shape[2]
+
+    @property
+    def root(self) -> int:
+        return self.operators.shape[2]
+
+    def probability(self, head: int, direction: int, sequence: Iterable[int]) -> float:
+        """Probability that a head generates exactly this sequence of modifiers, nearest first."""
+        return float(self.stop[head, direction] @ self.forward(head, direction, sequence))
+
+    def forward(self, head: int, direction: int, prefix: Iterable[int]) -> NDArray[numpy.float64]:
+        """State vector after a prefix of modifiers."""
+        state = self.start[head, direction]
+        for symbol in prefix:
+            state = self.operators[head, direction, symbol] @ state
+        return state
+
+    def tree_probability(self, symbols: Sequence[int], heads: Sequence[int]) -> float:
+        """Probability of a tree: the product over all halves (Luque et al. 2012, eq. 2).
+
+        symbols (Sequence[int]): Symbol of every token.
+        heads (Sequence[int]): Head of every token, 1-based; 0 is the root.
+        """
+        value = 1.0
+        for h in range(len(symbols) + 1):
+            head = self.root if h == 0 else symbols[h - 1]
+            right = [symbols[m - 1] for m in range(h + 1, len(heads) + 1) if heads[m - 1] == h]
+            value *= self.probability(head, RIGHT, right)
+            if h > 0:
+                left = [symbols[m - 1] for m in range(h - 1, 0, -1) if heads[m - 1] == h]
+                value *= self.probability(head, LEFT, left)
+        return value
+
+    def to_payload(self) -> dict:
+        return {
+            "start": self.start,
+            "stop": self.stop,
+            "operators": self.operators,
+            "non_negative": self.non_negative,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: dict, n_symbols: int) -> "OperatorModel":
+        """Read `to_payload` back; kernels index these arrays unchecked, so shapes are checked here."""
+        model = cls(**payload)
+        states = model.start.shape[-1]
+        expected = cls.zeros(n_symbols, states, non_negative=True)
+        for name in ("start", "stop", "operators"):
+            array = getattr(model, name)
+            if array.shape != getattr(expected, name).shape or array.dtype != numpy.float64:
+                raise ValueError(Errors.S002.format(what="automata", reason=f"shape of {name}"))
+            if not numpy.isfinite(array).all():
+                raise ValueError(Errors.S002.format(what="automata", reason=f"{name} not finite"))
+        return model
