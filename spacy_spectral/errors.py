@@ -29,6 +29,11 @@ class Errors(metaclass=_WithCodes):
 
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
     S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."
+    S103 = "Unknown lexical model '{value}'. Choose one of: {choices}; or null for none."
+    S104 = (
+        "There is nothing to learn a parser from: no training sentence has heads. Check the training "
+        "data with 'python -m spacy spectral check FILE'."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

@@ -21,7 +21,7 @@ inside the same chart; with one class it vanishes. Rows are padded to `width`, a
 The outside pass is the exact adjoint of these lines in reverse order and needs no equations of its own.
 """
 
-from libc.math cimport fabs, isfinite
+from libc.math cimport fabs, isfinite, log
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -317,3 +317,64 @@ def inside_outside(
     if status != 0:
         raise MemoryError()
     return z, marginal_array, largest_array
+
+
+def tree_scores(
+    const int[::1] symbols,
+    const int[::1] word_class,
+    const double[:, :, ::1] start,
+    const double[:, :, :, :, ::1] operators,
+    const double[:, :, ::1] weights,
+    const double[:, :, ::1] stop,
+    const double[::1] root,
+    int states,
+    const int[:, ::1] trees,
+):
+    """What single trees contribute to Z; the first arguments as in `inside_outside`.
+
+    trees (int[k, N]): Head of every token (1-based, 0 is the root).
+    RETURNS (Tuple[ndarray, ndarray]): log |score| and sign of every tree.
+    """
+    cdef int n = symbols.shape[0], t, m, h, a, b, d, step, previous
+    cdef double value, scale
+    log_array = numpy.zeros(trees.shape[0])
+    sign_array = numpy.ones(trees.shape[0])
+    cdef double[::1] logs = log_array
+    cdef double[::1] signs = sign_array
+    cdef double[:, :, ::1] state = numpy.zeros((n, 2, states))
+    cdef int[:, ::1] last = numpy.zeros((n, 2), dtype="int32")
+    cdef double[::1] moved = numpy.zeros(states)
+    with nogil:
+        for t in range(trees.shape[0]):
+            for h in range(n):
+                for d in range(2):
+                    last[h, d] = 0
+                    for a in range(states):
+                        state[h, d, a] = start[symbols[h], d, a]
+            # modifiers in head-outward order: to the right ascending, to the left descending
+            for d in range(2):
+                for step in range(n):
+                    m = step if d == RIGHT else n - 1 - step
+                    h = trees[t, m] - 1
+                    if h < 0 or (m > h) != (d == RIGHT):
+                        continue
+                    scale = weights[h, m, last[h, d]]
+                    for a in range(states):
+                        value = 0
+                        for b in range(states):
+                            value += operators[symbols[h], d, symbols[m], a, b] * state[h, d, b]
+                        moved[a] = scale * value
+                    for a in range(states):
+                        state[h, d, a] = moved[a]
+                    last[h, d] = word_class[m]
+            for h in range(n):
+                if trees[t, h] == 0:
+                    signs[t] = -signs[t] if root[h] < 0 else signs[t]
+                    logs[t] += log(fabs(root[h]))
+                for d in range(2):
+                    value = 0
+                    for a in range(states):
+                        value += stop[h, d, last[h, d] * states + a] * state[h, d, a]
+                    signs[t] = -signs[t] if value < 0 else signs[t]
+                    logs[t] += log(fabs(value))
+    return log_array, sign_array

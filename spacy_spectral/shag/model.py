@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy
 from numpy.typing import NDArray
@@ -75,6 +76,16 @@ class OperatorModel:
     @property
     def root(self) -> int:
         return self.operators.shape[2]
+
+    @cached_property
+    def log_start(self) -> NDArray[numpy.float64]:
+        with numpy.errstate(divide="ignore"):
+            return numpy.log(self.start)
+
+    @cached_property
+    def log_operators(self) -> NDArray[numpy.float64]:
+        with numpy.errstate(divide="ignore"):
+            return numpy.log(self.operators)
 
     def probability(self, head: int, direction: int, sequence: Iterable[int]) -> float:
         """Probability that a head generates exactly this sequence of modifiers, nearest first."""

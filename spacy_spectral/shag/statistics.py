@@ -7,21 +7,9 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
+from ..treebank.tree import MISSING
+
 LEFT, RIGHT = 0, 1
-ROOT_HEAD = -1
-MISSING_HEAD = -2
-
-
-@dataclass
-class Tree:
-    """One sentence as the estimators see it.
-
-    symbols (ndarray): Symbol id of every token.
-    heads (ndarray): Index of every token's head; ROOT_HEAD or MISSING_HEAD.
-    """
-
-    symbols: NDArray[numpy.int32]
-    heads: NDArray[numpy.int32]
 
 
 @dataclass
@@ -55,7 +43,11 @@ class SequenceSet:
 
 
 def modifier_sequences(
-    trees: Sequence[Tree], n_symbols: int, *, aggregate: bool = True
+    symbols: Sequence[NDArray[numpy.int32]],
+    heads: Sequence[NDArray[numpy.int32]],
+    n_symbols: int,
+    *,
+    aggregate: bool = True,
 ) -> list[list[SequenceSet]]:
     """Collect the modifier sequences of every head symbol and direction.
 
@@ -63,31 +55,31 @@ def modifier_sequences(
     missing, it could belong to any head that can see it: a half is counted only if all tokens on that
     side of its head are annotated.
 
-    trees (Sequence[Tree]): The treebank.
+    symbols (Sequence[ndarray]): Symbol ids of every sentence.
+    heads (Sequence[ndarray]): Heads of every sentence (1-based, 0 the root, MISSING if unknown).
     n_symbols (int): How many symbols there are.
     aggregate (bool): Whether to count equal sequences together. Only the speed of EM depends on it.
     RETURNS (List[List[SequenceSet]]): By head symbol, then by direction.
     """
     counters = [[Counter(), Counter()] for _ in range(n_symbols + 1)]
     serial = 0
-    for tree in trees:
-        n = len(tree.symbols)
-        modifiers = [[[], []] for _ in range(n)]
-        missing = numpy.flatnonzero(tree.heads == MISSING_HEAD)
-        first, last = (missing[0], missing[-1]) if len(missing) else (n, -1)
-        symbols = tree.symbols.tolist()
-        for m, h in enumerate(tree.heads.tolist()):
-            if h >= 0:
-                modifiers[h][RIGHT if m > h else LEFT].append(m)
-            elif h == ROOT_HEAD:
-                _count(counters[n_symbols][RIGHT], [symbols[m]], serial, aggregate)
-        for h, (left, right) in enumerate(modifiers):
+    for ids, own_heads in zip(symbols, heads, strict=True):
+        n = len(ids)
+        modifiers = [([], []) for _ in range(n + 1)]
+        missing = numpy.flatnonzero(own_heads == MISSING) + 1
+        first, last = (missing[0], missing[-1]) if len(missing) else (n + 1, 0)
+        own = ids.tolist()
+        for m, h in enumerate(own_heads.tolist(), start=1):
+            if h > 0:
+                modifiers[h][RIGHT if m > h else LEFT].append(own[m - 1])
+            elif h == 0:
+                _count(counters[n_symbols][RIGHT], [own[m - 1]], serial, aggregate)
+        for h in range(1, n + 1):
+            left, right = modifiers[h]
             if h <= first:
-                sequence = [symbols[m] for m in reversed(left)]
-                _count(counters[symbols[h]][LEFT], sequence, serial, aggregate)
+                _count(counters[own[h - 1]][LEFT], left[::-1], serial, aggregate)
             if h >= last:
-                sequence = [symbols[m] for m in right]
-                _count(counters[symbols[h]][RIGHT], sequence, serial, aggregate)
+                _count(counters[own[h - 1]][RIGHT], right, serial, aggregate)
             serial += 1
     if aggregate:
         return [[SequenceSet.from_counter(c) for c in pair] for pair in counters]

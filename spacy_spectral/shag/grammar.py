@@ -1,0 +1,241 @@
+"""The grammar as a whole: automata, length factor, lexical model and labels, and what can be asked of it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy
+from numpy.typing import NDArray
+
+from ..arcs.labels import LabelModel
+from ..arcs.lengths import distance_bins, length_table
+from ..arcs.lexical import LexicalModel
+from ..errors import Errors
+from ..serialize import pack, unpack
+from ..treebank.tree import Tree
+from .estimate import EstimatorSettings, estimate
+from .model import OperatorModel, SymbolTable
+from .posterior import Factors, Posterior
+from .statistics import RIGHT, modifier_sequences
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class GrammarSettings:
+    """What a grammar is made of.
+
+    automata (EstimatorSettings): How the head automata are learnt.
+    lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
+    lexical (Optional[str]): LEX, LEX+F or LEX+FCP to multiply the automata with that lexical model.
+    only_lexical (bool): Whether to use that lexical model without automata.
+    min_symbol_count (int): Rarer symbols are treated as the unknown symbol.
+    max_length (int): Longer sentences are parsed in pieces: see `Grammar.posterior`.
+    """
+
+    automata: EstimatorSettings = field(default_factory=EstimatorSettings)
+    lengths: bool = True
+    lexical: str | None = None
+    only_lexical: bool = False
+    min_symbol_count: int = 1
+    max_length: int = 250
+
+
+class Grammar:
+    """A split head-automata grammar with relation labels."""
+
+    def __init__(
+        self,
+        settings: GrammarSettings,
+        symbols: SymbolTable,
+        automata: OperatorModel,
+        fallback: OperatorModel,
+        frequency: NDArray[numpy.float64],
+        lengths: NDArray[numpy.float64] | None,
+        lexical: LexicalModel | None,
+        labels: LabelModel,
+    ):
+        """Take the learnt parts as they are; see `fit`.
+
+        fallback (OperatorModel): Non-negative automata for sentences that `automata` fail on.
+        frequency (ndarray): Share of every symbol among all tokens.
+        """
+        self.settings = settings
+        self.symbols = symbols
+        self.automata = automata
+        self.fallback = fallback
+        self.frequency = frequency
+        self.lengths = lengths
+        self.lexical = lexical
+        self.labels = labels
+
+    @classmethod
+    def fit(
+        cls,
+        trees: Sequence[Tree],
+        settings: GrammarSettings,
+        *,
+        progress: Callable[[Iterable], Iterable] = iter,
+    ) -> "Grammar":
+        """Learn a grammar from a treebank.
+
+        trees (Sequence[Tree]): The treebank; crossing arcs are lifted, missing heads are left out.
+        settings (GrammarSettings): What to learn.
+        progress (Callable): Wraps the loop over automata, e.g. in a progress bar.
+        RETURNS (Grammar): The grammar.
+        """
+        if not any(len(tree) and (tree.heads >= 0).any() for tree in trees):
+            raise ValueError(Errors.S104)
+        trees = [tree.projectivized() for tree in trees]
+        counts = Counter(symbol for tree in trees for symbol in tree.symbols)
+        symbols = SymbolTable.from_counts(counts, min_count=settings.min_symbol_count)
+        ids = [symbols.encode(tree.symbols) for tree in trees]
+        n = len(symbols)
+        sequences = modifier_sequences(ids, [tree.heads for tree in trees], n)
+        fallback = estimate(sequences, replace(settings.automata, estimator="det+f"))
+        if settings.only_lexical:
+            automata = fallback = _uniform_automata(n)
+        else:
+            automata = estimate(sequences, settings.automata, progress=progress)
+        frequency = numpy.bincount(numpy.concatenate(ids), minlength=n) + 0.5
+        return cls(
+            settings,
+            symbols,
+            automata,
+            fallback,
+            frequency / frequency.sum(),
+            _fit_lengths(ids, trees, n) if settings.lengths else None,
+            LexicalModel.fit(trees, ids, n, kind=settings.lexical) if settings.lexical else None,
+            LabelModel.fit(trees, ids, n),
+        )
+
+    def posterior(
+        self,
+        symbols: NDArray[numpy.int32],
+        words: Sequence[str],
+        *,
+        allowed: NDArray[numpy.bool_] | None = None,
+    ) -> Posterior:
+        """The distribution over trees of one sentence.
+
+        Sentences longer than `max_length` are cut into pieces of equal size that are parsed by
+        themselves; then the sequence of their roots is parsed like a sentence. The result is a
+        projective tree with one root at a cost that grows linearly.
+
+        symbols (ndarray): Symbol ids, from `self.symbols.encode`.
+        words (Sequence[str]): The tokens; only lexical models look at them.
+        allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
+        RETURNS (Posterior): Marginals, trees and their probabilities.
+        """
+        if len(symbols) <= self.settings.max_length:
+            return Posterior.from_factors(self._attempts(symbols, words), allowed)
+        pieces = -(-len(symbols) // self.settings.max_length)
+        edges = numpy.linspace(0, len(symbols), pieces + 1).astype(int)
+        parts = []
+        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+            inner = None
+            if allowed is not None:
+                keep = numpy.concatenate([[0], numpy.arange(begin + 1, end + 1)])
+                inner = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
+            parts.append(self.posterior(symbols[begin:end], words[begin:end], allowed=inner))
+        roots = [begin + part.root for begin, part in zip(edges, parts, strict=False)]
+        top = self.posterior(symbols[roots], [words[r] for r in roots])
+        return Posterior.from_parts(parts, edges, top)
+
+    def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
+        """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
+        n = len(symbols)
+        surprise = 1.0 / self.frequency[symbols]
+        weights = numpy.broadcast_to(surprise, (n, n))
+        if self.lengths is not None:
+            side, bins = distance_bins(n)
+            weights = weights * self.lengths[symbols[:, None], side, symbols[None, :], bins]
+        root = surprise
+        word_class = numpy.zeros(n, dtype="int32")
+        if self.lexical is None:
+            weights = weights[:, :, None]
+            lexical_stop = numpy.ones((n, 2, 1))
+        else:
+            arcs, lexical_stop, lexical_root = self.lexical.weights(
+                symbols, words, root_symbol=len(self.symbols)
+            )
+            if not self.settings.only_lexical:
+                # both models generate every tag, so each is measured against its frequency
+                arcs, lexical_root = arcs * surprise[None, :, None], lexical_root * surprise
+            weights = weights[:, :, None] * arcs
+            root = root * lexical_root
+            word_class = self.lexical.symbol_class[symbols]
+        weights = numpy.ascontiguousarray(weights)
+        for automata, states in self._chain():
+            stop = lexical_stop[..., None] * automata.stop[symbols, :, None, :states]
+            own_root = root * automata.operators[automata.root, RIGHT, symbols, 0, 0]
+            yield Factors(
+                symbols, word_class, automata, states, weights, stop.reshape(n, 2, -1), own_root
+            )
+
+    def _chain(self) -> Iterable[tuple[OperatorModel, int]]:
+        states = self.automata.states
+        yield self.automata, states
+        if not self.automata.non_negative:
+            while states > 2:
+                states //= 2
+                yield self.automata, states
+            yield self.fallback, self.fallback.states
+
+    def label_distributions(
+        self, symbols: NDArray, words: Sequence[str], heads: NDArray
+    ) -> NDArray[numpy.float64]:
+        """P(label | arc) of every token of a tree: [N, labels]."""
+        return self.labels.distributions(symbols, words, heads, root_symbol=len(self.symbols))
+
+    def to_bytes(self) -> bytes:
+        payload = {
+            "settings": asdict(self.settings),
+            "symbols": self.symbols.names[:-1],
+            "automata": self.automata.to_payload(),
+            "fallback": self.fallback.to_payload(),
+            "frequency": self.frequency,
+            "lengths": self.lengths,
+            "lexical": self.lexical.to_payload() if self.lexical else None,
+            "labels": self.labels.to_payload(),
+        }
+        return pack("shag grammar", _VERSION, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Grammar":
+        payload = unpack("shag grammar", _VERSION, data)
+        settings = dict(payload["settings"])
+        settings["automata"] = EstimatorSettings(**settings["automata"])
+        symbols = SymbolTable(payload["symbols"])
+        n = len(symbols)
+        lexical = payload["lexical"]
+        return cls(
+            GrammarSettings(**settings),
+            symbols,
+            OperatorModel.from_payload(payload["automata"], n),
+            OperatorModel.from_payload(payload["fallback"], n),
+            payload["frequency"],
+            payload["lengths"],
+            LexicalModel.from_payload(lexical, n) if lexical else None,
+            LabelModel.from_payload(payload["labels"]),
+        )
+
+
+def _uniform_automata(n_symbols: int) -> OperatorModel:
+    """Automata that say nothing: everything is left to the lexical model."""
+    model = OperatorModel.zeros(n_symbols, 1, non_negative=True)
+    for array in (model.start, model.stop, model.operators):
+        array.fill(1.0)
+    return model
+
+
+def _fit_lengths(ids: Sequence[NDArray], trees: Sequence[Tree], n_symbols: int) -> NDArray:
+    heads, modifiers, distances = [], [], []
+    for own, tree in zip(ids, trees, strict=True):
+        m = numpy.flatnonzero(tree.heads > 0)
+        h = tree.heads[m] - 1
+        heads.append(own[h])
+        modifiers.append(own[m])
+        distances.append(m - h)
+    columns = (numpy.concatenate(column) for column in (heads, modifiers, distances))
+    return length_table(*columns, n_symbols)

@@ -1,0 +1,208 @@
+"""The distribution over the trees of one sentence."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ._chart import inside_outside, tree_scores
+from ._decode import best_tree, greedy_tree, k_best_trees
+from ._viterbi import viterbi
+from .model import OperatorModel
+
+# Marginals of projected automata can be negative; decoding takes logs of at least this.
+_SMALLEST_MARGINAL = 1e-9
+_SMALLEST_Z, _LARGEST_Z = 1e-250, 1e250
+_RESCALINGS = 3
+
+
+@dataclass
+class Factors:
+    """One sentence as the chart wants it; see `_chart.inside_outside`."""
+
+    symbols: NDArray[numpy.int32]
+    word_class: NDArray[numpy.int32]
+    automata: OperatorModel
+    states: int
+    weights: NDArray[numpy.float64]
+    stop: NDArray[numpy.float64]
+    root: NDArray[numpy.float64]
+
+    def arguments(self) -> tuple:
+        return (
+            self.symbols,
+            self.word_class,
+            self.automata.start,
+            self.automata.operators,
+            self.weights,
+            self.stop,
+            self.root,
+        )
+
+    def restricted(self, allowed: NDArray[numpy.bool_]) -> "Factors":
+        weights = self.weights * allowed[1:, 1:, None]
+        root = self.root * allowed[0, 1:]
+        return self._with(weights, root)
+
+    def scaled(self, factor: float) -> "Factors":
+        """Multiply what generates each token; every tree gains factor^N."""
+        return self._with(self.weights * factor, self.root * factor)
+
+    def _with(self, weights: NDArray, root: NDArray) -> "Factors":
+        return Factors(
+            self.symbols, self.word_class, self.automata, self.states, weights, self.stop, root
+        )
+
+
+class Posterior:
+    """Exact arc marginals, and the trees that follow from them.
+
+    marginals (ndarray): [N+1, N+1], probability of every arc (head, modifier); row 0 is the root. Every
+        column but the first sums to one.
+    heads (ndarray): The MBR tree: the projective single-root tree with the best product of marginals.
+        1-based, 0 is the root.
+    """
+
+    def __init__(
+        self,
+        marginals: NDArray[numpy.float64],
+        *,
+        factors: Factors | None,
+        log_z: float,
+        allowed: NDArray[numpy.bool_] | None = None,
+        heads: NDArray[numpy.int32] | None = None,
+    ):
+        self.marginals = marginals
+        self._factors = factors
+        self._log_z = log_z
+        self._allowed = allowed
+        self._heads = heads
+
+    @classmethod
+    def from_factors(
+        cls, attempts: Iterable[Factors], allowed: NDArray[numpy.bool_] | None
+    ) -> "Posterior":
+        """Run the chart with the first model that gives the sentence a positive, finite total.
+
+        Projected automata can give long sentences a negative one. If no model succeeds (or nothing is
+        allowed), all allowed arcs are equally likely: there is always a tree.
+
+        attempts (Iterable[Factors]): The sentence under one model after another.
+        allowed (Optional[ndarray]): [N+1, N+1], the allowed arcs.
+        RETURNS (Posterior): The posterior.
+        """
+        for factors in attempts:
+            if allowed is not None:
+                factors = factors.restricted(allowed)
+            factors, z, marginals = _run_chart(factors)
+            if marginals is not None:
+                marginals /= z
+                numpy.maximum(marginals, 0.0, out=marginals)
+                if not factors.automata.non_negative:
+                    marginals[:, 1:] /= marginals[:, 1:].sum(axis=0)
+                return cls(marginals, factors=factors, log_z=float(numpy.log(z)), allowed=allowed)
+        n = len(factors.symbols)
+        marginals = numpy.ones((n + 1, n + 1)) if allowed is None else allowed.astype("float64")
+        numpy.fill_diagonal(marginals, 0.0)
+        marginals[:, 0] = 0.0
+        marginals[:, 1:] /= numpy.maximum(marginals[:, 1:].sum(axis=0), 1.0)
+        return cls(marginals, factors=None, log_z=0.0, allowed=allowed)
+
+    @classmethod
+    def from_parts(
+        cls, parts: Sequence["Posterior"], edges: Sequence[int], top: "Posterior"
+    ) -> "Posterior":
+        """Put together a long sentence from its pieces and the tree over their roots."""
+        n = edges[-1]
+        marginals = numpy.zeros((n + 1, n + 1))
+        heads = numpy.zeros(n, dtype="int32")
+        roots = [0, *(begin + part.root + 1 for begin, part in zip(edges, parts, strict=False))]
+        for k, part in enumerate(parts):
+            begin, end = edges[k], edges[k + 1]
+            inside = slice(begin + 1, end + 1)
+            marginals[inside, inside] = part.marginals[1:, 1:]
+            for other, root in enumerate(roots):
+                marginals[root, inside] += top.marginals[other, k + 1] * part.marginals[0, 1:]
+            heads[begin:end] = numpy.where(part.heads > 0, part.heads + begin, 0)
+            heads[begin + part.root] = roots[top.heads[k]]
+        return cls(marginals, factors=None, log_z=0.0, heads=heads)
+
+    @property
+    def heads(self) -> NDArray[numpy.int32]:
+        if self._heads is None:
+            self._heads = greedy_tree(self.marginals)
+            if self._heads is None:
+                self._heads, _ = best_tree(self._arc_scores())
+        return self._heads
+
+    @property
+    def root(self) -> int:
+        """Index of the token that the MBR tree attaches to the root."""
+        return int(numpy.flatnonzero(self.heads == 0)[0])
+
+    def viterbi(self) -> NDArray[numpy.int32]:
+        """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
+        factors = self._factors
+        if factors is None:
+            return self.heads
+        automata = factors.automata
+        with numpy.errstate(divide="ignore"):
+            heads, _ = viterbi(
+                factors.symbols,
+                factors.word_class,
+                automata.log_start,
+                automata.log_operators,
+                numpy.log(factors.weights),
+                numpy.log(factors.stop),
+                numpy.log(factors.root),
+            )
+        return heads
+
+    def k_best(self, k: int) -> list[tuple[NDArray[numpy.int32], float]]:
+        """The k trees with the best products of marginals, ordered by their exact probability.
+
+        k (int): How many at most. A sentence parsed in pieces has one.
+        RETURNS (List[Tuple[ndarray, float]]): Heads and log-probabilities, most probable first.
+        """
+        if self._factors is None:
+            return [(self.heads, self.log_probability(self.heads))][:k]
+        trees, _ = k_best_trees(self._arc_scores(), k)
+        logs = self._log_probabilities(trees)
+        order = numpy.argsort(-logs, kind="stable")
+        return [(trees[t], float(logs[t])) for t in order]
+
+    def log_probability(self, heads: NDArray[numpy.int32]) -> float:
+        """log P(tree | sentence). Where the automata cannot say, the product of its arcs' marginals."""
+        return float(self._log_probabilities(numpy.ascontiguousarray(heads, "int32")[None])[0])
+
+    def _log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+        n = trees.shape[1]
+        floor = numpy.log(numpy.maximum(self.marginals, _SMALLEST_MARGINAL))
+        by_arcs = floor[trees, numpy.arange(1, n + 1)].sum(axis=1)
+        if self._factors is None:
+            return by_arcs
+        logs, signs = tree_scores(*self._factors.arguments(), self._factors.states, trees)
+        # A probability: projected automata may give a single tree a value below 0 or above 1.
+        return numpy.where(signs > 0, numpy.minimum(logs - self._log_z, 0.0), by_arcs)
+
+    def _arc_scores(self) -> NDArray[numpy.float64]:
+        scores = numpy.log(numpy.maximum(self.marginals, _SMALLEST_MARGINAL))
+        if self._allowed is not None:
+            scores[~self._allowed] = -numpy.inf
+        return scores
+
+
+def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:
+    """Inside-outside, rescaled where the numbers leave the range of doubles."""
+    for _ in range(_RESCALINGS):
+        z, marginals, largest = inside_outside(*factors.arguments(), factors.states, True)
+        if numpy.isfinite(z) and _SMALLEST_Z < abs(z) < _LARGEST_Z:
+            return factors, z, marginals if z > 0 else None
+        sound = numpy.flatnonzero((largest > 1e-200) & (largest < 1e200))
+        if not len(sound) or sound[-1] == 0:
+            break
+        # growth per token, from the longest span that is still in range
+        widest = sound[-1]
+        factors = factors.scaled(float(numpy.exp(-numpy.log(largest[widest]) / widest)))
+    return factors, 0.0, None

@@ -1,0 +1,121 @@
+"""Dependency trees without spaCy, and pseudo-projective parsing (Nivre & Nilsson 2005).
+
+Throughout the package heads are 1-based: 0 is the root, MISSING (-1) a token without annotation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+MISSING = -1
+# The same mark as spaCy's: "nmod||obl" is an nmod whose head was the obl below its present head.
+DELIMITER = "||"
+
+
+@dataclass
+class Tree:
+    """One sentence of a treebank.
+
+    words (List[str]): The tokens.
+    symbols (List[str]): What the automata see of every token, e.g. its tag.
+    heads (ndarray): Head of every token: 1-based, 0 for the root, MISSING where not annotated.
+    labels (List[str]): Relation of every token to its head; "" where not annotated.
+    """
+
+    words: list[str]
+    symbols: list[str]
+    heads: NDArray[numpy.int32]
+    labels: list[str]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def projectivized(self) -> "Tree":
+        heads, labels = projectivize(self.heads, self.labels)
+        return Tree(self.words, self.symbols, heads, labels)
+
+
+def projectivize(
+    heads: Sequence[int], labels: Sequence[str]
+) -> tuple[NDArray[numpy.int32], list[str]]:
+    """Lift crossing arcs until the tree is projective, and note in the labels where they came from.
+
+    heads (Sequence[int]): Heads, possibly crossing.
+    labels (Sequence[str]): Their labels.
+    RETURNS (Tuple[ndarray, List[str]]): Projective heads, and labels decorated on lifted arcs.
+    """
+    lifted = [int(h) for h in heads]
+    result = list(labels)
+    original = list(lifted)
+    while True:
+        m = _shortest_crossing(lifted)
+        if m is None:
+            break
+        lifted[m - 1] = lifted[lifted[m - 1] - 1]
+    for m, (old, new) in enumerate(zip(original, lifted, strict=True)):
+        if old != new and new != MISSING:
+            result[m] = f"{labels[m]}{DELIMITER}{labels[old - 1]}"
+        elif old != new:
+            result[m] = ""
+    return numpy.array(lifted, dtype="int32"), result
+
+
+def _shortest_crossing(heads: list[int]) -> int | None:
+    """The modifier of the shortest arc that covers a token not below its head; None if there is none.
+
+    A token below a missing head may belong anywhere, so it never makes an arc crossing.
+    """
+    shortest, found = len(heads) + 1, None
+    for m, h in enumerate(heads, start=1):
+        if h <= 0:
+            continue
+        low, high = (h, m) if h < m else (m, h)
+        if high - low >= shortest:
+            continue
+        for k in range(low + 1, high):
+            # in a tree whose shorter arcs do not cross, looking at heads is enough only if they
+            # stay inside; otherwise climb
+            ancestor = heads[k - 1]
+            while ancestor > 0 and ancestor != h:
+                ancestor = heads[ancestor - 1]
+            if ancestor == 0:
+                shortest, found = high - low, m
+                break
+    return found
+
+
+def deprojectivize(
+    heads: Sequence[int], labels: Sequence[str]
+) -> tuple[NDArray[numpy.int32], list[str]]:
+    """Undo `projectivize`: a decorated token moves to the nearest fitting descendant of its head.
+
+    heads (Sequence[int]): Projective heads.
+    labels (Sequence[str]): Labels, some of them decorated.
+    RETURNS (Tuple[ndarray, List[str]]): The heads, possibly crossing, and plain labels.
+    """
+    restored = numpy.array(heads, dtype="int32")
+    plain = [label.partition(DELIMITER)[0] for label in labels]
+    if plain == list(labels):
+        return restored, plain
+    children: list[list[int]] = [[] for _ in range(len(restored) + 1)]
+    for m, h in enumerate(restored, start=1):
+        children[max(int(h), 0)].append(m)
+    for m, label in enumerate(labels, start=1):
+        wanted = label.partition(DELIMITER)[2]
+        if not wanted or restored[m - 1] <= 0:
+            continue
+        # breadth first below the present head, never through the token itself: no cycle can arise
+        queue = list(children[restored[m - 1]])
+        while queue:
+            candidate = queue.pop(0)
+            if candidate == m:
+                continue
+            if plain[candidate - 1] == wanted:
+                children[restored[m - 1]].remove(m)
+                children[candidate].append(m)
+                restored[m - 1] = candidate
+                break
+            queue.extend(children[candidate])
+    return restored, plain
