@@ -59,6 +59,11 @@ class Errors(metaclass=_WithCodes):
         "Word {word} hangs on a word of another sentence (correct the head or the sentence "
         "boundaries, one root to a sentence)"
     )
+    S033 = (
+        "The corpus has no path: give a treebank file or directory, in the config "
+        "(path = ...) or on the command line (--paths.train train.spacy --paths.dev dev.spacy)."
+    )
+    S034 = "Unknown annotations {names} for spacy-spectral.Corpus.v1: choose from {known}."
 
 
 class Warnings(metaclass=_WithCodes):
