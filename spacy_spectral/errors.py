@@ -64,6 +64,11 @@ class Errors(metaclass=_WithCodes):
         "(path = ...) or on the command line (--paths.train train.spacy --paths.dev dev.spacy)."
     )
     S034 = "Unknown annotations {names} for spacy-spectral.Corpus.v1: choose from {known}."
+    S035 = "'{label}' has a word beside other children (write one word, or only brackets, in each)"
+    S036 = "'{token}' outside of any tree (check that the brackets are balanced)"
+    S037 = "An empty constituent '({label})' (give it a word or take it out)"
+    S038 = "A constituent without a label (write it after its opening bracket)"
+    S039 = "The tree is not closed: {open} ')' missing (check that the brackets are balanced)"
 
 
 class Warnings(metaclass=_WithCodes):
