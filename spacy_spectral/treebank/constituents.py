@@ -62,17 +62,14 @@ class _Projection:
     def noun(self, i: int) -> Tree:
         core, others = self.split(i, _NOUN_CORE)
         genitive = self.sentence.xpos[i] == "NNP-G"
-        case, others = (
-            [c for c in others if self.sentence.deps[c] == "case"],
-            [c for c in others if self.sentence.deps[c] not in ("case", "cc")],
-        )
+        case = [c for c in others if self.sentence.deps[c] == "case"]
+        others = [c for c in others if self.sentence.deps[c] not in ("case", "cc", "punct")]
         words = sorted([*core, i, *(case if genitive else [])])
         phrase = Tree("NP", [self.leaf(w) if w == i else self.phrase(w) for w in words])
         for other in others:
-            if self.sentence.deps[other] == "conj":
-                phrase = self.conjoin("NP", phrase, [other])
-            else:
+            if self.sentence.deps[other] != "conj":
                 phrase = Tree("NP", [phrase, self.phrase(other)])
+        phrase = self.conjoin("NP", phrase, [c for c in others if self.sentence.deps[c] == "conj"])
         if case and not genitive:
             return Tree("PP", [self.leaf(case[0]), phrase])
         return phrase
@@ -80,16 +77,16 @@ class _Projection:
     def adjective(self, i: int) -> Tree:
         conjuncts, others = self.split(i, {"conj"})
         words = [*(c for c in others if self.sentence.deps[c] != "cc"), i]
-        if len(words) == 1 and not conjuncts:
-            return self.leaf(i)
-        phrase = Tree("ADJP", [self.leaf(w) for w in words])
+        phrase = self.leaf(i)
+        if len(words) > 1:
+            phrase = Tree("ADJP", [self.leaf(w) for w in words])
         return self.conjoin("ADJP", phrase, conjuncts)
 
     def clause(self, i: int) -> Tree:
         """S, SBAR, VP or S without subject, by what the verb has on its left."""
         deps, tags = self.sentence.deps, self.sentence.xpos
         left = [c for c in self.children[i] if c < i and deps[c] != "cc"]
-        conjunct = tags[i] == "VBD-C"
+        conjunct = tags[i] in ("VBD-C", "VBD-L")
         if conjunct:
             left = [c for c in left if deps[c] != "punct"]
         right = [c for c in self.children[i] if c > i]

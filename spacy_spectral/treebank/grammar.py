@@ -4,11 +4,12 @@ A split head automaton knows its head by the tag alone. So that what it generate
 Penn tags are refined where they leave open what the word does in its sentence:
 
     -P  noun in a prepositional phrase     -R  verb of a relative clause about its subject
-    -C  conjunct, with its "and"           -O  verb of a relative clause about its object
-    -G  genitive                           -S  verb of a clause with "that", "because", "if"...
-    -M  noun before a noun                 -I  infinitive with "to"
-    -F  family name                        -A  participle after a noun or as an adjunct
-    -Z  predicate of "be"                  -D  adverb of degree
+    -C  last conjunct, after "and"         -O  verb of a relative clause about its object
+    -L  conjunct after a comma             -S  verb of a clause with "that", "because", "if"...
+    -G  genitive                           -I  infinitive with "to"
+    -M  noun before a noun                 -A  participle after a noun or as an adjunct
+    -F  family name                        -Z  predicate of "be"
+    -D  adverb of degree
 
 Verbs without a letter (and JJ-Z) are roots, and end their sentence with the full stop.
 
@@ -36,13 +37,11 @@ TAG_SETS = {
     "SUBJ:VBP": {"NNS": 0.75, "PRP": 0.25},
     "OBJ": {"NN": 0.55, "NNS": 0.28, "NNP": 0.1, "PRP": 0.07},
     "PP": {"NN-P": 0.62, "NNS-P": 0.2, "NNP-P": 0.18},
-    "CONJ": {"NN-C": 0.6, "NNS-C": 0.4},
     "CLAUSE": {"VBD-S": 0.6, "VBZ-S": 0.4},
     "POSS": {"PRP$": 0.6, "NNP-G": 0.4},
     "RELCL": {"VBD-R": 0.5, "VBZ-R": 0.25, "VBD-O": 0.25},
     "RELCL:NNS": {"VBD-R": 0.65, "VBD-O": 0.35},
     "RELCL:NNS-P": {"VBD-R": 0.65, "VBD-O": 0.35},
-    "RELCL:NNS-C": {"VBD-R": 0.65, "VBD-O": 0.35},
 }
 
 _SINGULAR_LEFT = """
@@ -63,14 +62,15 @@ _PLURAL_LEFT = """
     numbered = 0.25 DT/det outer | 0.1 POSS/nmod:poss outer | 0.65 outer
 """
 _NOUN_RIGHT = """
-    start = 0.84 thing | 0.08 place | 0.08 event
-    thing = 0.85 stop | 0.06 RELCL/acl:relcl end | 0.02 VBG-A/acl end | 0.03 VBN-A/acl end
-          | 0.04 CONJ/conj end
+    start = 0.72 thing | 0.08 place | 0.13 route | 0.07 list
+    thing = 0.9 stop | 0.06 RELCL/acl:relcl end | 0.02 VBG-A/acl end | 0.02 VBN-A/acl end
     place = 1 PP/nmod placed
-    placed = 0.75 stop | 0.25 CONJ/conj end
-    event = 0.45 PP/nmod events | 0.3 VB-I/acl end | 0.25 CONJ/conj listed
-    events = 1 PP/nmod end
-    listed = 0.4 PP/nmod end | 0.6 stop
+    placed = 0.85 stop | 0.15 list
+    route = 1 PP/nmod goal
+    goal = 1 PP/nmod routed
+    routed = 0.8 stop | 0.2 route
+    list = 0.5 NN-C/conj end | 0.5 NN-L/conj listed
+    listed = 0.3 NN-L/conj listed | 0.7 NN-C/conj end
     end = 1 stop
 """
 _NAME_RIGHT = """
@@ -79,19 +79,21 @@ _NAME_RIGHT = """
     short = 0.95 outer | 0.05 VBD-R/acl:relcl outer
 """
 _VERB_RIGHT = """
-    start = 0.18 alone | 0.14 moving | 0.3 doing | 0.14 placing | 0.07 giving | 0.08 saying
-          | 0.09 wanting
-    alone = 0.35 RB/advmod adjuncts | 0.3 PP/obl adjuncts | 0.35 adjuncts
+    start = 0.14 alone | 0.18 moving | 0.26 doing | 0.1 placing | 0.1 taking | 0.06 giving
+          | 0.08 saying | 0.08 wanting
+    alone = 0.5 RB/advmod end | 0.5 adjuncts
     moving = 1 PP/obl moved
-    moved = 0.65 PP/obl end | 0.35 RB/advmod end
+    moved = 1 PP/obl adjuncts
     doing = 1 OBJ/obj adjuncts
     placing = 1 OBJ/obj placed
-    placed = 0.9 PP/obl end | 0.1 RB/advmod placed
+    placed = 1 PP/obl end
+    taking = 1 OBJ/obj taken
+    taken = 1 PP/obl placed
     giving = 1 OBJ/iobj given
     given = 1 OBJ/obj adjuncts
     saying = 1 CLAUSE/ccomp end
     wanting = 1 VB-I/xcomp end
-    adjuncts = 0.8 end | 0.08 RB/advmod end | 0.07 CLAUSE/advcl end | 0.05 VBG-A/advcl end
+    adjuncts = 0.78 end | 0.1 RB/advmod end | 0.07 CLAUSE/advcl end | 0.05 VBG-A/advcl end
 """
 _FRONTED = """
     comma = 1 ,/punct fronted
@@ -122,11 +124,12 @@ _AUXILIARY_LEFT = (
 )
 _OUTER_STOP = "outer = 1 stop\n"
 _OUTER_CASE = "outer = 1 IN/case done\ndone = 1 stop\n"
+_OUTER_COMMA = "outer = 1 ,/punct done\ndone = 1 stop\n"
 _OUTER_CC = "outer = 1 CC/cc done\ndone = 1 stop\n"
 _FULL_STOP = "end = 1 ./punct done\ndone = 1 stop\n"
-_FULL_STOP_OR_CONJUNCT = """
-    end = 0.14 VBD-C/conj close | 0.86 close
-    close = 1 ./punct done
+_CONJUNCTS = """
+    end = 0.09 VBD-C/conj close | 0.05 VBD-L/conj listed | 0.86 close
+    listed = 0.25 VBD-L/conj listed | 0.75 VBD-C/conj close
     done = 1 stop
 """
 _END = "end = 1 stop\n"
@@ -200,15 +203,17 @@ RULES = [
     done = 1 stop
 """,
     ),
+    ("VBD-L", LEFT, "start = 1 outer\n" + _OUTER_COMMA),
     ("VB-I", LEFT, "start = 1 marker\nmarker = 1 TO/mark done\ndone = 1 stop\n"),
     (
         "VBG-A VBN-A",
         LEFT,
         "start = 0.12 adverb | 0.88 done\nadverb = 1 RB/advmod done\ndone = 1 stop",
     ),
-    ("VBD", RIGHT, _VERB_RIGHT + _FULL_STOP_OR_CONJUNCT),
+    ("VBD", RIGHT, _VERB_RIGHT + _CONJUNCTS + "close = 1 ./punct done\n"),
+    ("VBD-S VBD-R", RIGHT, _VERB_RIGHT + _CONJUNCTS + "close = 1 stop\n"),
     ("VBZ VBP VB VBG", RIGHT, _VERB_RIGHT + _FULL_STOP),
-    ("VBZ-S VBD-S VBZ-R VBD-R VB-I VBG-A VBD-C", RIGHT, _VERB_RIGHT + _END),
+    ("VBZ-S VBZ-R VB-I VBG-A VBD-C VBD-L", RIGHT, _VERB_RIGHT + _END),
     (
         "VBD-O VBN-A",
         RIGHT,
@@ -233,10 +238,10 @@ RULES = [
     ("NN", LEFT, _SINGULAR_LEFT + _OUTER_STOP),
     ("NN-P", LEFT, _SINGULAR_LEFT + _OUTER_CASE),
     ("NN-C", LEFT, _SINGULAR_LEFT + _OUTER_CC),
+    ("NN-L", LEFT, _SINGULAR_LEFT + _OUTER_COMMA),
     ("NNS", LEFT, _PLURAL_LEFT + _OUTER_STOP),
     ("NNS-P", LEFT, _PLURAL_LEFT + _OUTER_CASE),
-    ("NNS-C", LEFT, _PLURAL_LEFT + _OUTER_CC),
-    ("NN NNS NN-P NNS-P NN-C NNS-C", RIGHT, _NOUN_RIGHT),
+    ("NN NNS NN-P NNS-P NN-C NN-L", RIGHT, _NOUN_RIGHT),
     ("NNP-P", LEFT, "start = 1 outer\n" + _OUTER_CASE),
     ("NNP NNP-P", RIGHT, _NAME_RIGHT + _OUTER_STOP),
     (

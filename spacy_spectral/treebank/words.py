@@ -135,7 +135,7 @@ def _noun_list(sentence: Sentence, i: int, random: Random) -> list[str]:
         i = sentence.heads[i]
         relation = sentence.deps[i]
     if relation in _PEOPLE_RELATIONS:
-        return lexicon.PEOPLE if random.random() < 0.75 else lexicon.ANIMALS
+        return lexicon.PEOPLE if random.random() < 0.85 else lexicon.ANIMALS
     if relation in ("obl", "nmod"):
         chance = random.random()
         if chance < 0.55:
@@ -178,6 +178,10 @@ def _closed_class(sentence: Sentence, children: list[list[int]], i: int) -> list
             return lexicon.COMPLEMENTISERS if clausal else lexicon.SUBORDINATORS
         if sentence.xpos[sentence.heads[head]] == "VBN-A":
             return ["by", "by", "in", "near"]
+        phrases = [c for c in children[sentence.heads[head]] if sentence.deps[c] == head_relation]
+        phrases = [c for c in phrases if c > sentence.heads[head]]
+        if len(phrases) > 1 and head in phrases:
+            return ["to"] if phrases.index(head) % 2 else ["from"]
         return lexicon.NOUN_PREPOSITIONS if head_relation == "nmod" else lexicon.VERB_PREPOSITIONS
     if penn == "CC":
         verbal = sentence.xpos[head] == "VBD-C"
