@@ -45,8 +45,8 @@ TAG_SETS = {
 }
 
 _SINGULAR_LEFT = """
-    start = 0.7 plain | 0.3 rich
-    plain = 0.1 NN-M/compound named | 0.2 JJ/amod det | 0.7 det
+    start = 0.82 plain | 0.18 rich
+    plain = 0.08 NN-M/compound named | 0.17 JJ/amod det | 0.75 det
     named = 0.2 JJ/amod det | 0.8 det
     rich = 0.6 JJ/amod richer | 0.4 NN-M/compound modified
     modified = 1 JJ/amod det
@@ -62,13 +62,13 @@ _PLURAL_LEFT = """
     numbered = 0.25 DT/det outer | 0.1 POSS/nmod:poss outer | 0.65 outer
 """
 _NOUN_RIGHT = """
-    start = 0.72 thing | 0.08 place | 0.13 route | 0.07 list
+    start = 0.72 thing | 0.11 place | 0.11 route | 0.06 list
     thing = 0.9 stop | 0.06 RELCL/acl:relcl end | 0.02 VBG-A/acl end | 0.02 VBN-A/acl end
     place = 1 PP/nmod placed
     placed = 0.85 stop | 0.15 list
     route = 1 PP/nmod goal
     goal = 1 PP/nmod routed
-    routed = 0.8 stop | 0.2 route
+    routed = 0.85 stop | 0.15 route
     list = 0.5 NN-C/conj end | 0.5 NN-L/conj listed
     listed = 0.3 NN-L/conj listed | 0.7 NN-C/conj end
     end = 1 stop
@@ -79,9 +79,9 @@ _NAME_RIGHT = """
     short = 0.95 outer | 0.05 VBD-R/acl:relcl outer
 """
 _VERB_RIGHT = """
-    start = 0.14 alone | 0.18 moving | 0.26 doing | 0.1 placing | 0.1 taking | 0.06 giving
-          | 0.08 saying | 0.08 wanting
-    alone = 0.5 RB/advmod end | 0.5 adjuncts
+    start = 0.22 alone | 0.14 moving | 0.27 doing | 0.11 placing | 0.08 taking | 0.05 giving
+          | 0.07 saying | 0.06 wanting
+    alone = 0.25 RB/advmod end | 0.35 PP/obl end | 0.4 adjuncts
     moving = 1 PP/obl moved
     moved = 1 PP/obl adjuncts
     doing = 1 OBJ/obj adjuncts
@@ -93,7 +93,7 @@ _VERB_RIGHT = """
     given = 1 OBJ/obj adjuncts
     saying = 1 CLAUSE/ccomp end
     wanting = 1 VB-I/xcomp end
-    adjuncts = 0.78 end | 0.1 RB/advmod end | 0.07 CLAUSE/advcl end | 0.05 VBG-A/advcl end
+    adjuncts = 0.8 end | 0.1 RB/advmod end | 0.06 CLAUSE/advcl end | 0.04 VBG-A/advcl end
 """
 _FRONTED = """
     comma = 1 ,/punct fronted
@@ -128,7 +128,7 @@ _OUTER_COMMA = "outer = 1 ,/punct done\ndone = 1 stop\n"
 _OUTER_CC = "outer = 1 CC/cc done\ndone = 1 stop\n"
 _FULL_STOP = "end = 1 ./punct done\ndone = 1 stop\n"
 _CONJUNCTS = """
-    end = 0.09 VBD-C/conj close | 0.05 VBD-L/conj listed | 0.86 close
+    end = 0.08 VBD-C/conj close | 0.05 VBD-L/conj listed | 0.87 close
     listed = 0.25 VBD-L/conj listed | 0.75 VBD-C/conj close
     done = 1 stop
 """
