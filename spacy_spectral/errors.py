@@ -26,6 +26,49 @@ class Errors(metaclass=_WithCodes):
         "Can't read {what}: it was written by format version {found}, this spacy-spectral reads "
         "version {expected}. Train the model anew, or install the matching release."
     )
+    # treebanks: a problem, then its remedy in brackets; the place is put in front by TreebankError
+    S010 = "Can't read the file: {reason} (check the path)"
+    S011 = "Not UTF-8: byte 0x{byte:02x} (convert the file, e.g. 'iconv -f latin1 -t utf8')"
+    S012 = "No sentence in the file (is it the right file, complete?)"
+    S013 = (
+        "{found} columns (CoNLL-U has 10, separated by single tabs; end sentences by an empty line)"
+    )
+    S014 = (
+        "Word id '{id}' where {expected} should follow (number the words of a sentence 1, 2, 3...)"
+    )
+    S015 = "Column {column} is empty (write '_' for an unspecified value)"
+    S016 = "'{upos}' is not a universal part of speech (use one of UD's 17 UPOS tags or '_')"
+    S017 = "Features '{feats}' are malformed (write 'Name=Value|Name=Value' or '_')"
+    S018 = "Head '{head}' is not a word id (write a number, 0 for the root, '_' if it is unknown)"
+    S019 = "Word {id} is its own head (write 0 if it is the root)"
+    S020 = (
+        "A multiword token reaches to word {last}, the sentence has {n_words} (correct its range)"
+    )
+    S021 = "Word {word} has head {head}, the sentence has {n_words} words (correct the head)"
+    S022 = "Several roots: words {roots} (keep one, attach the others to it or split the sentence)"
+    S023 = "Only one of head and relation is given (give both, or '_' for both if they are unknown)"
+    S024 = "No word of the sentence has a head (annotate it or take it out)"
+    S025 = "A sentence without words (take it out)"
+    S026 = "A cycle of heads: {words} (attach one of these words to a word outside)"
+    S027 = "No root: every word hangs on another (give the sentence's main word the head 0)"
+    S028 = "Can't tell the format from the name (expected .conllu, .conll or .spacy)"
+    S029 = "No .conllu, .conll or .spacy file in the directory (convert your treebank first)"
+    S030 = "Not a readable .spacy file: {reason} (make it again with 'spacy convert')"
+    S031 = "The document has no dependency annotation (annotate it or take it out)"
+    S032 = (
+        "Word {word} hangs on a word of another sentence (correct the head or the sentence "
+        "boundaries, one root to a sentence)"
+    )
+    S033 = (
+        "The corpus has no path: give a treebank file or directory, in the config "
+        "(path = ...) or on the command line (--paths.train train.spacy --paths.dev dev.spacy)."
+    )
+    S034 = "Unknown annotations {names} for spacy-spectral.Corpus.v1: choose from {known}."
+    S035 = "'{label}' has a word beside other children (write one word, or only brackets, in each)"
+    S036 = "'{token}' outside of any tree (check that the brackets are balanced)"
+    S037 = "An empty constituent '({label})' (give it a word or take it out)"
+    S038 = "A constituent without a label (write it after its opening bracket)"
+    S039 = "The tree is not closed: {open} ')' missing (check that the brackets are balanced)"
 
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
     S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."

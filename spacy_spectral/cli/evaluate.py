@@ -1,0 +1,112 @@
+"""`spacy spectral evaluate`: UD-style scores of a pipeline on a treebank."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._app import spectral_cli
+
+# what --gold-tags takes from the treebank, and the token attributes of components it replaces
+_GOLD_TAGS = ("tag", "pos", "morph")
+_TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
+
+
+@spectral_cli.command("evaluate")
+def evaluate_cli(
+    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    data: Annotated[Path, typer.Argument(help="CoNLL-U or .spacy file, or a directory of them")],
+    gold_tags: Annotated[
+        bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
+    ] = False,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the scores here")] = None,
+    gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for CPU")] = -1,
+) -> None:
+    """Evaluate a pipeline on a treebank: all tokens count, and once more without punctuation.
+
+    The pipeline gets the treebank's words and sentence boundaries. Components that would set
+    boundaries of their own (senter, sentencizer) are not run.
+    """
+    import srsly
+    from spacy import util
+    from spacy.cli._util import setup_gpu
+    from wasabi import msg
+
+    from ..serialize import write_atomically
+
+    setup_gpu(gpu_id)
+    try:
+        nlp = util.load_model(model)
+    except OSError as error:
+        msg.fail(f"Can't load the pipeline '{model}'", str(error), exits=1)
+    try:
+        scores = evaluate(nlp, data, gold_tags=gold_tags)
+    except ValueError as error:
+        msg.fail(str(error), exits=1)
+    msg.table(
+        [
+            ("", "UAS", "LAS"),
+            ("All tokens", _percent(scores["uas"]), _percent(scores["las"])),
+            (
+                "Without punctuation",
+                _percent(scores["uas_no_punct"]),
+                _percent(scores["las_no_punct"]),
+            ),
+        ],
+        aligns=("l", "r", "r"),
+    )
+    speed = f"{scores['words_per_second']:,.0f} words/s"
+    print(f"Tags {_percent(scores['tag_acc'])} · {scores['tokens']:,} tokens", end="")
+    print(f" in {scores['sentences']:,} sentences · {speed}")
+    if json is not None:
+        write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
+        msg.good(f"Scores in {json}")
+
+
+def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]:
+    """Score a pipeline on a treebank.
+
+    nlp (Language): The pipeline.
+    data (Path): CoNLL-U or .spacy file, or a directory of such files.
+    gold_tags (bool): Give the pipeline the treebank's tags, parts of speech and morphology, and
+        don't run the components that would assign them.
+    RETURNS (Dict[str, Any]): The scores of `scorers.score_ud` and `words_per_second`.
+    """
+    from time import perf_counter
+
+    from spacy.training import Example
+
+    from ..readers import copy_words
+    from ..scorers import score_ud
+    from ..treebank.documents import read_docs
+
+    references = list(read_docs(data, nlp.vocab))
+    annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
+    docs = [copy_words(reference, annotations) for reference in references]
+    with nlp.select_pipes(disable=_superseded(nlp, gold_tags)):
+        start = perf_counter()
+        parsed = list(nlp.pipe(docs))
+        seconds = perf_counter() - start
+    scores = score_ud(
+        Example(doc, reference) for doc, reference in zip(parsed, references, strict=True)
+    )
+    n_words = sum(len(doc) for doc in parsed)
+    return scores | {"words_per_second": n_words / seconds if seconds else 0.0}
+
+
+def _superseded(nlp: Any, gold_tags: bool) -> list[str]:
+    """The components whose work the treebank has done: they assign nothing else of a parse."""
+    names = []
+    for name in nlp.pipe_names:
+        assigned = set(nlp.get_pipe_meta(name).assigns)
+        if "token.dep" in assigned or "token.head" in assigned:
+            continue
+        # an attribute ruler does not say what it assigns; it maps tags to parts of speech
+        tags = assigned & _TAG_ATTRIBUTES or nlp.get_pipe_meta(name).factory == "attribute_ruler"
+        if "token.is_sent_start" in assigned or (gold_tags and tags):
+            names.append(name)
+    return names
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"

@@ -1,0 +1,33 @@
+"""`spacy spectral sample`: write the sample treebank."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._app import spectral_cli
+
+
+@spectral_cli.command("sample")
+def sample_cli(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The directory to write to")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same treebank")] = 0,
+    train: Annotated[int, typer.Option(min=1, help="Sentences to train on")] = 4000,
+    dev: Annotated[int, typer.Option(min=1, help="Sentences to develop on")] = 500,
+    test: Annotated[int, typer.Option(min=1, help="Sentences to test on")] = 500,
+) -> None:
+    """Draw a treebank from this project's own grammar of English.
+
+    Writes sample-train, sample-dev and sample-test as CoNLL-U (.conllu) and as bracketed trees
+    (.ptb). The distribution is known, so the best possible accuracy can be computed.
+    """
+    from wasabi import msg
+
+    from ..treebank.sample import write_sample
+
+    try:
+        files = write_sample(output, seed=seed, train=train, dev=dev, test=test)
+    except OSError as error:
+        msg.fail(f"Can't write to {output}: {error.strerror or error}", exits=1)
+    for file in files:
+        msg.good(f"{file}")

@@ -1,0 +1,161 @@
+"""UD-style scores of dependency parses: every gold token counts once, punctuation too.
+
+Beside `spacy.scorer.Scorer.score_deps`, which leaves out what the *parser* calls punctuation, the
+choice of tokens here depends on the gold annotation alone, so two parsers are scored on the same
+tokens. Left out are white space and tokens whose gold head is missing. A gold token that no single
+predicted token corresponds to is an error. Labels are compared whole (`nmod:poss` is not `nmod`)
+and in lower case, as spaCy does.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+from spacy.attrs import DEP, HEAD, ORTH, TAG
+from spacy.scorer import PRFScore
+from spacy.tokens import Doc
+from spacy.training import Example
+
+
+@dataclass
+class Counts:
+    """What is counted: `[all tokens, tokens that are not punctuation]`, labels and tags."""
+
+    tokens: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
+    heads: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
+    arcs: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
+    gold_labels: Counter[str] = field(default_factory=Counter)
+    predicted_labels: Counter[str] = field(default_factory=Counter)
+    correct_labels: Counter[str] = field(default_factory=Counter)
+    tagged: int = 0
+    correct_tags: int = 0
+    sentences: int = 0
+
+
+def score_ud(examples: Iterable[Example]) -> dict[str, Any]:
+    """Score parses and tags.
+
+    examples (Iterable[Example]): The predicted and gold documents.
+    RETURNS (Dict[str, Any]): The keys `uas`, `las`, `uas_no_punct`, `las_no_punct` and `tag_acc`
+        (between 0 and 1, or None where the gold has nothing to compare with), `tokens` (with a
+        gold head) and `sentences`.
+    """
+    counts = count(examples)
+    uas, las = (_ratios(right, counts.tokens) for right in (counts.heads, counts.arcs))
+    return {
+        "uas": uas[0],
+        "las": las[0],
+        "uas_no_punct": uas[1],
+        "las_no_punct": las[1],
+        "tag_acc": counts.correct_tags / counts.tagged if counts.tagged else None,
+        "tokens": int(counts.tokens[0]),
+        "sentences": counts.sentences,
+    }
+
+
+def score_deps_ud(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
+    """Score parses under the names that spaCy's training loop shows.
+
+    examples (Iterable[Example]): The predicted and gold documents.
+    RETURNS (Dict[str, Any]): The keys `dep_uas`, `dep_las`, `dep_uas_no_punct`, `dep_las_no_punct`
+        and `dep_las_per_type`.
+    """
+    counts = count(examples)
+    uas, las = (_ratios(right, counts.tokens) for right in (counts.heads, counts.arcs))
+    per_type = {}
+    for label in sorted(counts.gold_labels | counts.predicted_labels):
+        correct = counts.correct_labels[label]
+        per_type[label] = PRFScore(
+            tp=correct,
+            fp=counts.predicted_labels[label] - correct,
+            fn=counts.gold_labels[label] - correct,
+        ).to_dict()
+    return {
+        "dep_uas": uas[0],
+        "dep_las": las[0],
+        "dep_uas_no_punct": uas[1],
+        "dep_las_no_punct": las[1],
+        "dep_las_per_type": per_type or None,
+    }
+
+
+def make_ud_scorer() -> Callable[..., dict[str, Any]]:
+    """The registered scorer `spacy-spectral.ud_scorer.v1`.
+
+    RETURNS (Callable): The scorer of a parser component.
+    """
+    return score_deps_ud
+
+
+def count(examples: Iterable[Example]) -> Counts:
+    """Compare predicted and gold documents token by token.
+
+    examples (Iterable[Example]): The predicted and gold documents.
+    RETURNS (Counts): The counts.
+    """
+    counts = Counts()
+    for eg in examples:
+        gold, predicted = _Columns(eg.reference), _Columns(eg.predicted)
+        to_predicted, to_gold = _one_to_one(eg)
+        if eg.reference.has_annotation("SENT_START"):
+            counts.sentences += sum(1 for _ in eg.reference.sents)
+        for i in range(len(eg.reference)):
+            if gold.is_space[i]:
+                continue
+            j = to_predicted[i]
+            if gold.tags[i]:
+                counts.tagged += 1
+                counts.correct_tags += j >= 0 and predicted.tags[j] == gold.tags[i]
+            label = gold.labels[i]
+            if not label:
+                continue
+            # a predicted label of "" is spaCy's sign of a missing head, not of a root
+            guess = predicted.labels[j] if j >= 0 else ""
+            head = bool(guess) and to_gold[predicted.heads[j]] == gold.heads[i]
+            arc = head and guess == label
+            weight = numpy.array([1, label.partition(":")[0] != "punct"])
+            counts.tokens += weight
+            counts.heads += head * weight
+            counts.arcs += arc * weight
+            counts.gold_labels[label] += 1
+            counts.correct_labels[label] += arc
+            if guess:
+                counts.predicted_labels[guess] += 1
+    return counts
+
+
+class _Columns:
+    """A document as plain lists: fast to read token by token."""
+
+    def __init__(self, doc: Doc) -> None:
+        array = doc.to_array([HEAD, DEP, TAG, ORTH])
+        strings = doc.vocab.strings
+        self.heads = (numpy.arange(len(doc)) + array[:, 0].astype("int64")).tolist()
+        self.labels = [strings[dep].lower() if dep else "" for dep in array[:, 1].tolist()]
+        self.tags = [strings[tag] if tag else "" for tag in array[:, 2].tolist()]
+        self.is_space = [strings[orth].isspace() for orth in array[:, 3].tolist()]
+
+
+def _one_to_one(eg: Example) -> tuple[list[int], list[int]]:
+    """Gold to predicted and predicted to gold positions; -1 where it is not one token to one."""
+    x2y, y2x = eg.alignment.x2y, eg.alignment.y2x
+    to_predicted = _single(y2x.lengths, y2x.data)
+    to_gold = _single(x2y.lengths, x2y.data)
+    return (
+        [j if j >= 0 and to_gold[j] == i else -1 for i, j in enumerate(to_predicted)],
+        [i if i >= 0 and to_predicted[i] == j else -1 for j, i in enumerate(to_gold)],
+    )
+
+
+def _single(lengths: numpy.ndarray, data: numpy.ndarray) -> list[int]:
+    starts = numpy.cumsum(lengths) - lengths
+    return [
+        int(data[start]) if length == 1 else -1
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+    ]
+
+
+def _ratios(right: numpy.ndarray, total: numpy.ndarray) -> list[float | None]:
+    return [int(r) / int(t) if t else None for r, t in zip(right, total, strict=True)]

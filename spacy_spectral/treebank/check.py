@@ -1,0 +1,89 @@
+"""All problems of treebank files, and what is in the valid ones."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from .documents import scan_docs, treebank_files
+from .trees import MISSING, TreebankError, is_projective
+
+
+@dataclass
+class Summary:
+    """What a treebank file holds. `problems` are all its errors, in order of the file."""
+
+    path: Path
+    problems: list[TreebankError] = field(default_factory=list)
+    sentences: int = 0
+    tokens: int = 0
+    non_projective: int = 0
+    missing_heads: int = 0
+    longest: int = 0
+    tags: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def non_projective_percent(self) -> float:
+        """RETURNS (float): The percentage of sentences with crossing arcs."""
+        return 100 * self.non_projective / max(self.sentences, 1)
+
+
+def check_treebanks(paths: list[Path]) -> list[Summary]:
+    """Check treebank files.
+
+    paths (List[Path]): Files or directories of them.
+    RETURNS (List[Summary]): One for each file; a path that stands for no file has only a problem.
+    """
+    summaries = []
+    for path in paths:
+        try:
+            files = treebank_files(path)
+        except TreebankError as error:
+            summaries.append(Summary(path, [error]))
+            continue
+        summaries += [_check_file(file) for file in files]
+    return summaries
+
+
+def only_in_one_split(summaries: list[Summary], kind: str) -> dict[Path, Counter[str]]:
+    """Find what a learner meets in one file only, e.g. a tag written differently elsewhere.
+
+    summaries (List[Summary]): The summaries of the splits of one treebank.
+    kind (str): "tags" or "labels".
+    RETURNS (Dict[Path, Counter]): For each file, what no other file has, with its frequency.
+    """
+    found = {}
+    for summary in summaries:
+        elsewhere = {
+            value for other in summaries if other is not summary for value in getattr(other, kind)
+        }
+        alone = {v: n for v, n in getattr(summary, kind).items() if v not in elsewhere}
+        if alone:
+            found[summary.path] = Counter(alone)
+    return found
+
+
+def _check_file(path: Path) -> Summary:
+    summary = Summary(path)
+    vocab = Vocab()
+    for item in scan_docs(path, vocab):
+        if isinstance(item, TreebankError):
+            summary.problems.append(item)
+        else:
+            _count(item, summary)
+    return summary
+
+
+def _count(doc: Doc, summary: Summary) -> None:
+    summary.tokens += len(doc)
+    for sent in doc.sents:
+        heads = [token.head.i - sent.start if token.dep else MISSING for token in sent]
+        summary.sentences += 1
+        summary.non_projective += not is_projective(heads)
+        summary.missing_heads += heads.count(MISSING)
+        summary.longest = max(summary.longest, len(sent))
+    summary.tags.update(token.tag_ for token in doc if token.tag)
+    summary.labels.update(token.dep_ for token in doc if token.dep)

@@ -1,0 +1,197 @@
+"""A strict reader of CoNLL-U, the format of Universal Dependencies.
+
+One scan serves all: `read_conllu` raises the first problem, `spacy spectral check` shows every one.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spacy.parts_of_speech import IDS
+
+from ..errors import Errors
+from .trees import MISSING, TreebankError, tree_problems
+
+_UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}
+_COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_FEATS = re.compile(r"[^=|\s]+=[^=|\s]+(\|[^=|\s]+=[^=|\s]+)*")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
+_EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
+
+
+@dataclass(slots=True)
+class Sentence:
+    """A sentence of syntactic words. Unspecified values (`_`) are empty strings.
+
+    heads (List[int]): 0-based; the root points to itself, a missing head is `MISSING`.
+    spaces (List[bool]): Whether white space follows the word; inside a multiword token it does not.
+    multiword (List[Tuple[int, int, str]]): First word, last word (both 0-based), form.
+    line (int): The line of the first token, 1-based.
+    """
+
+    words: list[str] = field(default_factory=list)
+    spaces: list[bool] = field(default_factory=list)
+    lemmas: list[str] = field(default_factory=list)
+    upos: list[str] = field(default_factory=list)
+    xpos: list[str] = field(default_factory=list)
+    feats: list[str] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    deps: list[str] = field(default_factory=list)
+    multiword: list[tuple[int, int, str]] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    line: int = 0
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def sent_id(self) -> str:
+        """RETURNS (str): The value of the comment `# sent_id = ...`, or an empty string."""
+        for comment in self.comments:
+            name, equals, value = comment[1:].partition("=")
+            if equals and name.strip() == "sent_id":
+                return value.strip()
+        return ""
+
+    @property
+    def text(self) -> str:
+        """RETURNS (str): The text as it is written: multiword tokens by their surface form."""
+        surface = {first: (last, form) for first, last, form in self.multiword}
+        pieces, i = [], 0
+        while i < len(self):
+            last, form = surface.get(i, (i, self.words[i]))
+            pieces.append(form + " " * self.spaces[last])
+            i = last + 1
+        return "".join(pieces).rstrip(" ")
+
+
+def read_conllu(path: str | Path) -> Iterator[Sentence]:
+    """Read a CoNLL-U file.
+
+    path (Union[str, Path]): The file.
+    YIELDS (Sentence): The sentences in order.
+    RAISES (TreebankError): At the first problem.
+    """
+    for item in scan_conllu(path):
+        if isinstance(item, TreebankError):
+            raise item
+        yield item
+
+
+def scan_conllu(path: str | Path) -> Iterator[Sentence | TreebankError]:
+    """Read a CoNLL-U file to its end, whatever is wrong with it.
+
+    path (Union[str, Path]): The file.
+    YIELDS (Union[Sentence, TreebankError]): The valid sentences and, in place of an invalid
+        sentence, all its problems.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        yield TreebankError(path, "", Errors.S010.format(reason=error.strerror or error))
+        return
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        yield TreebankError(path, line, Errors.S011.format(byte=data[error.start]))
+        return
+    empty = True
+    comments: list[str] = []
+    rows: list[str] = []
+    lines = text.split("\n")
+    lines.append("")  # so that the last sentence ends even where its blank line is missing
+    for number, line in enumerate(lines, start=1):
+        if line.endswith("\r"):
+            line = line[:-1]
+        if line.startswith("#") and not rows:
+            comments.append(line)
+        elif line:
+            rows.append(line)
+        elif rows:
+            empty = False
+            sentence = Sentence(comments=comments, line=number - len(rows))
+            problems = _parse_rows(sentence, rows)
+            if problems:
+                yield from (TreebankError(path, *problem) for problem in problems)
+            else:
+                yield sentence
+            comments, rows = [], []
+    if empty:
+        yield TreebankError(path, "", Errors.S012)
+
+
+def _parse_rows(sentence: Sentence, rows: list[str]) -> list[tuple[int, str]]:
+    """Parse the token lines of one sentence; returns (line number, message) of every problem."""
+    problems: list[tuple[int, str]] = []
+    line_of_word: list[int] = []
+    n_words = 0
+    n_empty_nodes = 0
+    multiword_end = 0
+    space_after_multiword = True
+    for number, row in enumerate(rows, start=sentence.line):
+        columns = row.split("\t")
+        if len(columns) != 10 or not all(map(str.strip, columns)):
+            if len(columns) != 10:
+                problems.append((number, Errors.S013.format(found=len(columns))))
+            else:
+                blank = [not column.strip() for column in columns].index(True)
+                problems.append((number, Errors.S015.format(column=_COLUMNS[blank])))
+            n_words += columns[0] == str(n_words + 1)  # so that the ids after it are not blamed
+            continue
+        id_, form, lemma, upos, xpos, feats, head, dep, _, misc = columns
+        space = "SpaceAfter=No" not in misc.split("|")
+        if id_ == str(n_words + 1):
+            n_words += 1
+            line_of_word.append(number)
+            n_empty_nodes = 0
+            sentence.words.append(form)
+            if n_words < multiword_end:
+                space = False
+            elif n_words == multiword_end:
+                space = space_after_multiword
+            sentence.spaces.append(space)
+            # `_` is a lemma only where the word itself is an underscore
+            sentence.lemmas.append("" if lemma == "_" and form != "_" else lemma)
+            sentence.upos.append("" if upos == "_" else upos)
+            sentence.xpos.append("" if xpos == "_" else xpos)
+            sentence.feats.append("" if feats == "_" else feats)
+            sentence.deps.append("" if dep == "_" else dep)
+            if upos not in _UPOS:
+                problems.append((number, Errors.S016.format(upos=upos)))
+            if feats != "_" and not _FEATS.fullmatch(feats):
+                problems.append((number, Errors.S017.format(feats=feats)))
+            if head == "_":
+                sentence.heads.append(MISSING)
+            elif _NUMBER.fullmatch(head):
+                sentence.heads.append(int(head) - 1 if head != "0" else n_words - 1)
+                if head == id_:
+                    problems.append((number, Errors.S019.format(id=id_)))
+            else:
+                problems.append((number, Errors.S018.format(head=head)))
+            if (head == "_") != (dep == "_"):
+                problems.append((number, Errors.S023))
+        elif match := _RANGE.fullmatch(id_):
+            first, last = int(match[1]), int(match[2])
+            if first != n_words + 1 or first <= multiword_end or last <= first:
+                problems.append((number, Errors.S014.format(id=id_, expected=n_words + 1)))
+                continue
+            multiword_end, space_after_multiword = last, space
+            sentence.multiword.append((first - 1, last - 1, form))
+        elif (match := _EMPTY_NODE.fullmatch(id_)) and int(match[1]) == n_words:
+            n_empty_nodes += 1
+            if int(match[2]) != n_empty_nodes:
+                expected = f"{n_words}.{n_empty_nodes}"
+                problems.append((number, Errors.S014.format(id=id_, expected=expected)))
+        else:
+            problems.append((number, Errors.S014.format(id=id_, expected=n_words + 1)))
+    if problems:
+        return problems
+    if n_words == 0:
+        return [(sentence.line, Errors.S025)]
+    if multiword_end > n_words:
+        return [(line_of_word[-1], Errors.S020.format(last=multiword_end, n_words=n_words))]
+    return [(line_of_word[word], message) for word, message in tree_problems(sentence.heads)]

@@ -1,0 +1,91 @@
+"""What every treebank reader checks of a dependency tree, whatever file it came from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import Errors
+
+MISSING = -1
+"""The head of a token whose annotation is missing."""
+
+
+class TreebankError(ValueError):
+    """A problem in a treebank file: says where it is, what is wrong and what to do about it."""
+
+    def __init__(self, path: str | Path, where: str | int, message: str) -> None:
+        """path (Union[str, Path]): The file.
+        where (Union[str, int]): A line number, a place like "doc 3, sentence 1", or "".
+        message (str): A message of `errors.py`, with its remedy.
+        """
+        super().__init__(f"{path}:{where}: {message}" if where else f"{path}: {message}")
+
+
+def tree_problems(heads: Sequence[int]) -> list[tuple[int, str]]:
+    """Check that the heads of a sentence form a tree with one root, as far as they are annotated.
+
+    heads (Sequence[int]): 0-based heads; the root points to itself, `MISSING` is allowed.
+    RETURNS (List[Tuple[int, str]]): The position and message of every problem.
+    """
+    n_words = len(heads)
+    problems = [
+        (i, Errors.S021.format(word=i + 1, head=head + 1, n_words=n_words))
+        for i, head in enumerate(heads)
+        if head != MISSING and not 0 <= head < n_words
+    ]
+    if problems:
+        return problems
+    roots = [i for i, head in enumerate(heads) if head == i]
+    if len(roots) > 1:
+        problems.append((roots[1], Errors.S022.format(roots=", ".join(str(i + 1) for i in roots))))
+    if all(head == MISSING for head in heads):
+        problems.append((0, Errors.S024))
+    cycle = _find_cycle(heads)
+    if cycle:
+        problems.append(
+            (cycle[0], Errors.S026.format(words=" -> ".join(str(i + 1) for i in cycle)))
+        )
+    elif not roots and MISSING not in heads:
+        problems.append((0, Errors.S027))
+    return problems
+
+
+def _find_cycle(heads: Sequence[int]) -> list[int]:
+    """The words of the first cycle of two or more words, its first word repeated at the end."""
+    visited_from = [-1] * len(heads)
+    for start in range(len(heads)):
+        i = start
+        while visited_from[i] == -1:
+            visited_from[i] = start
+            if heads[i] in (i, MISSING):
+                break
+            i = heads[i]
+        else:
+            if visited_from[i] == start:
+                cycle = [i]
+                while heads[cycle[-1]] != i:
+                    cycle.append(heads[cycle[-1]])
+                return [*cycle, i]
+    return []
+
+
+def is_projective(heads: Sequence[int]) -> bool:
+    """Say whether no arcs cross, the arc from the (left-hand) artificial root to the root included.
+
+    heads (Sequence[int]): As for `tree_problems`.
+    RETURNS (bool): Whether the tree is projective. Missing heads count as no arcs.
+    """
+    spans = sorted(
+        ((i, head) if i < head else (head, i)) if head != i else (-1, i)
+        for i, head in enumerate(heads)
+        if head != MISSING
+    )
+    # longest first where spans begin together, so that an enclosing span is always opened earlier
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    ends: list[int] = []
+    for start, end in spans:
+        while ends and ends[-1] <= start:
+            ends.pop()
+        if ends and ends[-1] < end:
+            return False
+        ends.append(end)
+    return True

@@ -1,0 +1,108 @@
+"""The corpus reader (gold annotation on predicted documents) and `spectral evaluate` on it."""
+
+import pytest
+import spacy
+import srsly
+from spacy.cli._util import app
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+from spacy_spectral.cli.evaluate import evaluate
+from spacy_spectral.readers import create_corpus
+from spacy_spectral.treebank.documents import read_docs
+from spacy_spectral.treebank.sample import write_sample
+from spacy_spectral.treebank.trees import TreebankError
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sample")
+    write_sample(path, train=20, dev=5, test=5)
+    docs = list(read_docs(path / "sample-train.conllu", spacy.blank("en").vocab, n_sents=4))
+    DocBin(docs=docs).to_disk(path / "train.spacy")
+    return path
+
+
+@pytest.mark.parametrize("name", ["sample-train.conllu", "train.spacy"])
+def test_predicted_documents_carry_what_was_asked_for(treebank, name):
+    nlp = spacy.blank("en")
+    reader = spacy.registry.readers.get("spacy-spectral.Corpus.v1")
+    for eg in reader(treebank / name)(nlp):
+        assert [t.tag_ for t in eg.x] == [t.tag_ for t in eg.y]
+        assert [t.pos_ for t in eg.x] == [t.pos_ for t in eg.y]
+        assert [str(t.morph) for t in eg.x] == [str(t.morph) for t in eg.y]
+        assert [t.lemma_ for t in eg.x] == [t.lemma_ for t in eg.y]
+        assert [s.text for s in eg.x.sents] == [s.text for s in eg.y.sents]
+        assert eg.x.text == eg.y.text
+        assert eg.y.has_annotation("DEP") and not eg.x.has_annotation("DEP")
+    bare = next(create_corpus(treebank / name, annotations=[])(nlp)).x
+    for attribute in ("TAG", "POS", "LEMMA", "DEP", "SENT_START"):
+        assert not bare.has_annotation(attribute)
+
+
+def test_length_and_limit(treebank):
+    nlp = spacy.blank("en")
+    lengths = [len(eg.x) for eg in create_corpus(treebank / "sample-train.conllu")(nlp)]
+    short = [len(eg.x) for eg in create_corpus(treebank / "train.spacy", max_length=12)(nlp)]
+    assert short == [n for n in lengths if n < 12]
+    assert len(list(create_corpus(treebank / "train.spacy", limit=3)(nlp))) == 3
+    everything = list(create_corpus(treebank)(nlp))
+    assert len(everything) == 20 + 5 + 5 + 5
+
+
+def test_clear_errors(tmp_path):
+    with pytest.raises(ValueError, match="S033"):
+        create_corpus(None)
+    with pytest.raises(ValueError, match="S034"):
+        create_corpus(tmp_path, annotations=["tags"])
+    with pytest.raises(TreebankError, match=r"none\.spacy.*S010"):
+        list(create_corpus(tmp_path / "none.spacy")(spacy.blank("en")))
+
+
+def test_resolves_from_a_config():
+    config = {"corpus": {"@readers": "spacy-spectral.Corpus.v1", "path": "x.conllu"}}
+    resolved = spacy.registry.resolve(config)["corpus"]
+    assert resolved.annotations == ("tag", "pos", "morph", "lemma", "sents")
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer", config={"punct_chars": ["the"]})
+    nlp.add_pipe("tagger").add_label("WRONG")
+    nlp.add_pipe("parser").add_label("dep")
+    nlp.initialize()
+    return nlp
+
+
+def test_evaluate_uses_gold_sentences_and_tags(pipeline, treebank):
+    docs = treebank / "train.spacy"
+    gold = evaluate(pipeline, docs, gold_tags=True)
+    assert gold["tag_acc"] == 1.0
+    assert gold["sentences"] == 20
+    assert gold["words_per_second"] > 0
+    assert evaluate(pipeline, docs)["tag_acc"] == 0.0
+    assert pipeline.pipe_names == ["sentencizer", "tagger", "parser"]
+
+
+def test_evaluate_command_writes_json(pipeline, treebank, tmp_path):
+    pipeline.to_disk(tmp_path / "model")
+    output = tmp_path / "scores.json"
+    arguments = [str(tmp_path / "model"), str(treebank / "sample-dev.conllu")]
+    command = ["spectral", "evaluate", *arguments, "--gold-tags", "--json", str(output)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    keys = ["uas", "las", "uas_no_punct", "las_no_punct", "tag_acc", "tokens", "sentences"]
+    assert list(srsly.read_json(output)) == [*keys, "words_per_second"]
+    result = CliRunner().invoke(app, ["spectral", "evaluate", str(tmp_path / "model"), "no.conllu"])
+    assert result.exit_code == 1
+    assert "S010" in result.output
+
+
+def test_check_command(treebank, tmp_path):
+    assert CliRunner().invoke(app, ["spectral", "check", str(treebank)]).exit_code == 0
+    bad = tmp_path / "bad.conllu"
+    bad.write_text("1\tword\n\n")
+    result = CliRunner().invoke(app, ["spectral", "check", str(treebank), str(bad)])
+    assert result.exit_code == 1
+    assert f"{bad}:1: [S013]" in result.output.replace("\n", "")
