@@ -11,7 +11,7 @@ from spacy_spectral.cli.evaluate import evaluate
 from spacy_spectral.readers import create_corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample import write_sample
-from spacy_spectral.treebank.trees import TreebankError
+from spacy_spectral.treebank.validate import TreebankError
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from spacy_spectral.treebank.sample import (
     draw_tree,
     write_sample,
 )
-from spacy_spectral.treebank.trees import TreebankError
+from spacy_spectral.treebank.validate import TreebankError
 
 PARTS = {"train": 300, "dev": 60, "test": 40}
 

@@ -18,7 +18,7 @@ from spacy_spectral.readers import create_corpus
 from spacy_spectral.treebank.check import check_treebanks, only_in_one_split
 from spacy_spectral.treebank.conllu import read_conllu, scan_conllu
 from spacy_spectral.treebank.documents import read_docs
-from spacy_spectral.treebank.trees import MISSING, TreebankError, is_projective, tree_problems
+from spacy_spectral.treebank.validate import MISSING, TreebankError, is_projective, tree_problems
 
 SHARED = Path(os.environ.get("SPACY_SPECTRAL_SHARED", Path(__file__).parents[2] / "shared"))
 EWT_DEV = SHARED / "treebanks" / "UD_English-EWT" / "en_ewt-ud-dev.conllu"

@@ -122,10 +122,15 @@ class BackoffModel:
             and offsets[0] == 0
             and offsets[-1] == len(outcomes) == len(counts)
             and (numpy.diff(offsets) > 0).all()
-            and (len(outcomes) == 0 or (outcomes.min() >= 0 and outcomes.max() < payload["n_outcomes"]))
+            and (
+                len(outcomes) == 0
+                or (outcomes.min() >= 0 and outcomes.max() < payload["n_outcomes"])
+            )
             and (counts > 0).all()
             and (keys > 0).all()
         )
         if not sound:
-            raise ValueError(Errors.S002.format(what="back-off counts", reason="inconsistent arrays"))
+            raise ValueError(
+                Errors.S002.format(what="back-off counts", reason="inconsistent arrays")
+            )
         return cls(**payload)

@@ -7,7 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ..errors import Errors
-from ..treebank.tree import MISSING, Tree
+from ..treebank.dependency import MISSING, Tree
 from .backoff import BackoffModel, context_keys
 
 
@@ -50,7 +50,9 @@ class LabelModel:
         model.model = BackoffModel.fit(_contexts(table), numpy.array(outcomes), max(len(labels), 1))
         return model
 
-    def _columns(self, symbols: NDArray, words: Sequence[str], heads: NDArray, root: int) -> NDArray:
+    def _columns(
+        self, symbols: NDArray, words: Sequence[str], heads: NDArray, root: int
+    ) -> NDArray:
         """What the contexts are made of, one column per token.
 
         The symbol of the outermost left modifier of a token tells a marked phrase from a bare one.

@@ -6,14 +6,13 @@ other (LEX+FCP). These memories are deterministic automata, so in the chart they
 whose product with the head automata is again an automaton (eq. 21).
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy
 from numpy.typing import NDArray
 
 from ..errors import Errors
-from ..treebank.tree import Tree
+from ..treebank.dependency import Tree
 from .backoff import BackoffModel, context_keys
 
 LEXICAL_MODELS = {"LEX": 1, "LEX+F": 2, "LEX+FCP": 4}
@@ -33,7 +32,7 @@ class LexicalModel:
         word_model: BackoffModel,
     ):
         """kind (str): One of LEXICAL_MODELS.
-        words (List[str]): Known words, sorted; every other word is one unknown word.
+        words (List[str]): Known words in lower case, sorted; every other word is one unknown word.
         symbol_class (ndarray): Class that a modifier of each symbol leaves its head in.
         tag_model (BackoffModel): Symbols of modifiers; the last outcome is STOP.
         word_model (BackoffModel): Words of modifiers given their symbols.
@@ -57,7 +56,6 @@ class LexicalModel:
         n_symbols: int,
         *,
         kind: str,
-        min_count: int = 2,
     ) -> "LexicalModel":
         """Count modifiers.
 
@@ -65,13 +63,11 @@ class LexicalModel:
         symbols (Sequence[ndarray]): Symbol ids of every tree.
         n_symbols (int): How many symbols there are.
         kind (str): One of LEXICAL_MODELS.
-        min_count (int): Rarer words count as unknown.
         RETURNS (LexicalModel): The model.
         """
         if kind not in LEXICAL_MODELS:
             raise ValueError(Errors.S103.format(value=kind, choices=", ".join(LEXICAL_MODELS)))
-        frequency = Counter(word for tree in trees for word in tree.words)
-        words = sorted(word for word, count in frequency.items() if count >= min_count)
+        words = sorted({word.lower() for tree in trees for word in tree.words})
         model = cls(kind, words, _classes(trees, symbols, n_symbols, kind), None, None)
         stop = n_symbols
         events = []
@@ -102,7 +98,14 @@ class LexicalModel:
 
     @staticmethod
     def _tag_contexts(symbol, word, side, previous) -> NDArray[numpy.uint64]:
-        return context_keys([(symbol, side, previous, word), (symbol, side, previous), (side, previous)])
+        return context_keys(
+            [
+                (symbol, side, previous, word),
+                (symbol, side, previous),
+                (symbol, side),
+                (side, previous),
+            ]
+        )
 
     @staticmethod
     def _word_contexts(symbol, word, side, modifier) -> NDArray[numpy.uint64]:
@@ -110,7 +113,7 @@ class LexicalModel:
 
     def encode(self, words: Sequence[str]) -> NDArray[numpy.int64]:
         get, unknown = self._ids.get, len(self.words)
-        return numpy.array([get(word, unknown) for word in words], dtype="int64")
+        return numpy.array([get(word.lower(), unknown) for word in words], dtype="int64")
 
     def weights(
         self, symbols: NDArray[numpy.int32], words: Sequence[str], *, root_symbol: int
@@ -142,9 +145,10 @@ class LexicalModel:
         arcs = tags[rows, right.astype("int64"), :, symbol[None, :]]
         contexts = self._word_contexts(symbol[:, None], word[:, None], right, symbol[None, :])
         outcomes = numpy.broadcast_to(word, (n, n)).ravel()
-        arcs = arcs * (
-            self.word_model.probabilities(contexts, outcomes).reshape(n, n) / base
-        )[..., None]
+        arcs = (
+            arcs
+            * (self.word_model.probabilities(contexts, outcomes).reshape(n, n) / base)[..., None]
+        )
         root_contexts = self._tag_contexts(root_symbol, _ROOT_WORD, 1, 0)
         root = self.tag_model.distributions(root_contexts)[0, symbol]
         contexts = self._word_contexts(root_symbol, _ROOT_WORD, 1, symbol)

@@ -38,8 +38,8 @@ class EstimatorSettings:
     smoothing: float = 10.0
     rank_tolerance: float = 1.0
     ridge: float = 2.0
-    em_iterations: int = 50
-    em_tolerance: float = 1e-5
+    em_iterations: int = 100
+    em_tolerance: float = 1e-6
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -187,10 +187,12 @@ def _em(own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng)
     events = events / events.sum()
     n = _useful_states(own, settings)
     n_symbols = len(events) - 1
-    operators = events[:-1, None, None] * rng.uniform(0.5, 1.5, (n_symbols, n, n)) / n
-    stop = events[-1] * rng.uniform(0.5, 1.5, n)
+    operators = events[:-1, None, None] * rng.exponential(1.0, (n_symbols, n, n)) / n
+    stop = events[-1] * rng.exponential(1.0, n)
     total = operators.sum(axis=(0, 1)) + stop
-    return _run_em(own, counts, settings, rng.dirichlet(numpy.ones(n)), operators / total, stop / total)
+    return _run_em(
+        own, counts, settings, rng.dirichlet(numpy.ones(n)), operators / total, stop / total
+    )
 
 
 def _useful_states(own: SequenceSet, settings: EstimatorSettings) -> int:
@@ -198,7 +200,9 @@ def _useful_states(own: SequenceSet, settings: EstimatorSettings) -> int:
     return max(1, min(settings.states, len(own.counts)))
 
 
-def _spectral_em(own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng) -> Automaton:
+def _spectral_em(
+    own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng
+) -> Automaton:
     """A few EM iterations from the spectral model: its histories, clustered, are the first states."""
     start, operators, _ = _spectral(own, counts, settings, rng)
     prefixes: dict[bytes, NDArray] = {b"": start}
@@ -207,7 +211,9 @@ def _spectral_em(own: SequenceSet, counts: NgramCounts, settings: EstimatorSetti
         for end in range(len(sequence) + 1):
             key = sequence[:end].tobytes()
             if key not in prefixes:
-                prefixes[key] = operators[sequence[end - 1]] @ prefixes[sequence[: end - 1].tobytes()]
+                prefixes[key] = (
+                    operators[sequence[end - 1]] @ prefixes[sequence[: end - 1].tobytes()]
+                )
             weights[key] = weights.get(key, 0.0) + count
     keys = list(prefixes)
     vectors = numpy.array([prefixes[key] for key in keys])
@@ -278,7 +284,9 @@ def cluster(vectors: NDArray, weights: NDArray, k: int, *, iterations: int = 20)
         labels = scores.argmax(axis=1)
         member = (labels[:, None] == numpy.arange(len(centres))) * weights[:, None]
         mass = member.sum(axis=0)
-        moved = numpy.where(mass[:, None] > 0, (member.T @ vectors) / numpy.maximum(mass, 1e-300)[:, None], centres)
+        moved = numpy.where(
+            mass[:, None] > 0, (member.T @ vectors) / numpy.maximum(mass, 1e-300)[:, None], centres
+        )
         if numpy.array_equal(moved, centres):
             break
         centres = moved

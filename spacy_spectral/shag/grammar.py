@@ -12,7 +12,7 @@ from ..arcs.lengths import distance_bins, length_table
 from ..arcs.lexical import LexicalModel
 from ..errors import Errors
 from ..serialize import pack, unpack
-from ..treebank.tree import Tree
+from ..treebank.dependency import Tree
 from .estimate import EstimatorSettings, estimate
 from .model import OperatorModel, SymbolTable
 from .posterior import Factors, Posterior

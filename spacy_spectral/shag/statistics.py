@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ..treebank.tree import MISSING
+from ..treebank.dependency import MISSING
 
 LEFT, RIGHT = 0, 1
 

@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from .documents import scan_docs, treebank_files
-from .trees import MISSING, TreebankError, is_projective
+from .validate import MISSING, TreebankError, is_projective
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 from spacy.parts_of_speech import IDS
 
 from ..errors import Errors
-from .trees import MISSING, TreebankError, tree_problems
+from .validate import MISSING, TreebankError, tree_problems
 
 _UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")

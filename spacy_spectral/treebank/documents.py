@@ -12,7 +12,7 @@ from spacy.vocab import Vocab
 
 from ..errors import Errors
 from .conllu import Sentence, scan_conllu
-from .trees import MISSING, TreebankError, tree_problems
+from .validate import MISSING, TreebankError, tree_problems
 
 CONLLU_SUFFIXES = (".conllu", ".conll")
 SUFFIXES = (*CONLLU_SUFFIXES, ".spacy")

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import Errors
-
-MISSING = -1
-"""The head of a token whose annotation is missing."""
+from .dependency import MISSING
 
 
 class TreebankError(ValueError):
