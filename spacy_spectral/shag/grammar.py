@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 
 import numpy
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ class Grammar:
         pieces = -(-len(symbols) // self.settings.max_length)
         edges = numpy.linspace(0, len(symbols), pieces + 1).astype(int)
         parts = []
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in pairwise(edges):
             inner = None
             if allowed is not None:
                 keep = numpy.concatenate([[0], numpy.arange(begin + 1, end + 1)])
