@@ -184,9 +184,12 @@ class Grammar:
             yield self.fallback, self.fallback.states
 
     def label_distributions(
-        self, symbols: NDArray, words: Sequence[str], heads: NDArray
+        self,
+        symbols: Sequence[NDArray],
+        words: Sequence[Sequence[str]],
+        heads: Sequence[NDArray],
     ) -> NDArray[numpy.float64]:
-        """P(label | arc) of every token of a tree: [N, labels]."""
+        """P(label | arc) for the trees of several sentences: [tokens of all sentences, labels]."""
         return self.labels.distributions(symbols, words, heads, root_symbol=len(self.symbols))
 
     def to_bytes(self) -> bytes:
