@@ -77,6 +77,11 @@ class Errors(metaclass=_WithCodes):
         "There is nothing to learn a parser from: no training sentence has heads. Check the training "
         "data with 'python -m spacy spectral check FILE'."
     )
+    S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
+    S151 = "Unknown direction '{value}'. Choose one of: {choices}."
+    S152 = (
+        "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
+    )
 
 
 class Warnings(metaclass=_WithCodes):
