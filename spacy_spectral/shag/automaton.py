@@ -1,12 +1,12 @@
-"""Small deterministic automata that show what an operator model has learnt (Luque et al. 2012, 5.3).
+"""Small deterministic automata that show what an operator model has learnt.
 
-The states of an operator model are vectors, in a basis that means nothing to a reader. Histories can
-be read: two prefixes of modifiers after which nearly the same is to come have forward vectors of
-nearly the same direction. So the forward vectors of the frequent prefixes are clustered, clusters are
-merged until they are the states of a deterministic automaton, and its probabilities are those of the
-prefixes in them.
+Section 5.3 of Luque et al. 2012. The states of an operator model are vectors, in a basis that means
+nothing to a reader. Histories can be read: two prefixes of modifiers after which nearly the same is
+to come have forward vectors of nearly the same direction. So the forward vectors of the frequent
+prefixes are clustered, clusters are merged until they are the states of a deterministic automaton,
+and its probabilities are those of the prefixes in them.
 
-A model that is loaded has no treebank any more: the prefixes are those the model itself finds likely.
+A loaded model has no treebank any more: the prefixes are those the model itself finds likely.
 """
 
 from collections.abc import Iterator, Sequence
@@ -112,8 +112,8 @@ def head_automaton(
     direction (str): "left" or "right".
     states (int): Most states of the result.
     threshold (float): Less probable transitions are left out, with states only they lead to.
-    min_probability (float): Rarer prefixes are not looked at. Each must fit into the DFA, so with very
-        rare ones more states are merged away.
+    min_probability (float): Rarer prefixes are not looked at. All must fit into the DFA, so the
+        more rare ones there are, the more states are merged.
     max_prefixes (int): Nor are more prefixes than this.
     RETURNS (AutomatonGraph): The automaton.
     """
@@ -160,11 +160,11 @@ def frequent_prefixes(
 ) -> Iterator[_Prefix]:
     """Best-first search for the prefixes that most sequences begin with.
 
-    The mass of all sequences that begin with p is total · forward(p), where total = stop' (I - A)^-1
-    sums over everything that may follow (A the sum of all operators). Values of spectral models can
-    be negative or add up wrongly: at each prefix the masses of its continuations are clipped at 0 and
-    normalised, so that what follows a prefix is a distribution. For a proper automaton this changes
-    nothing.
+    The mass of all sequences that begin with p is total' forward(p), where
+    total' = stop' (I - A)^-1 sums over everything that may follow (A the sum of all operators).
+    Values of spectral models can be negative or add up wrongly: at each prefix the masses of its
+    continuations are clipped at 0 and normalised, so that what follows a prefix is a distribution.
+    For a proper automaton this changes nothing.
 
     start, operators, stop (ndarray): The automaton; [n], [X, n, n], [n].
     YIELDS (_Prefix): The prefixes by falling probability, the empty one first.
@@ -272,7 +272,10 @@ class _Determinised:
         events /= visits[:, None]
         shown = events[:, :-1] >= threshold
         targets = self._targets(shown)
-        reachable = _reachable(targets)
+        flow = numpy.zeros((len(visits), len(visits)))
+        for (state, symbol), target in targets.items():
+            flow[state, target] += visits[state] * events[state, symbol]
+        reachable = _forward_order(flow)
         number = {state: i for i, state in enumerate(reachable)}
         states, edges = [], []
         for state in reachable:
@@ -316,10 +319,20 @@ class _Determinised:
         return {key: target for key, target in targets.items() if shown[key]}
 
 
-def _reachable(targets: dict[tuple[int, int], int]) -> list[int]:
-    """The states that the transitions lead to from state 0, nearest first."""
-    found = [0]
-    for state in found:
-        next_states = {target for (source, _), target in targets.items() if source == state}
-        found += sorted(next_states.difference(found))
-    return found
+def _forward_order(flow: NDArray) -> list[int]:
+    """The states that can be reached from state 0, in an order that most steps follow.
+
+    Finding the very best order is hard. Here the next state is always the one that, among those that
+    are left, sends most in proportion to what it receives: sources first, sinks last.
+    """
+    left = [0]
+    for state in left:
+        left += [t for t in numpy.flatnonzero(flow[state]).tolist() if t not in left]
+    order = [left.pop(0)]
+    flow = flow * (1 - numpy.eye(len(flow)))
+    while left:
+        between = flow[numpy.ix_(left, left)]
+        sent, received = between.sum(axis=1), between.sum(axis=0)
+        share = (sent - received) / numpy.maximum(sent + received, 1e-300)
+        order.append(left.pop(int(numpy.argmax(share))))
+    return order

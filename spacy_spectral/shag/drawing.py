@@ -9,6 +9,7 @@ gives the same bytes.
 
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy
@@ -18,15 +19,16 @@ if TYPE_CHECKING:
 
 _RADIUS = 23.0
 _FONT_SIZE = 12.0
-_CHARACTER = 7.4  # width, on the safe side for capitals
+_CHARACTER = 6.8  # width, on the safe side
 _LINE = 15.0
 _GAP = 14.0  # between neighbours of a column
 _COLUMN_GAP = 30.0
 _LOOP = 30.0  # height of a self loop over its state
 _STOP_DROP = 48.0  # from the rim of a state to the lower edge of its STOP sign
+_STOP_WIDTH = 72.0
 _MARGIN = 16.0
 _TITLE = 34.0
-_SWEEPS = 24
+_SWEEPS = 60
 _LABELS_IN_LINE = 2
 _MOST_LABELS = 6
 _LEAST_STOP = 0.005  # smaller probabilities of STOP are not drawn
@@ -74,7 +76,7 @@ def to_dot(graph: "AutomatonGraph") -> str:
         if state.stop >= _LEAST_STOP:
             lines.append(f"    {number} -> STOP [label={quoted(format_probability(state.stop))}];")
     for edge in graph.edges:
-        label = ", ".join(f"{name} {format_probability(p)}" for name, p in edge.symbols)
+        label = ", ".join(_transition(name, p) for name, p in edge.symbols)
         lines.append(f"    {edge.source} -> {edge.target} [label={quoted(label)}];")
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -110,15 +112,18 @@ def to_svg(graph: "AutomatonGraph") -> str:
     """
     loops = {edge.source: edge for edge in graph.edges if edge.source == edge.target}
     ranks = _ranks(graph)
-    states = [_state_item(2 * rank, loops.get(number)) for number, rank in enumerate(ranks)]
+    states = [
+        _state_item(2 * rank, loops.get(number), state.stop)
+        for number, (rank, state) in enumerate(zip(ranks, graph.states, strict=True))
+    ]
     routes = [_route(edge, states, ranks) for edge in graph.edges if edge.source != edge.target]
     columns: list[list[_Item]] = [[] for _ in range(2 * max(ranks) + 1)]
     for item in [*states, *(item for route in routes for item in route.items[1:-1])]:
         columns[item.column].append(item)
     for route in routes:
-        for left, right in zip(route.items[:-1], route.items[1:], strict=True):
+        for left, right in pairwise(route.items):
             # bends of one edge pull at each other more: long edges become straight
-            pull = 1.0 if left in states or right in states else 4.0
+            pull = 1.0 if left in states or right in states else 8.0
             left.neighbours.append((right, pull))
             right.neighbours.append((left, pull))
     _place(columns)
@@ -135,8 +140,14 @@ def _ranks(graph: "AutomatonGraph") -> list[int]:
     return ranks
 
 
+def _transition(name: str, probability: float) -> str:
+    # a full stop or comma would be taken for part of the number or the list
+    shown = name if any(character.isalnum() for character in name) else f"“{name}”"
+    return f"{shown} {format_probability(probability)}"
+
+
 def _label_lines(edge: "AutomatonEdge") -> list[str]:
-    parts = [f"{name} {format_probability(p)}" for name, p in edge.symbols]
+    parts = [_transition(name, p) for name, p in edge.symbols]
     if len(parts) > _MOST_LABELS:
         rest = sum(p for _, p in edge.symbols[_MOST_LABELS - 1 :])
         more = f"{len(parts) - _MOST_LABELS + 1} more {format_probability(rest)}"
@@ -149,8 +160,11 @@ def _text_width(lines: list[str]) -> float:
     return max(len(line) for line in lines) * _CHARACTER * _FONT_SIZE / 12.0
 
 
-def _state_item(column: int, loop: "AutomatonEdge | None") -> _Item:
-    item = _Item(column, _RADIUS, _RADIUS + _STOP_DROP, 2 * _RADIUS)
+def _state_item(column: int, loop: "AutomatonEdge | None", stop: float) -> _Item:
+    item = _Item(column, _RADIUS, _RADIUS, 2 * _RADIUS)
+    if stop >= _LEAST_STOP:
+        item.below += _STOP_DROP
+        item.width = max(item.width, _STOP_WIDTH)
     if loop is not None:
         lines = _label_lines(loop)
         item.above += _LOOP + len(lines) * _LINE
@@ -209,7 +223,7 @@ def _settle(column: list[_Item], wanted: list[float]) -> None:
     With the distances taken off this is isotonic regression: pool adjacent violators.
     """
     offsets = [0.0]
-    for upper, lower in zip(column[:-1], column[1:], strict=True):
+    for upper, lower in pairwise(column):
         offsets.append(offsets[-1] + upper.below + lower.above + _GAP)
     blocks: list[list[float]] = []  # mean, size
     for value, offset in zip(wanted, offsets, strict=True):
@@ -246,7 +260,7 @@ class _Picture:
         self.ports = self._ports()
 
     def _ports(self) -> dict[tuple[int, int], tuple[float, float]]:
-        """Where routes touch their two states: side by side on the rim, in the order they arrive."""
+        """Where routes touch their two states: side by side on the rim, in order of arrival."""
         ports = {}
         for state in self.states:
             for end in (0, -1):
@@ -303,7 +317,8 @@ class _Picture:
         return (
             f'<g opacity="{_opacity(probability):.2f}">'
             f'<path d="{" ".join(path)}" fill="none" stroke="{color}" '
-            f'stroke-width="{_stroke(probability):.2f}"/>{_arrow(*tip, sign * head, 0.0, color)}</g>'
+            f'stroke-width="{_stroke(probability):.2f}"/>'
+            f"{_arrow(*tip, sign * head, 0.0, color)}</g>"
         )
 
     def _label(self, route: _Route) -> str:
@@ -326,7 +341,7 @@ class _Picture:
             f'<text x="{x:.1f}" y="{y + 1:.1f}" text-anchor="middle" font-size="15" '
             f'font-weight="bold">{number}</text>',
             f'<text x="{x:.1f}" y="{y + 14:.1f}" text-anchor="middle" font-size="10">'
-            f"{state.probability:.0%}</text></g>",
+            f"{_percent(state.probability)}</text></g>",
         ]
         if number in self.loops:
             parts.append(self._loop(self.loops[number], x, y))
@@ -358,14 +373,13 @@ class _Picture:
 
     def _stop(self, probability: float, x: float, y: float) -> str:
         label = f"STOP {format_probability(probability)}"
-        width = 8.0 * len(label) + 4
         top = y + _STOP_DROP - 20
         return (
             f'<g><path d="M{x:.1f},{y:.1f} V{top - 8:.1f}" stroke="{_STOP}" '
             f'stroke-width="{_stroke(probability):.2f}" opacity="{_opacity(probability):.2f}"/>'
             f"{_arrow(x, top - 1, 0.0, -8.0, _STOP)}"
-            f'<rect x="{x - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" height="18" rx="9" '
-            f'fill="#f3f4f6" stroke="{_STOP}"/>'
+            f'<rect x="{x - _STOP_WIDTH / 2:.1f}" y="{top:.1f}" width="{_STOP_WIDTH:g}" '
+            f'height="18" rx="9" fill="#f3f4f6" stroke="{_STOP}"/>'
             f'<text x="{x:.1f}" y="{top + 13:.1f}" text-anchor="middle" font-size="11">{label}'
             "</text></g>"
         )
@@ -373,6 +387,10 @@ class _Picture:
 
 def _title(graph: "AutomatonGraph") -> str:
     return f"{graph.head}: modifiers on the {graph.direction}"
+
+
+def _percent(share: float) -> str:
+    return escape("<1%" if 0 < share < 0.005 else f"{share:.0%}")
 
 
 def _stroke(probability: float) -> float:
