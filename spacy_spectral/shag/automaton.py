@@ -123,6 +123,8 @@ def head_automaton(
     if head not in grammar.symbols:
         known = ", ".join(grammar.symbols.names[:-1])
         raise ValueError(Errors.S150.format(value=head, known=known))
+    if states < 1 or not 0.0 <= threshold <= 1.0:
+        raise ValueError(Errors.S153)
     if grammar.settings.only_lexical:
         raise ValueError(Errors.S152)
     names = grammar.symbols.names

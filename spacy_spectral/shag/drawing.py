@@ -1,18 +1,20 @@
 """Pictures of automata: DOT, and a layered SVG layout that needs no other program.
 
-The layout is Sugiyama's: states stand in columns from left to right, and an edge to another state
-passes through all columns between them. Labels have columns of their own between those of the
+States stand in columns from left to right, and an edge to another state passes through all columns
+between them. Labels have columns of their own between those of the
 states, where each takes part in the layout like a node; so neither labels nor states can overlap,
 and no edge runs over a label but its own. All sums are done in a fixed order: the same automaton
 gives the same bytes.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy
+
+from .layout import Item, place
 
 if TYPE_CHECKING:
     from .automaton import AutomatonEdge, AutomatonGraph
@@ -21,14 +23,12 @@ _RADIUS = 23.0
 _FONT_SIZE = 12.0
 _CHARACTER = 6.8  # width, on the safe side
 _LINE = 15.0
-_GAP = 14.0  # between neighbours of a column
 _COLUMN_GAP = 30.0
 _LOOP = 30.0  # height of a self loop over its state
 _STOP_DROP = 48.0  # from the rim of a state to the lower edge of its STOP sign
 _STOP_WIDTH = 72.0
 _MARGIN = 16.0
 _TITLE = 34.0
-_SWEEPS = 60
 _LABELS_IN_LINE = 2
 _MOST_LABELS = 6
 _LEAST_STOP = 0.005  # smaller probabilities of STOP are not drawn
@@ -82,25 +82,13 @@ def to_dot(graph: "AutomatonGraph") -> str:
 
 
 @dataclass
-class _Item:
-    """Something that has a place in a column: a state, a label, or a bend of an edge."""
-
-    column: int
-    above: float
-    below: float
-    width: float = 0.0
-    neighbours: list[tuple["_Item", float]] = field(default_factory=list)
-    y: float = 0.0
-
-
-@dataclass
 class _Route:
     """An edge with the items it passes, in the direction of reading (left to right)."""
 
     edge: "AutomatonEdge"
     back: bool
-    items: list[_Item]
-    label: _Item
+    items: list[Item]
+    label: Item
     lines: list[str]
 
 
@@ -117,7 +105,7 @@ def to_svg(graph: "AutomatonGraph") -> str:
         for number, (rank, state) in enumerate(zip(ranks, graph.states, strict=True))
     ]
     routes = [_route(edge, states, ranks) for edge in graph.edges if edge.source != edge.target]
-    columns: list[list[_Item]] = [[] for _ in range(2 * max(ranks) + 1)]
+    columns: list[list[Item]] = [[] for _ in range(2 * max(ranks) + 1)]
     for item in [*states, *(item for route in routes for item in route.items[1:-1])]:
         columns[item.column].append(item)
     for route in routes:
@@ -126,7 +114,7 @@ def to_svg(graph: "AutomatonGraph") -> str:
             pull = 1.0 if left in states or right in states else 8.0
             left.neighbours.append((right, pull))
             right.neighbours.append((left, pull))
-    _place(columns)
+    place(columns)
     return _Picture(graph, columns, states, routes, loops).svg()
 
 
@@ -160,8 +148,8 @@ def _text_width(lines: list[str]) -> float:
     return max(len(line) for line in lines) * _CHARACTER * _FONT_SIZE / 12.0
 
 
-def _state_item(column: int, loop: "AutomatonEdge | None", stop: float) -> _Item:
-    item = _Item(column, _RADIUS, _RADIUS, 2 * _RADIUS)
+def _state_item(column: int, loop: "AutomatonEdge | None", stop: float) -> Item:
+    item = Item(column, _RADIUS, _RADIUS, 2 * _RADIUS)
     if stop >= _LEAST_STOP:
         item.below += _STOP_DROP
         item.width = max(item.width, _STOP_WIDTH)
@@ -172,69 +160,19 @@ def _state_item(column: int, loop: "AutomatonEdge | None", stop: float) -> _Item
     return item
 
 
-def _route(edge: "AutomatonEdge", states: list[_Item], ranks: list[int]) -> _Route:
+def _route(edge: "AutomatonEdge", states: list[Item], ranks: list[int]) -> _Route:
     low, high = sorted((edge.source, edge.target), key=lambda state: ranks[state])
     first, last = states[low].column, states[high].column
     middle = (first + last) // 2
     label_column = middle if middle % 2 else middle - 1
     lines = _label_lines(edge)
     height = len(lines) * _LINE / 2
-    label = _Item(label_column, height, height, _text_width(lines) + 8)
+    label = Item(label_column, height, height, _text_width(lines) + 8)
     bends = [
-        label if column == label_column else _Item(column, 2.0, 2.0)
+        label if column == label_column else Item(column, 2.0, 2.0)
         for column in range(first + 1, last)
     ]
     return _Route(edge, edge.source == high, [states[low], *bends, states[high]], label, lines)
-
-
-def _place(columns: list[list[_Item]]) -> None:
-    """Order the items of every column by where their neighbours are, then move them as near to
-    these as the order allows."""
-    for column in columns:
-        for position, item in enumerate(column):
-            item.y = position - (len(column) - 1) / 2
-    for sweep in range(_SWEEPS):
-        forward = sweep % 2 == 0
-        for column in columns if forward else reversed(columns):
-            wanted = {id(item): _centre(item, 1 if forward else -1) for item in column}
-            column.sort(key=lambda item: wanted[id(item)])
-            for position, item in enumerate(column):
-                item.y = position - (len(column) - 1) / 2
-    for sweep in range(_SWEEPS):
-        for column in columns if sweep % 2 == 0 else reversed(columns):
-            _settle(column, [_centre(item, 0) for item in column])
-
-
-def _centre(item: _Item, side: int) -> float:
-    """Mean height of the neighbours: of those before (side 1), after (-1), or all (0)."""
-    near = [
-        (other.y, pull)
-        for other, pull in item.neighbours
-        if side == 0 or (item.column - other.column) * side > 0
-    ]
-    if not near:
-        return item.y
-    return sum(y * pull for y, pull in near) / sum(pull for _, pull in near)
-
-
-def _settle(column: list[_Item], wanted: list[float]) -> None:
-    """The heights closest to the wanted ones (least squares) that keep order and distance.
-
-    With the distances taken off this is isotonic regression: pool adjacent violators.
-    """
-    offsets = [0.0]
-    for upper, lower in pairwise(column):
-        offsets.append(offsets[-1] + upper.below + lower.above + _GAP)
-    blocks: list[list[float]] = []  # mean, size
-    for value, offset in zip(wanted, offsets, strict=True):
-        blocks.append([value - offset, 1.0])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            mean, size = blocks.pop()
-            blocks[-1][0] = (blocks[-1][0] * blocks[-1][1] + mean * size) / (blocks[-1][1] + size)
-            blocks[-1][1] += size
-    means = [mean for mean, size in blocks for _ in range(int(size))]
-    for item, mean, offset in zip(column, means, offsets, strict=True):
-        item.y = mean + offset
 
 
 class _Picture:
