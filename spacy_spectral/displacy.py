@@ -5,6 +5,7 @@ An arc is the more opaque the more probable it is, and its label ends in the pro
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
@@ -16,6 +17,9 @@ from spacy.tokens import Doc, Span, Token
 from .shag.drawing import format_probability
 
 _LEAST_OPACITY = 0.15
+# of flat arcs
+_LEVEL = 24.0
+_FONT_SIZE = 11.5
 
 Drawable = Doc | Span | dict
 
@@ -37,8 +41,9 @@ def render(
     page (bool): Whether to make a full HTML page.
     minify (bool): Whether to minify the markup.
     jupyter (Optional[bool]): Whether to show the result in Jupyter; found out if None.
-    options (Dict[str, Any]): displaCy's options (compact, color, font, bg, distance...), and
-        "probabilities" (default True).
+    options (Dict[str, Any]): displaCy's options (compact, color, font, bg, distance...),
+        "probabilities" (default True) and "flat" (default False): arcs with a flat top, which are
+        lower and keep labels straight.
     manual (bool): Whether `docs` are dicts as `parse_deps` makes them.
     RETURNS (str): SVG or HTML markup.
     """
@@ -93,9 +98,10 @@ class ProbabilityRenderer(DependencyRenderer):
     """displaCy's renderer, with arcs that show their probability."""
 
     def __init__(self, options: dict[str, Any] = {}) -> None:  # noqa: B006
-        """options (Dict[str, Any]): displaCy's options and "probabilities"."""
+        """options (Dict[str, Any]): displaCy's options, "probabilities" and "flat"."""
         super().__init__(options)
         self.probabilities = options.get("probabilities", True)
+        self.flat = options.get("flat", False)
         self._options = repr(sorted(options.items()))
 
     def render_svg(self, render_id: int | str, words: list[dict], arcs: list[dict]) -> str:
@@ -105,20 +111,50 @@ class ProbabilityRenderer(DependencyRenderer):
         content = repr((self._options, words, arcs)).encode("utf8")
         number = str(render_id).rpartition("-")[2]
         digest = hashlib.sha256(content).hexdigest()[:16]
-        return super().render_svg(f"{digest}-{number}", words, arcs)
+        svg = super().render_svg(f"{digest}-{number}", words, arcs)
+        if not self.flat:
+            return svg
+        # displaCy leaves room for round arcs; cut it off
+        top = self.offset_y - self.highest_level * _LEVEL - _FONT_SIZE
+        height = self.height - top - self.word_spacing / 2
+        view = f'height="{height:g}" viewBox="0 {top:g} {self.width:g} {height:g}"'
+        svg = svg.replace(f'height="{self.height}"', view, 1)
+        return svg.replace(f"height: {self.height}px", f"height: {height:g}px", 1)
 
     def render_arrow(self, label: str, start: int, end: int, direction: str, i: int) -> str:
         """Draw one arc."""
         markup = super().render_arrow(label, start, end, direction, i)
-        probability = self._arcs[i].get("prob")
-        if probability is None or not self.probabilities:
-            return markup
-        for part in ("displacy-arc", "displacy-arrowhead"):
-            shown = f'class="{part}" opacity="{opacity(probability):.2f}"'
-            markup = markup.replace(f'class="{part}"', shown)
-        number = escape(format_probability(probability))
-        shown = f'<tspan class="displacy-prob" fill-opacity="0.6">{number}</tspan>'
-        return markup.replace("</textPath>", f" {shown}</textPath>")
+        probability = self._arcs[i].get("prob") if self.probabilities else None
+        shown = label
+        if probability is not None:
+            number = escape(format_probability(probability))
+            shown += f' <tspan class="displacy-prob" fill-opacity="0.6">{number}</tspan>'
+            for part in ("displacy-arc", "displacy-arrowhead"):
+                own = f'class="{part}" opacity="{opacity(probability):.2f}"'
+                markup = markup.replace(f'class="{part}"', own)
+        if self.flat:
+            x, y = self._label_place
+            text = (
+                f'<text class="displacy-label" x="{x:g}" y="{y:g}" dy="0.35em" fill="currentColor" '
+                f'text-anchor="middle" stroke="{self.bg}" stroke-width="8" paint-order="stroke" '
+                f'font-size="{_FONT_SIZE:g}">{shown}</text>'
+            )
+            return re.sub(r"<text .*</text>", lambda _: text, markup, flags=re.DOTALL)
+        return markup.replace(f"{label}</textPath>", f"{shown}</textPath>")
+
+    def get_arc(self, x_start: int, y: int, y_curve: int, x_end: int) -> str:
+        """The path of an arc."""
+        if not self.flat:
+            return super().get_arc(x_start, y, y_curve, x_end)
+        level = (y - y_curve) / (self.distance / (6 if self.compact else 2))
+        top = y - _LEVEL * level
+        corner = min(12.0, abs(x_end - x_start) / 2)
+        inward = corner if x_end > x_start else -corner
+        self._label_place = ((x_start + x_end) / 2, top)
+        return (
+            f"M{x_start:g},{y:g} V{top + corner:g} Q{x_start:g},{top:g} {x_start + inward:g},{top:g} "
+            f"H{x_end - inward:g} Q{x_end:g},{top:g} {x_end:g},{top + corner:g} V{y:g}"
+        )
 
 
 def opacity(probability: float) -> float:

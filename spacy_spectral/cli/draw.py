@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 _OPTIONS = {
     "collapse_punct": False,
-    "compact": False,
-    "distance": 105,
-    "word_spacing": 32,
+    "flat": True,
+    "word_spacing": 26,
     "arrow_spacing": 14,
-    "arrow_width": 8,
+    "arrow_width": 7,
     "arrow_stroke": 1.6,
-    "offset_x": 55,
     "color": "#22303c",
     "font": "Helvetica, Arial, sans-serif",
 }
 
+_MOST_DISTANCE = 160.0
+
 _STYLE = """
-body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 2rem 4rem; color: #22303c;
+body { margin: 0 auto; max-width: 110rem; padding: 1.5rem 2rem 4rem; color: #22303c;
        background: #f5f7f9; font: 16px/1.5 Helvetica, Arial, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 0.75rem; }
@@ -150,10 +150,19 @@ def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str)
 
 
 def _figure(number: int, sentence: "Span") -> str:
-    from ..displacy import render
+    from ..displacy import parse_deps, render
 
     options: dict[str, Any] = _OPTIONS | {"fine_grained": sentence.doc.has_annotation("TAG")}
-    drawing = render(sentence, options=options, jupyter=False)
+    parsed = parse_deps(sentence, options)
+    # displaCy sets all words at the same distance: the longest word and the labels between
+    # neighbours must fit, but one long word should not blow up everything
+    needed = [8.6 * len(word["text"]) + 12 for word in parsed["words"]]
+    needed += [
+        6.2 * len(arc["label"]) + 48 for arc in parsed["arcs"] if arc["end"] - arc["start"] == 1
+    ]
+    distance = min(max(needed), _MOST_DISTANCE)
+    options |= {"distance": distance, "offset_x": distance / 2}
+    drawing = render(parsed, options=options, jupyter=False, manual=True)
     return (
         f'<figure><figcaption><span><span class="number">{number}</span>'
         f"{escape(sentence.text)}</span>{_tree_probability(sentence)}</figcaption>"
