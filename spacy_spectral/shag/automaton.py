@@ -272,7 +272,7 @@ class _Determinised:
         visits = member.sum(axis=1)
         events = member @ numpy.array([prefix.events for prefix in self.prefixes])
         events /= visits[:, None]
-        shown = events[:, :-1] >= threshold
+        shown = (events[:, :-1] >= threshold) & (events[:, :-1] > 0)
         targets = self._targets(shown)
         flow = numpy.zeros((len(visits), len(visits)))
         for (state, symbol), target in targets.items():
