@@ -116,7 +116,9 @@ class Errors(metaclass=_WithCodes):
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
     S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
     S151 = "Unknown direction '{value}'. Choose one of: {choices}."
-    S152 = "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
+    S152 = (
+        "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
+    )
     S153 = "An automaton needs at least 1 state and a threshold between 0 and 1."
     S154 = (
         "The pipeline has no component '{name}' to draw automata of. Its components: {known}. Choose one "

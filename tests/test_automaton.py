@@ -191,7 +191,7 @@ def assert_well_drawn(graph):
     between = sum(edge.source != edge.target for edge in graph.edges)
     assert len(boxes) == len(graph.states) + stops + between
     for left, top, right, bottom in boxes:
-        assert 0 <= left and 0 <= top and right <= width and bottom <= height
+        assert left >= 0 and top >= 0 and right <= width and bottom <= height
     for a, b in combinations(boxes, 2):
         assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
 
@@ -261,7 +261,7 @@ def test_det_and_first_are_shown_as_they_are(pipelines):
 @pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
 def test_graphviz_reads_dot():
     names = ['"', "\\", "<b>", ","]
-    dfa = {0: {name: (1, 0.2) for name in names}, 1: {}}
+    dfa = {0: dict.fromkeys(names, (1, 0.2)), 1: {}}
     graph = head_automaton(grammar_with(operators_of(dfa, names), names), '"', "left")
     result = subprocess.run(
         ["dot", "-Tplain"], input=graph.to_dot(), capture_output=True, text=True, check=True

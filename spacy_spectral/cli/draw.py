@@ -78,15 +78,18 @@ def draw_cli(
 
     nlp = load_pipeline(model)
     try:
-        sentences = parsed_sentences(nlp, data, limit=limit, gold_tags=gold_tags)
         graphs = []
         for name in automaton or ():
-            head, _, direction = name.rpartition(":")
+            head, colon, direction = name.rpartition(":")
+            if not colon:
+                msg.fail(f"'{name}' is no automaton: write TAG:left or TAG:right", exits=1)
             graphs.append(head_automaton(grammar_of(nlp, component), head, direction))
+        sentences = parsed_sentences(nlp, data, limit=limit, gold_tags=gold_tags)
     except ValueError as error:
         msg.fail(str(error), exits=1)
     if not any(sentence.doc.has_annotation("DEP") for sentence in sentences):
-        msg.fail(f"The pipeline '{model}' gives no parses (does it have a parser?)", exits=1)
+        reason = "does it have a parser?" if sentences else "the text has no words"
+        msg.fail(f"The pipeline '{model}' gives no parses ({reason})", exits=1)
     name = nlp.meta.get("name") or "pipeline"
     try:
         write_atomically(output, page(sentences, graphs, title=f"{nlp.lang}_{name}"))
@@ -113,8 +116,8 @@ def parsed_sentences(
     from ._pipelines import superseded, without_parses
 
     path = Path(data)
-    # a text can be too long for a path to be looked up
-    if path.suffix in SUFFIXES or (len(data) < 256 and path.exists()):
+    # a text can be too long for a path to be looked up, and an empty one would be "."
+    if path.suffix in SUFFIXES or (0 < len(data) < 256 and path.exists()):
         references = islice(read_docs(path, nlp.vocab), limit)
         docs: Iterable = without_parses(references, gold_tags=gold_tags)
         with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
