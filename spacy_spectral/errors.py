@@ -114,6 +114,16 @@ class Errors(metaclass=_WithCodes):
         'values can be negative. Set decode = "mbr", or the estimator to det, det+f, em or spectral+em.'
     )
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
+    S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
+    S151 = "Unknown direction '{value}'. Choose one of: {choices}."
+    S152 = (
+        "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
+    )
+    S153 = "An automaton needs at least 1 state and a threshold between 0 and 1."
+    S154 = (
+        "The pipeline has no component '{name}' to draw automata of. Its components: {known}. Choose one "
+        "that was made by the factory 'spectral_parser', e.g. with --component."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

@@ -7,10 +7,6 @@ import typer
 
 from ._app import spectral_cli
 
-# what --gold-tags takes from the treebank, and the token attributes of components it replaces
-_GOLD_TAGS = ("tag", "pos", "morph")
-_TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
-
 
 @spectral_cli.command("evaluate")
 def evaluate_cli(
@@ -28,17 +24,14 @@ def evaluate_cli(
     boundaries of their own (senter, sentencizer) are not run.
     """
     import srsly
-    from spacy import util
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
     from ..serialize import write_atomically
+    from ._pipelines import load_pipeline
 
     setup_gpu(gpu_id)
-    try:
-        nlp = util.load_model(model)
-    except OSError as error:
-        msg.fail(f"Can't load the pipeline '{model}'", str(error), exits=1)
+    nlp = load_pipeline(model)
     try:
         scores = evaluate(nlp, data, gold_tags=gold_tags)
     except ValueError as error:
@@ -76,14 +69,13 @@ def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]
 
     from spacy.training import Example
 
-    from ..readers import copy_words
     from ..scorers import score_ud
     from ..treebank.documents import read_docs
+    from ._pipelines import superseded, without_parses
 
     references = list(read_docs(data, nlp.vocab))
-    annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
-    docs = [copy_words(reference, annotations) for reference in references]
-    with nlp.select_pipes(disable=_superseded(nlp, gold_tags)):
+    docs = without_parses(references, gold_tags=gold_tags)
+    with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
         start = perf_counter()
         parsed = list(nlp.pipe(docs))
         seconds = perf_counter() - start
@@ -92,20 +84,6 @@ def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]
     )
     n_words = sum(len(doc) for doc in parsed)
     return scores | {"words_per_second": n_words / seconds if seconds else 0.0}
-
-
-def _superseded(nlp: Any, gold_tags: bool) -> list[str]:
-    """The components whose work the treebank has done: they assign nothing else of a parse."""
-    names = []
-    for name in nlp.pipe_names:
-        assigned = set(nlp.get_pipe_meta(name).assigns)
-        if "token.dep" in assigned or "token.head" in assigned:
-            continue
-        # an attribute ruler does not say what it assigns; it maps tags to parts of speech
-        tags = assigned & _TAG_ATTRIBUTES or nlp.get_pipe_meta(name).factory == "attribute_ruler"
-        if "token.is_sent_start" in assigned or (gold_tags and tags):
-            names.append(name)
-    return names
 
 
 def _percent(value: float | None) -> str:
