@@ -120,6 +120,7 @@ class Errors(metaclass=_WithCodes):
         "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
     )
     S153 = "An automaton needs at least 1 state and a threshold between 0 and 1."
+    S155 = "{path} is not the sample treebank: its grammar has no tag '{tag}'."
     S154 = (
         "The pipeline has no component '{name}' to draw automata of. Its components: {known}. Choose one "
         "that was made by the factory 'spectral_parser', e.g. with --component."

@@ -42,6 +42,9 @@ class LabelModel:
         frequency = Counter(word.lower() for tree in trees for word in tree.words)
         words = sorted(word for word, count in frequency.items() if count >= 2)
         model = cls(labels, words, None)
+        if not labels:
+            model.model = BackoffModel.fit(numpy.zeros((0, 1), "uint64"), numpy.zeros(0), 1)
+            return model
         words_of, heads_of = [tree.words for tree in trees], [tree.heads for tree in trees]
         columns = model._columns(symbols, words_of, heads_of, n_symbols)
         outcomes = numpy.array(

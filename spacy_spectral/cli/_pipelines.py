@@ -1,7 +1,7 @@
 """What several commands do with a pipeline: load it, run it on a treebank, get at its grammar."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -29,22 +29,57 @@ def load_pipeline(model: str) -> "Language":
         msg.fail(f"Can't load the pipeline '{model}'", str(error), exits=1)
 
 
-def grammar_of(nlp: "Language", component: str) -> "Grammar":
-    """The grammar of a pipeline's parser.
+def parser_of(nlp: "Language", component: str) -> Any:
+    """A pipeline's spectral parser.
 
     nlp (Language): The pipeline.
     component (str): The parser's name in it.
-    RETURNS (Grammar): The grammar.
+    RETURNS (SpectralParser): The component.
     """
     from ..errors import Errors
-    from ..shag.grammar import Grammar
 
     pipe = nlp.get_pipe(component) if component in nlp.component_names else None
-    grammar = getattr(pipe, "grammar", None)
-    if not isinstance(grammar, Grammar):
+    if not hasattr(pipe, "grammar"):
         known = ", ".join(nlp.component_names) or "none"
         raise ValueError(Errors.S154.format(name=component, known=known))
-    return grammar
+    return pipe
+
+
+def grammar_of(nlp: "Language", component: str) -> "Grammar":
+    """The grammar of a pipeline's parser; arguments as for `parser_of`."""
+    return parser_of(nlp, component).grammar
+
+
+def parse_text(nlp: "Language", text: str) -> "Doc":
+    """Run a pipeline over a text.
+
+    A text whose words all carry tags ("The_DT dog_NN barks_VBZ") is parsed on them. Where the pipeline
+    sets no sentence boundaries before parsing, the text is one sentence.
+
+    nlp (Language): The pipeline.
+    text (str): The text.
+    RETURNS (Doc): The parsed document.
+    """
+    from spacy.tokens import Doc
+
+    pieces = [piece.rpartition("_") for piece in text.split()]
+    tagged = bool(pieces) and all(word and tag for word, _, tag in pieces)
+    if tagged:
+        doc = Doc(
+            nlp.vocab,
+            words=[word for word, _, _ in pieces],
+            tags=[tag for _, _, tag in pieces],
+            sent_starts=[1] + [-1] * (len(pieces) - 1),
+        )
+        disabled = superseded(nlp, gold_tags=True)
+    else:
+        doc = nlp.make_doc(text)
+        disabled = []
+        if not superseded(nlp, gold_tags=False):
+            for token in doc:
+                token.is_sent_start = token.i == 0
+    with nlp.select_pipes(disable=disabled):
+        return nlp(doc)
 
 
 def without_parses(references: Iterable["Doc"], *, gold_tags: bool) -> list["Doc"]:

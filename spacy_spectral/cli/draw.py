@@ -113,7 +113,7 @@ def parsed_sentences(
     RETURNS (List[Span]): The parsed sentences.
     """
     from ..treebank.documents import SUFFIXES, read_docs
-    from ._pipelines import superseded, without_parses
+    from ._pipelines import parse_text, superseded, without_parses
 
     path = Path(data)
     # a text can be too long for a path to be looked up, and an empty one would be "."
@@ -123,7 +123,7 @@ def parsed_sentences(
         with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
             docs = list(nlp.pipe(docs))
     else:
-        docs = [nlp(data)]
+        docs = [parse_text(nlp, data)]
     return list(islice((sentence for doc in docs for sentence in doc.sents), limit))
 
 

@@ -15,6 +15,12 @@ def evaluate_cli(
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
     ] = False,
+    sample_ceiling: Annotated[
+        bool,
+        typer.Option(
+            "--sample-ceiling", help="For the sample treebank: also score its true grammar"
+        ),
+    ] = False,
     json: Annotated[Path | None, typer.Option("--json", help="Write the scores here")] = None,
     gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for CPU")] = -1,
 ) -> None:
@@ -34,6 +40,8 @@ def evaluate_cli(
     nlp = load_pipeline(model)
     try:
         scores = evaluate(nlp, data, gold_tags=gold_tags)
+        if sample_ceiling:
+            scores["ceiling_uas"] = ceiling(data)
     except ValueError as error:
         msg.fail(str(error), exits=1)
     msg.table(
@@ -48,6 +56,8 @@ def evaluate_cli(
         ],
         aligns=("l", "r", "r"),
     )
+    if sample_ceiling:
+        print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
     speed = f"{scores['words_per_second']:,.0f} words/s"
     print(f"Tags {_percent(scores['tag_acc'])} · {scores['tokens']:,} tokens", end="")
     print(f" in {scores['sentences']:,} sentences · {speed}")
@@ -84,6 +94,36 @@ def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]
     )
     n_words = sum(len(doc) for doc in parsed)
     return scores | {"words_per_second": n_words / seconds if seconds else 0.0}
+
+
+def ceiling(data: Path) -> float:
+    """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it.
+
+    data (Path): A file of the sample treebank.
+    RETURNS (float): UAS over all tokens.
+    """
+    from spacy.vocab import Vocab
+
+    from ..errors import Errors
+    from ..shag.grammar import Grammar
+    from ..treebank.documents import read_docs
+    from ..treebank.grammar import true_model
+
+    grammar = Grammar.from_automata(*true_model())
+    right = total = 0
+    for doc in read_docs(data, Vocab()):
+        for sentence in doc.sents:
+            tags = [token.tag_ for token in sentence]
+            strange = [tag for tag in tags if tag not in grammar.symbols]
+            if strange:
+                raise ValueError(Errors.S155.format(path=data, tag=strange[0]))
+            heads = grammar.posterior(
+                grammar.symbols.encode(tags), [t.text for t in sentence]
+            ).heads
+            gold = [0 if t.head == t else t.head.i - sentence.start + 1 for t in sentence]
+            right += sum(int(head) == wanted for head, wanted in zip(heads, gold, strict=True))
+            total += len(gold)
+    return right / total
 
 
 def _percent(value: float | None) -> str:

@@ -66,7 +66,7 @@ class _Prediction:
     assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
     default_config={
         "model": DEFAULT_MODEL,
-        "symbol": ["TAG"],
+        "symbol": "TAG",
         "decode": "mbr",
         "constrain": False,
         "store": ["head_prob", "dep_prob", "parse_logprob"],
@@ -85,7 +85,7 @@ def make_spectral_parser(
     nlp: Language,
     name: str,
     model: Model,
-    symbol: list[str],
+    symbol: str | list[str],
     decode: str,
     constrain: bool,
     store: list[str],
@@ -119,7 +119,7 @@ class SpectralParser(TrainablePipe):
         model: Model,
         name: str = "spectral_parser",
         *,
-        symbol: Sequence[str] = ("TAG",),
+        symbol: str | Sequence[str] = "TAG",
         decode: str = "mbr",
         constrain: bool = False,
         store: Sequence[str] = (),
@@ -129,7 +129,7 @@ class SpectralParser(TrainablePipe):
         """vocab (Vocab): The shared vocabulary.
         model (Model): From `spacy-spectral.SHAG.v1`.
         name (str): The component's name in the pipeline.
-        symbol (Sequence[str]): The token attributes that make up the automata's symbols.
+        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that the automata see.
         decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
             hidden states (not with the estimator "spectral").
         constrain (bool): Whether heads that a document has already are kept.

@@ -114,6 +114,31 @@ class Grammar:
             LabelModel.fit(trees, ids, n),
         )
 
+    @classmethod
+    def from_automata(
+        cls, names: Sequence[str], start: NDArray, stop: NDArray, operators: NDArray
+    ) -> "Grammar":
+        """A grammar of given automata, without labels: e.g. the true one of the sample treebank.
+
+        names (Sequence[str]): The X symbols.
+        start, stop, operators (ndarray): As in `OperatorModel`, for X symbols and the root.
+        RETURNS (Grammar): The grammar.
+        """
+        n, states = len(names), start.shape[2]
+        symbols = SymbolTable(names)
+        automata = OperatorModel.zeros(n + 1, states, non_negative=True)
+        automata.start[:n, :, :states] = start[:n]
+        automata.stop[:n, :, :states] = stop[:n]
+        automata.operators[:n, :, :n, :states, :states] = operators[:n]
+        automata.start[-1, :, 0] = automata.stop[-1, :, 0] = 1.0
+        automata.operators[-1, RIGHT, :n, 0, 0] = numpy.einsum(
+            "a,xab,b->x", stop[n, RIGHT], operators[n, RIGHT], start[n, RIGHT]
+        )
+        uniform = numpy.full(n + 1, 1.0 / (n + 1))
+        labels = LabelModel.fit([], [], n + 1)
+        settings = GrammarSettings(lengths=False)
+        return cls(settings, symbols, automata, automata, uniform, None, None, labels)
+
     def posterior(
         self,
         symbols: NDArray[numpy.int32],
