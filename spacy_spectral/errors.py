@@ -22,6 +22,14 @@ class Errors(metaclass=_WithCodes):
         "Can't read {what}: the data is damaged or was not written by spacy-spectral ({reason}). "
         "Write it again, or train the model anew."
     )
+    S301 = (
+        "There is nothing to train the tagger on: no token of the training data has a tag. Check that "
+        "the corpus is annotated ([paths] train), and call initialize with real examples."
+    )
+    S304 = (
+        "Words, tags, coarse tags and morphology of the sentences differ in number. Give one entry a "
+        "word in each list, \"\" (or None for morphology) where it is missing."
+    )
     S003 = (
         "Can't read {what}: it was written by format version {found}, this spacy-spectral reads "
         "version {expected}. Train the model anew, or install the matching release."

@@ -1,0 +1,169 @@
+"""From annotated tokens to weights: averaged AdaGrad on the conditional likelihood."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy
+
+from . import _kernels
+from ._features import feature_keys, hash_table, index_keys
+from .classifier import ClassScheme, LinearClassifier
+from .features import Templates
+
+# An averaged weight this small changes no decision; leaving it out halves the model.
+_NEGLIGIBLE = 0.01
+_IGNORED_GRADIENT = 0.01
+_RATE = 0.1
+
+
+class Epoch(NamedTuple):
+    """How an epoch of training went.
+
+    stage (str): What is being trained.
+    number, total (int): Which epoch of how many, from 1.
+    loss (float): Negative log-likelihood a token.
+    accuracy (float): Share of right decisions while training.
+    """
+
+    stage: str
+    number: int
+    total: int
+    loss: float
+    accuracy: float
+
+
+Progress = Callable[[Epoch], None]
+
+
+class FeatureIndex(NamedTuple):
+    """The features of all tokens for some templates.
+
+    numbers (ndarray): int32, which templates.
+    ids (ndarray): int32, tokens x templates, -1 for no feature.
+    keys (ndarray): uint64, the keys of the features.
+    """
+
+    numbers: numpy.ndarray
+    ids: numpy.ndarray
+    keys: numpy.ndarray
+
+    @classmethod
+    def make(
+        cls,
+        attributes: numpy.ndarray,
+        starts: numpy.ndarray,
+        templates: Templates,
+        chosen: numpy.ndarray,
+    ) -> "FeatureIndex":
+        """Extract features once, for all epochs (and all folds of a jack-knife).
+
+        attributes (ndarray): uint32, one row a token, gold classes in the out column.
+        starts (ndarray): int32, where sentences start, closed by the number of tokens.
+        templates (Templates): The templates.
+        chosen (ndarray): bool, which of them.
+        RETURNS (FeatureIndex): The features.
+        """
+        numbers = numpy.flatnonzero(chosen).astype("int32")
+        keys = feature_keys(attributes, starts, templates.cells[numbers], numbers)
+        ids, distinct = index_keys(keys.ravel())
+        return cls(numbers, ids.reshape(keys.shape), distinct)
+
+    def __add__(self, other: "FeatureIndex") -> "FeatureIndex":
+        shifted = numpy.where(other.ids >= 0, other.ids + numpy.int32(len(self.keys)), -1)
+        return FeatureIndex(
+            numpy.concatenate([self.numbers, other.numbers]),
+            numpy.concatenate([self.ids, shifted.astype("int32")], axis=1),
+            numpy.concatenate([self.keys, other.keys]),
+        )
+
+
+def train(
+    attributes: numpy.ndarray,
+    starts: numpy.ndarray,
+    gold: numpy.ndarray,
+    groups: numpy.ndarray,
+    *,
+    index: FeatureIndex,
+    templates: Templates,
+    scheme: ClassScheme,
+    epochs: int,
+    cutoff: int,
+    seed: int,
+    stage: str,
+    progress: Progress | None = None,
+) -> LinearClassifier:
+    """Learn the weights of a classifier.
+
+    attributes (ndarray): uint32, one row a token; the out column is overwritten with decisions.
+    starts (ndarray): int32, where sentences start, closed by the number of tokens.
+    gold (ndarray): int32, the class of each token, -1 where missing.
+    groups (ndarray): int32, the group of candidates of each token.
+    index (FeatureIndex): The features of the tokens.
+    templates (Templates): What the features are made of.
+    scheme (ClassScheme): What the classes are made of.
+    epochs (int): Passes over the sentences.
+    cutoff (int): Features of fewer annotated tokens are left out.
+    seed (int): Seed of the order of sentences.
+    stage (str): A name for the reports of progress.
+    progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
+    RETURNS (LinearClassifier): The classifier with averaged weights.
+    """
+    row_starts, row_parts = _kernels.weight_rows(
+        index.ids, gold, len(index.keys), cutoff,
+        scheme.part_starts, scheme.class_parts, scheme.n_parts,
+    )  # fmt: skip
+    kept = numpy.diff(row_starts) > 0
+    new_ids = numpy.where(kept, numpy.cumsum(kept) - 1, -1).astype("int32")
+    # index -1 (no feature) picks the last entry, which stays -1
+    ids = numpy.append(new_ids, numpy.int32(-1))[index.ids]
+    keys = index.keys[kept]
+    row_starts = numpy.append(row_starts[:-1][kept], row_starts[-1]).astype("int32")
+
+    is_dynamic = templates.dynamic()[index.numbers]
+    static_ids = ids[:, ~is_dynamic]
+    present = static_ids >= 0
+    id_starts = numpy.cumsum([0, *present.sum(axis=1)], dtype="int32")
+    dynamic_ids = numpy.unique(ids[:, is_dynamic])
+    dynamic_ids = dynamic_ids[dynamic_ids >= 0]
+    slot_keys, slots = hash_table(keys[dynamic_ids])
+    slot_ids = numpy.append(dynamic_ids, -1)[slots].astype("int32")
+    dynamic_numbers = index.numbers[is_dynamic]
+
+    # sentences without any known class teach nothing
+    known = numpy.add.reduceat(numpy.append(gold >= 0, False), starts[:-1]) if len(starts) > 1 else []
+    sentences = numpy.flatnonzero((numpy.asarray(known) > 0) & (numpy.diff(starts) > 0))
+    n_steps = int(numpy.diff(starts)[sentences].sum()) * epochs
+    weights = numpy.zeros(len(row_parts), dtype="float32")
+    history = numpy.zeros((len(row_parts), 2), dtype="float32")
+    history[:, 0] = 1.0
+    random = numpy.random.default_rng(seed)
+    for epoch in range(epochs if n_steps else 0):
+        loss, right, decided = _kernels.train_epoch(
+            attributes, starts, random.permutation(sentences).astype("int32"),
+            id_starts, static_ids[present],
+            templates.cells[dynamic_numbers], dynamic_numbers, templates.out_column,
+            slot_keys, slot_ids, row_starts, row_parts, weights, history,
+            scheme.part_starts, scheme.class_parts, scheme.n_parts,
+            groups, scheme.group_starts, scheme.members,
+            gold, _RATE, _IGNORED_GRADIENT, epoch / epochs, 1 / n_steps,
+        )  # fmt: skip
+        if progress is not None:
+            decided = max(1, decided)
+            progress(Epoch(stage, epoch + 1, epochs, loss / decided, right / decided))
+    weights -= history[:, 1]
+    return _compact(LinearClassifier(templates, scheme, keys, row_starts, row_parts, weights))
+
+
+def _compact(classifier: LinearClassifier) -> LinearClassifier:
+    """Leave out weights that change nothing and features that have no weights left."""
+    matters = numpy.abs(classifier.weights) >= _NEGLIGIBLE
+    ends = numpy.concatenate([[0], numpy.cumsum(matters)])[classifier.row_starts]
+    kept = numpy.diff(ends) > 0
+    return LinearClassifier(
+        classifier.templates,
+        classifier.scheme,
+        classifier.keys[kept],
+        numpy.append(ends[:-1][kept], ends[-1]).astype("int32"),
+        classifier.row_parts[matters],
+        classifier.weights[matters],
+    )

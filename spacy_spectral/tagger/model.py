@@ -1,0 +1,315 @@
+"""The tagger: tags first, then morphology given the tags. Knows nothing of spaCy."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from ..errors import Errors
+from ..serialize import pack, unpack
+from .classifier import ClassScheme, LinearClassifier, require_array
+from .estimate import FeatureIndex, Progress, train
+from .features import morph_templates, tag_templates
+from .lexicon import Clusters, Lexicon, known_clusters
+from .statistics import (
+    N_BLOCKS,
+    Corpus,
+    TaggedSentence,
+    dictionary_attributes,
+    held_out_attributes,
+)
+
+_KIND, _VERSION = "tagger", 1
+_CUTOFF = 2
+# Words remembered between calls, with what they contribute to scores.
+_CACHE_SIZE = 10_000
+
+
+class Tagging(NamedTuple):
+    """Decisions about the tokens of some sentences, one sentence after the other.
+
+    classes (ndarray): int32, index into `TaggerModel.tag_classes`.
+    tags (ndarray): int32, tokens x top, indices into `TaggerModel.tags`, best first, -1 for none.
+    probs (ndarray): float32, tokens x top, probabilities of `tags`.
+    morphs (ndarray): int32, index into `TaggerModel.morphs`, -1 where there is no analysis.
+    """
+
+    classes: numpy.ndarray
+    tags: numpy.ndarray
+    probs: numpy.ndarray
+    morphs: numpy.ndarray
+
+
+class TaggerModel:
+    """A trained tagger.
+
+    tag_classes (List[Tuple[str, str]]): Pairs of fine and coarse tag.
+    tags (List[str]): The fine tags (coarse ones where the data had no others).
+    morphs (List[str]): Morphological analyses, "" for no features.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        tag_classes: list[tuple[str, str]],
+        morphs: list[str],
+        tagger: LinearClassifier,
+        morphologizer: LinearClassifier,
+    ):
+        self.lexicon = lexicon
+        self.tag_classes = tag_classes
+        self.morphs = morphs
+        self.tags = list(dict.fromkeys(_label(pair) for pair in tag_classes))
+        self._tagger = tagger
+        self._morphologizer = morphologizer
+        self._forget_words()
+
+    @classmethod
+    def fit(
+        cls,
+        sentences: Sequence[TaggedSentence],
+        *,
+        clusters: Clusters | None = None,
+        labels: Collection[str] | None = None,
+        epochs: int = 5,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> "TaggerModel":
+        """Train a tagger.
+
+        sentences (Sequence[TaggedSentence]): Annotated sentences.
+        clusters (Optional[Clusters]): Word clusters; the model keeps a copy of them.
+        labels (Optional[Collection[str]]): Fine tags to learn; others count as missing.
+        epochs (int): Passes over the sentences.
+        seed (int): Seed of the order of sentences.
+        progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
+        RETURNS (TaggerModel): The trained tagger.
+        """
+        corpus = Corpus.encode(sentences, labels=labels)
+        if not corpus.tag_classes:
+            raise ValueError(Errors.S301)
+        lexicon, keys = count_lexicon(corpus, corpus.tag_gold, clusters)
+        attributes = token_attributes(corpus, lexicon)
+        blocks = corpus.per_token(corpus.sentence_blocks(N_BLOCKS))
+        templates = tag_templates(lexicon.n_granularities)
+        hold_out_dictionary(attributes, corpus.tag_gold, keys, blocks, len(corpus.tag_classes))
+        attributes[:, templates.out_column] = corpus.tag_gold + 2
+        attributes[corpus.tag_gold < 0, templates.out_column] = 0
+        everything = numpy.ones(len(templates.cells), dtype=bool)
+        index = FeatureIndex.make(attributes, corpus.starts, templates, everything)
+        tagger = train(
+            attributes, corpus.starts, corpus.tag_gold, numpy.zeros_like(corpus.words),
+            index=index, templates=templates, scheme=tag_scheme(corpus.tag_classes),
+            epochs=epochs, cutoff=_CUTOFF, seed=seed, stage="tags", progress=progress,
+        )  # fmt: skip
+        morphologizer = _fit_morphs(corpus, attributes, lexicon, epochs, seed, progress)
+        return cls(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
+
+    def tag(self, sentences: Sequence[Sequence[str]], *, top: int = 3) -> Tagging:
+        """Tag sentences.
+
+        sentences (Sequence[Sequence[str]]): The words of the sentences.
+        top (int): How many tags to report for each token.
+        RETURNS (Tagging): Decisions about all tokens.
+        """
+        words = [word for sentence in sentences for word in sentence]
+        starts = numpy.cumsum([0, *map(len, sentences)], dtype="int32")
+        return self.tag_rows(self.word_rows(words), starts, top=top)
+
+    def word_rows(self, words: Sequence[str]) -> numpy.ndarray:
+        """Numbers under which words are remembered until the next call of this method.
+
+        words (Sequence[str]): Words.
+        RETURNS (ndarray): int32, what `tag_rows` takes.
+        """
+        rows = self._rows
+        new = [word for word in dict.fromkeys(words) if word not in rows]
+        if new and len(rows) + len(new) > _CACHE_SIZE:
+            self._forget_words()
+            rows, new = self._rows, list(dict.fromkeys(words))
+        if new:
+            rows.update(zip(new, range(len(rows) + 1, len(rows) + 1 + len(new)), strict=True))
+            self._remember(self.lexicon.attributes(new))
+        return numpy.fromiter((rows[word] for word in words), dtype="int32", count=len(words))
+
+    def tag_rows(self, rows: numpy.ndarray, starts: numpy.ndarray, *, top: int = 3) -> Tagging:
+        """Tag sentences given by numbers of words.
+
+        rows (ndarray): int32, the words, from `word_rows`.
+        starts (ndarray): int32, where sentences start, closed by the number of tokens.
+        top (int): How many tags to report for each token.
+        RETURNS (Tagging): Decisions about all tokens.
+        """
+        n_columns = self._attributes.shape[1]
+        attributes = numpy.zeros((len(rows), n_columns + 2), dtype="uint32")
+        attributes[:, :n_columns] = self._attributes[rows]
+        everywhere = numpy.zeros(len(rows), dtype="int32")
+        tags = self._tagger.decide(
+            attributes, starts, rows, self._tag_scores, everywhere, top=max(1, top)
+        )
+        morphs = self._morphologizer.decide(
+            attributes, starts, rows, self._morph_scores, tags.classes, top=1
+        )
+        return Tagging(tags.classes, tags.labels[:, :top], tags.probs[:, :top], morphs.classes)
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised model; equal models give equal bytes."""
+        lexicon = self.lexicon
+        payload = {
+            "words": lexicon.words,
+            "entries": lexicon.entries,
+            "cluster_words": lexicon.cluster_words,
+            "cluster_ids": lexicon.cluster_ids,
+            "tag_classes": [list(pair) for pair in self.tag_classes],
+            "morphs": self.morphs,
+            "tagger": self._tagger.to_payload(),
+            "morphologizer": self._morphologizer.to_payload(),
+        }
+        return pack(_KIND, _VERSION, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "TaggerModel":
+        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
+
+        data (bytes): The serialised model.
+        RETURNS (TaggerModel): The model.
+        """
+        payload = unpack(_KIND, _VERSION, data)
+        return cls._from_payload(payload)
+
+    @classmethod
+    def _from_payload(cls, payload: Any) -> "TaggerModel":
+        def bad(name: str) -> ValueError:
+            return ValueError(Errors.S002.format(what=_KIND, reason=f"bad '{name}'"))
+
+        if not isinstance(payload, dict):
+            raise bad("payload")
+        for name in ("words", "cluster_words", "morphs"):
+            if not _is_list_of_str(payload.get(name)):
+                raise bad(name)
+        pairs = payload.get("tag_classes")
+        if not isinstance(pairs, list) or not pairs:
+            raise bad("tag_classes")
+        if not all(_is_list_of_str(pair) and len(pair) == 2 for pair in pairs):
+            raise bad("tag_classes")
+        entries = require_array(payload, "entries", "uint32", 2)
+        cluster_ids = require_array(payload, "cluster_ids", "int32", 2)
+        if entries.shape != (len(payload["words"]), 2):
+            raise bad("entries")
+        if len(cluster_ids) != len(payload["cluster_words"]) or cluster_ids.min(initial=0) < -1:
+            raise bad("cluster_ids")
+        lexicon = Lexicon(payload["words"], entries, payload["cluster_words"], cluster_ids)
+        classifiers = []
+        for name, templates, n_classes, n_groups in (
+            ("tagger", tag_templates, len(pairs), 1),
+            ("morphologizer", morph_templates, len(payload["morphs"]), len(pairs)),
+        ):
+            if not isinstance(payload.get(name), dict):
+                raise bad(name)
+            classifiers.append(
+                LinearClassifier.from_payload(
+                    payload[name],
+                    templates(lexicon.n_granularities),
+                    n_classes=n_classes,
+                    n_groups=n_groups,
+                )
+            )
+        tag_classes = [(tag, pos) for tag, pos in pairs]
+        model = cls(lexicon, tag_classes, payload["morphs"], *classifiers)
+        if model._tagger.scheme.n_labels != len(model.tags):
+            raise bad("labels")
+        return model
+
+    def _forget_words(self) -> None:
+        self._rows: dict[str, int] = {}
+        n_columns = tag_templates(self.lexicon.n_granularities).type_columns
+        self._attributes = numpy.zeros((0, n_columns), dtype="uint32")
+        self._tag_scores = self._tagger.word_scores(self._attributes)
+        self._morph_scores = self._morphologizer.word_scores(self._attributes)
+        # row 0: what stands beyond the ends of a sentence
+        self._remember(numpy.ones((1, n_columns), dtype="uint32"))
+
+    def _remember(self, attributes: numpy.ndarray) -> None:
+        join = numpy.concatenate
+        self._attributes = join([self._attributes, attributes])
+        self._tag_scores = join([self._tag_scores, self._tagger.word_scores(attributes)])
+        self._morph_scores = join([self._morph_scores, self._morphologizer.word_scores(attributes)])
+
+
+def _label(pair: tuple[str, str]) -> str:
+    return pair[0] or pair[1]
+
+
+def _is_list_of_str(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def tag_scheme(tag_classes: list[tuple[str, str]]) -> ClassScheme:
+    """A pair scores as itself and as its coarse tag; every token may have every pair."""
+    parts = [[("pair", pair), ("coarse", pair[1])] for pair in tag_classes]
+    return ClassScheme.make(parts, [list(range(len(parts)))], list(map(_label, tag_classes)))
+
+
+def count_lexicon(
+    corpus: Corpus, gold: numpy.ndarray, clusters: Clusters | None
+) -> tuple[Lexicon, numpy.ndarray]:
+    """The tag dictionary of the tokens whose class is given, and the clusters.
+
+    RETURNS (Tuple[Lexicon, ndarray]): The lexicon, and the dictionary key of each token.
+    """
+    rows: dict[str, int] = {}
+    key_of_type = [rows.setdefault(word.lower(), len(rows)) for word in corpus.types]
+    keys = numpy.array(key_of_type, dtype="int32")[corpus.words]
+    entries = dictionary_attributes(keys, gold, len(rows), len(corpus.tag_classes))
+    seen = entries[:, 0] > 0
+    words = [word for word, is_seen in zip(rows, seen, strict=True) if is_seen]
+    return Lexicon(words, entries[seen], *known_clusters(clusters)), keys
+
+
+def token_attributes(corpus: Corpus, lexicon: Lexicon) -> numpy.ndarray:
+    """RETURNS (ndarray): uint32, one row a token, with columns for the two decisions."""
+    of_types = lexicon.attributes(corpus.types)
+    attributes = numpy.zeros((len(corpus.words), of_types.shape[1] + 2), dtype="uint32")
+    attributes[:, :-2] = of_types[corpus.words]
+    return attributes
+
+
+def hold_out_dictionary(attributes, gold, keys, blocks, n_classes) -> None:
+    """Let each token see the dictionary without its own block of text."""
+    from .features import AMBIGUITY, FREQUENT
+
+    attributes[:, [AMBIGUITY, FREQUENT]] = held_out_attributes(keys, gold, blocks, n_classes)
+
+
+def _fit_morphs(
+    corpus: Corpus,
+    attributes: numpy.ndarray,
+    lexicon: Lexicon,
+    epochs: int,
+    seed: int,
+    progress: Progress | None,
+) -> LinearClassifier:
+    """Learn analyses among those that were seen with the token's tag, from gold tags."""
+    templates = morph_templates(lexicon.n_granularities)
+    gold = numpy.where(corpus.tag_gold >= 0, corpus.morph_gold, -1).astype("int32")
+    groups: list[set[int]] = [set() for _ in corpus.tag_classes]
+    seen = gold >= 0
+    for tag, morph in set(zip(corpus.tag_gold[seen].tolist(), gold[seen].tolist(), strict=True)):
+        groups[tag].add(morph)
+    parts = [[("whole", m), *(("value", v) for v in m.split("|"))] for m in corpus.morphs]
+    scheme = ClassScheme.make(parts, [sorted(group) for group in groups], corpus.morphs)
+    tag_column = templates.out_column - 1
+    for column, values in ((tag_column, corpus.tag_gold), (templates.out_column, gold)):
+        attributes[:, column] = values + 2
+        attributes[values < 0, column] = 0
+    # where analyses follow from tags there is nothing to learn
+    ambiguous = numpy.diff(scheme.group_starts)[corpus.tag_gold] > 1
+    gold[~ambiguous] = -1
+    everything = numpy.ones(len(templates.cells), dtype=bool)
+    return train(
+        attributes, corpus.starts, gold, numpy.maximum(corpus.tag_gold, 0),
+        index=FeatureIndex.make(attributes, corpus.starts, templates, everything),
+        templates=templates, scheme=scheme,
+        epochs=epochs if seen.any() else 0,
+        cutoff=_CUTOFF, seed=seed, stage="morphology", progress=progress,
+    )  # fmt: skip
