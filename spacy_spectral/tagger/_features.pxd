@@ -8,9 +8,15 @@ cdef enum:
     BOUNDARY = 1
 
 
+cdef packed struct Slot:
+    # one line of cache answers a question: the key, and which entries are its row
+    uint64_t key
+    int32_t start
+    int32_t end
+
+
 cdef struct Table:
-    const uint64_t* keys
-    const int32_t* ids
+    const Slot* slots
     uint64_t mask
 
 
@@ -38,11 +44,11 @@ cdef inline uint64_t template_key(
     return h if h != 0 else 1
 
 
-cdef inline int32_t find_key(Table* table, uint64_t key) noexcept nogil:
-    """The position of a key, -1 if it is not in the table."""
+cdef inline const Slot* find_key(Table* table, uint64_t key) noexcept nogil:
+    """The slot of a key, NULL if it is not in the table."""
     cdef uint64_t where = (key >> 7) & table.mask
-    while table.keys[where] != key:
-        if table.keys[where] == 0:
-            return -1
+    while table.slots[where].key != key:
+        if table.slots[where].key == 0:
+            return NULL
         where = (where + 1) & table.mask
-    return table.ids[where]
+    return &table.slots[where]

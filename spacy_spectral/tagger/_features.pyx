@@ -157,25 +157,30 @@ def index_keys(const uint64_t[::1] keys):
     return ids, found[:count].copy()
 
 
-def hash_table(const uint64_t[::1] keys):
-    """An open-addressing table from key to its position, at most half full.
+SLOT = numpy.dtype([("key", "u8"), ("start", "i4"), ("end", "i4")])
+
+
+def hash_table(
+    const uint64_t[::1] keys, const int32_t[::1] row_starts, const int32_t[::1] row_ends
+):
+    """An open-addressing table from key to row, at most half full.
 
     keys (ndarray): uint64, distinct keys, none of them 0.
-    RETURNS (Tuple[ndarray, ndarray]): Slots of keys (0 is free) and of positions.
+    row_starts, row_ends (ndarray): int32, where the row of each key starts and ends.
+    RETURNS (ndarray): The slots; key 0 is free.
     """
     cdef Py_ssize_t n = keys.shape[0], capacity = 16, i
     while capacity < 2 * n:
         capacity *= 2
-    slot_keys = numpy.zeros(capacity, dtype="uint64")
-    slot_ids = numpy.full(capacity, -1, dtype="int32")
-    cdef uint64_t[::1] out_keys = slot_keys
-    cdef int32_t[::1] out_ids = slot_ids
+    slots = numpy.zeros(capacity, dtype=SLOT)
+    cdef Slot[::1] out = slots
     cdef uint64_t mask = capacity - 1, where
     with nogil:
         for i in range(n):
             where = (keys[i] >> 7) & mask
-            while out_keys[where] != 0:
+            while out[where].key != 0:
                 where = (where + 1) & mask
-            out_keys[where] = keys[i]
-            out_ids[where] = <int32_t>i
-    return slot_keys, slot_ids
+            out[where].key = keys[i]
+            out[where].start = row_starts[i]
+            out[where].end = row_ends[i]
+    return slots

@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from ._features cimport Table, find_key, template_key
+from ._features cimport Slot, Table, find_key, template_key
 
 import numpy
 
@@ -26,6 +26,33 @@ cdef extern from *:
     #endif
     """
     void SPECTRAL_PREFETCH(const void* address) noexcept nogil
+
+cdef enum:
+    AHEAD = 2  # tokens whose rows are fetched before they are needed
+
+# A class this much (in log) less probable than the best has probability 0: saves most of the exp().
+cdef float NEGLIGIBLE = -16.0
+
+
+cdef packed struct Entry:
+    int32_t part
+    float weight
+
+
+cdef packed struct Learner:
+    int32_t part
+    float weight
+    float squares  # of gradients so far, for AdaGrad
+    float drift  # changes weighted by when they happened, for averaging
+
+
+ENTRY = numpy.dtype([("part", "i4"), ("weight", "f4")])
+LEARNER = numpy.dtype([("part", "i4"), ("weight", "f4"), ("squares", "f4"), ("drift", "f4")])
+
+
+cdef struct Row:
+    int32_t start
+    int32_t end
 
 
 def weight_rows(
@@ -113,8 +140,11 @@ cdef inline Py_ssize_t _probabilities(
     cdef float highest = scores[best]
     total = 0
     for m in range(size):
-        scores[m] = expf(scores[m] - highest)
-        total += scores[m]
+        if scores[m] - highest > NEGLIGIBLE:
+            scores[m] = expf(scores[m] - highest)
+            total += scores[m]
+        else:
+            scores[m] = 0
     for m in range(size):
         scores[m] /= total
     return best
@@ -128,38 +158,38 @@ def train_epoch(
     uint32_t[:, ::1] attributes, const int32_t[::1] starts, const int32_t[::1] order,
     const int32_t[::1] id_starts, const int32_t[::1] static_ids,
     const int32_t[:, ::1] templates, const int32_t[::1] numbers, int out_column,
-    const uint64_t[::1] slot_keys, const int32_t[::1] slot_ids,
-    const int32_t[::1] row_starts, const uint16_t[::1] row_parts,
-    float[::1] weights, float[:, ::1] history,
+    const Slot[::1] slots, const int32_t[::1] row_starts, Learner[::1] entries,
     const int32_t[::1] part_starts, const int32_t[::1] class_parts, Py_ssize_t n_parts,
     const int32_t[::1] groups, const int32_t[::1] group_starts, const int32_t[::1] members,
-    const int32_t[::1] gold, float rate, float ignore, double time, double time_step,
+    const int32_t[::1] gold, unsigned char[::1] sure,
+    float rate, float ignore, double time, double time_step,
 ):
     """One pass of AdaGrad over sentences for the conditional log-likelihood of the gold classes.
 
-    `history` holds for every weight the sum of its squared gradients and the time-weighted sum of
-    its changes: when time has run from 0 to 1, weight - history[:, 1] is the averaged weight.
-    Gradients below `ignore` are dropped: they are most of the work and hardly any of the change.
+    When time has run from 0 to 1, weight - drift of an entry is its averaged weight. Gradients
+    below `ignore` are dropped: they are most of the work and hardly any of the change. For the
+    same reason a token that was sure (no gradient left) is passed over the next time.
     RETURNS (Tuple[float, int, int]): The negative log-likelihood, right decisions, decisions.
     """
     cdef Py_ssize_t n_dynamic = templates.shape[0], width = attributes.shape[1]
-    cdef Py_ssize_t s, q, i, j, k, m, n_ids, best, first, size, decided = 0, right = 0, longest
+    cdef Py_ssize_t s, q, i, j, k, m, n_rows, best, first, size, decided = 0, right = 0, longest
     cdef double loss = 0
     cdef int32_t f
     cdef uint64_t key
     cdef float g, change, p_gold
     cdef bint learns
+    cdef const Slot* slot
     cdef Table table
-    table.keys, table.ids, table.mask = &slot_keys[0], &slot_ids[0], slot_keys.shape[0] - 1
+    table.slots, table.mask = &slots[0], slots.shape[0] - 1
     cdef Classes classes
     classes.part_starts, classes.parts, classes.n_parts = &part_starts[0], &class_parts[0], n_parts
     classes.group_starts, classes.members = &group_starts[0], &members[0]
     longest = int(numpy.diff(id_starts).max()) + n_dynamic + 1
-    cdef int32_t* ids = <int32_t*>malloc(longest * sizeof(int32_t))
+    cdef Row* rows = <Row*>malloc(longest * sizeof(Row))
     cdef float* part_scores = <float*>malloc(n_parts * sizeof(float))
     cdef float* scores = <float*>malloc((_largest_group(group_starts) + 1) * sizeof(float))
-    if ids == NULL or part_scores == NULL or scores == NULL:
-        free(ids)
+    if rows == NULL or part_scores == NULL or scores == NULL:
+        free(rows)
         free(part_scores)
         free(scores)
         raise MemoryError()
@@ -172,24 +202,35 @@ def train_epoch(
                 size = group_starts[groups[i] + 1] - first
                 if size == 0:
                     continue
-                n_ids = 0
+                if size == 1:
+                    attributes[i, out_column] = <uint32_t>members[first] + 2
+                    continue
+                if sure[i]:
+                    sure[i] = False
+                    attributes[i, out_column] = <uint32_t>gold[i] + 2
+                    decided += 1
+                    right += 1
+                    continue
+                if i + AHEAD < starts[s + 1] and not sure[i + AHEAD]:
+                    for j in range(id_starts[i + AHEAD], id_starts[i + AHEAD + 1]):
+                        SPECTRAL_PREFETCH(&entries[row_starts[static_ids[j]]])
+                n_rows = 0
                 for j in range(id_starts[i], id_starts[i + 1]):
-                    f = static_ids[j]
-                    SPECTRAL_PREFETCH(&weights[row_starts[f]])
-                    SPECTRAL_PREFETCH(&row_parts[row_starts[f]])
-                    ids[n_ids] = f
-                    n_ids += 1
+                    rows[n_rows].start = row_starts[static_ids[j]]
+                    rows[n_rows].end = row_starts[static_ids[j] + 1]
+                    n_rows += 1
                 for j in range(n_dynamic):
                     key = template_key(&attributes[0, 0], width, &templates[j, 0], numbers[j],
                                        i, starts[s], starts[s + 1])
-                    f = find_key(&table, key) if key else -1
-                    if f >= 0:
-                        ids[n_ids] = f
-                        n_ids += 1
+                    slot = find_key(&table, key) if key else NULL
+                    if slot != NULL:
+                        rows[n_rows].start, rows[n_rows].end = slot.start, slot.end
+                        SPECTRAL_PREFETCH(&entries[slot.start])
+                        n_rows += 1
                 memset(part_scores, 0, n_parts * sizeof(float))
-                for j in range(n_ids):
-                    for k in range(row_starts[ids[j]], row_starts[ids[j] + 1]):
-                        part_scores[row_parts[k]] += weights[k]
+                for j in range(n_rows):
+                    for k in range(rows[j].start, rows[j].end):
+                        part_scores[entries[k].part] += entries[k].weight
                 best = _probabilities(&classes, groups[i], part_scores, scores)
                 attributes[i, out_column] = <uint32_t>members[first + best] + 2
                 if gold[i] < 0:
@@ -212,16 +253,17 @@ def train_epoch(
                             part_scores[class_parts[k]] += g
                 loss -= logf(p_gold + 1e-30)
                 if not learns:
+                    sure[i] = True
                     continue
-                for j in range(n_ids):
-                    for k in range(row_starts[ids[j]], row_starts[ids[j] + 1]):
-                        g = part_scores[row_parts[k]]
+                for j in range(n_rows):
+                    for k in range(rows[j].start, rows[j].end):
+                        g = part_scores[entries[k].part]
                         if g != 0:
-                            history[k, 0] += g * g
-                            change = -rate * g / sqrtf(history[k, 0])
-                            weights[k] += change
-                            history[k, 1] += <float>time * change
-    free(ids)
+                            entries[k].squares += g * g
+                            change = -rate * g / sqrtf(entries[k].squares)
+                            entries[k].weight += change
+                            entries[k].drift += <float>time * change
+    free(rows)
     free(part_scores)
     free(scores)
     return loss, right, decided
@@ -230,9 +272,7 @@ def train_epoch(
 def type_scores(
     const uint32_t[:, ::1] types, const int32_t[:, ::1] templates, const int32_t[::1] numbers,
     const int32_t[::1] slots, Py_ssize_t n_slots,
-    const uint64_t[::1] slot_keys, const int32_t[::1] slot_ids,
-    const int32_t[::1] row_starts, const uint16_t[::1] row_parts, const float[::1] weights,
-    Py_ssize_t n_parts,
+    const Slot[::1] table_slots, const Entry[::1] entries, Py_ssize_t n_parts,
 ):
     """Part scores of the templates that look at one word only, for every word and offset.
 
@@ -241,7 +281,7 @@ def type_scores(
     RETURNS (ndarray): float32, word x offset x part.
     """
     cdef Py_ssize_t n = types.shape[0], width = types.shape[1], i, j, k
-    cdef int32_t f
+    cdef const Slot* slot
     cdef uint64_t key
     # all cells look at the word itself here, so that its row is a sentence of its own
     at_word = numpy.array(templates)
@@ -250,15 +290,15 @@ def type_scores(
     result = numpy.zeros((n, n_slots, n_parts), dtype="float32")
     cdef float[:, :, ::1] out = result
     cdef Table table
-    table.keys, table.ids, table.mask = &slot_keys[0], &slot_ids[0], slot_keys.shape[0] - 1
+    table.slots, table.mask = &table_slots[0], table_slots.shape[0] - 1
     with nogil:
         for i in range(n):
             for j in range(cells.shape[0]):
                 key = template_key(&types[0, 0], width, &cells[j, 0], numbers[j], i, i, i + 1)
-                f = find_key(&table, key) if key else -1
-                if f >= 0:
-                    for k in range(row_starts[f], row_starts[f + 1]):
-                        out[i, slots[j], row_parts[k]] += weights[k]
+                slot = find_key(&table, key) if key else NULL
+                if slot != NULL:
+                    for k in range(slot.start, slot.end):
+                        out[i, slots[j], entries[k].part] += entries[k].weight
     return result
 
 
@@ -266,8 +306,7 @@ def decode(
     uint32_t[:, ::1] attributes, const int32_t[::1] starts, const int32_t[::1] types,
     const float[:, :, ::1] by_type, const int32_t[::1] offsets,
     const int32_t[:, ::1] templates, const int32_t[::1] numbers, int out_column,
-    const uint64_t[::1] slot_keys, const int32_t[::1] slot_ids,
-    const int32_t[::1] row_starts, const uint16_t[::1] row_parts, const float[::1] weights,
+    const Slot[::1] slots, const Entry[::1] entries,
     const int32_t[::1] part_starts, const int32_t[::1] class_parts, Py_ssize_t n_parts,
     const int32_t[::1] groups, const int32_t[::1] group_starts, const int32_t[::1] members,
     const int32_t[::1] labels, Py_ssize_t n_labels, int top,
@@ -283,8 +322,8 @@ def decode(
         their probabilities.
     """
     cdef Py_ssize_t n_templates = templates.shape[0], width = attributes.shape[1]
-    cdef Py_ssize_t n_offsets = offsets.shape[0], s, i, j, k, m, n_ids, size, best, first, where
-    cdef int32_t f
+    cdef Py_ssize_t n_offsets = offsets.shape[0], s, i, j, k, m, n_rows, size, best, first, where
+    cdef const Slot* slot
     cdef float highest
     cdef const float* row
     decided = numpy.full(attributes.shape[0], -1, dtype="int32")
@@ -296,18 +335,18 @@ def decode(
     if not attributes.shape[0] or not members.shape[0]:
         return decided, best_labels, best_probs
     cdef Table table
-    table.keys, table.ids, table.mask = &slot_keys[0], &slot_ids[0], slot_keys.shape[0] - 1
+    table.slots, table.mask = &slots[0], slots.shape[0] - 1
     cdef Classes classes
     classes.part_starts, classes.parts, classes.n_parts = &part_starts[0], &class_parts[0], n_parts
     classes.group_starts, classes.members = &group_starts[0], &members[0]
     cdef uint64_t* keys = <uint64_t*>malloc((n_templates + 1) * sizeof(uint64_t))
-    cdef int32_t* ids = <int32_t*>malloc((n_templates + 1) * sizeof(int32_t))
+    cdef Row* rows = <Row*>malloc((n_templates + 1) * sizeof(Row))
     cdef float* part_scores = <float*>malloc(n_parts * sizeof(float))
     cdef float* scores = <float*>malloc((_largest_group(group_starts) + 1) * sizeof(float))
     cdef float* by_label = <float*>malloc(n_labels * sizeof(float))
-    if keys == NULL or ids == NULL or part_scores == NULL or scores == NULL or by_label == NULL:
+    if keys == NULL or rows == NULL or part_scores == NULL or scores == NULL or by_label == NULL:
         free(keys)
-        free(ids)
+        free(rows)
         free(part_scores)
         free(scores)
         free(by_label)
@@ -329,15 +368,14 @@ def decode(
                 for j in range(n_templates):
                     keys[j] = template_key(&attributes[0, 0], width, &templates[j, 0], numbers[j],
                                            i, starts[s], starts[s + 1])
-                    SPECTRAL_PREFETCH(&table.keys[(keys[j] >> 7) & table.mask])
-                    SPECTRAL_PREFETCH(&table.ids[(keys[j] >> 7) & table.mask])
-                n_ids = 0
+                    SPECTRAL_PREFETCH(&table.slots[(keys[j] >> 7) & table.mask])
+                n_rows = 0
                 for j in range(n_templates):
-                    f = find_key(&table, keys[j]) if keys[j] else -1
-                    if f >= 0:
-                        ids[n_ids] = f
-                        SPECTRAL_PREFETCH(&row_starts[f])
-                        n_ids += 1
+                    slot = find_key(&table, keys[j]) if keys[j] else NULL
+                    if slot != NULL:
+                        rows[n_rows].start, rows[n_rows].end = slot.start, slot.end
+                        SPECTRAL_PREFETCH(&entries[slot.start])
+                        n_rows += 1
                 memset(part_scores, 0, n_parts * sizeof(float))
                 for j in range(n_offsets):
                     where = i + offsets[j]
@@ -347,12 +385,9 @@ def decode(
                         row = &by_type[types[where], j, 0]
                     for k in range(n_parts):
                         part_scores[k] += row[k]
-                for j in range(n_ids):
-                    SPECTRAL_PREFETCH(&row_parts[row_starts[ids[j]]])
-                    SPECTRAL_PREFETCH(&weights[row_starts[ids[j]]])
-                for j in range(n_ids):
-                    for k in range(row_starts[ids[j]], row_starts[ids[j] + 1]):
-                        part_scores[row_parts[k]] += weights[k]
+                for j in range(n_rows):
+                    for k in range(rows[j].start, rows[j].end):
+                        part_scores[entries[k].part] += entries[k].weight
                 _probabilities(&classes, groups[i], part_scores, scores)
                 for m in range(size):
                     by_label[labels[members[first + m]]] = 0
@@ -375,7 +410,7 @@ def decode(
                         out[i] = members[first + m]
                 attributes[i, out_column] = <uint32_t>out[i] + 2
     free(keys)
-    free(ids)
+    free(rows)
     free(part_scores)
     free(scores)
     free(by_label)

@@ -91,7 +91,10 @@ class LinearClassifier:
 
     @cached_property
     def _table(self) -> tuple[numpy.ndarray, numpy.ndarray]:
-        return hash_table(self.keys)
+        """Keys to rows, and the rows, each laid out as the kernels read them."""
+        entries = numpy.empty(len(self.weights) + 1, dtype=_kernels.ENTRY)
+        entries["part"][:-1], entries["weight"][:-1] = self.row_parts, self.weights
+        return hash_table(self.keys, self.row_starts[:-1], self.row_starts[1:]), entries
 
     @cached_property
     def _by_word(self) -> numpy.ndarray:
@@ -119,8 +122,7 @@ class LinearClassifier:
         """
         cells, numbers, offsets, slots = self._word_templates
         return _kernels.type_scores(
-            attributes, cells, numbers, slots, len(offsets), *self._table,
-            self.row_starts, self.row_parts, self.weights, self.scheme.n_parts,
+            attributes, cells, numbers, slots, len(offsets), *self._table, self.scheme.n_parts,
         )  # fmt: skip
 
     def decide(
@@ -148,7 +150,6 @@ class LinearClassifier:
             *_kernels.decode(
                 attributes, starts, words, word_scores, self._word_templates[2],
                 *self._other_templates, self.templates.out_column, *self._table,
-                self.row_starts, self.row_parts, self.weights,
                 scheme.part_starts, scheme.class_parts, scheme.n_parts,
                 groups, scheme.group_starts, scheme.members,
                 scheme.labels, scheme.n_labels, top,

@@ -122,35 +122,35 @@ def train(
     is_dynamic = templates.dynamic()[index.numbers]
     static_ids = ids[:, ~is_dynamic]
     present = static_ids >= 0
+    present_ids = numpy.append(static_ids[present], numpy.int32(0))
     id_starts = numpy.cumsum([0, *present.sum(axis=1)], dtype="int32")
     dynamic_ids = numpy.unique(ids[:, is_dynamic])
     dynamic_ids = dynamic_ids[dynamic_ids >= 0]
-    slot_keys, slots = hash_table(keys[dynamic_ids])
-    slot_ids = numpy.append(dynamic_ids, -1)[slots].astype("int32")
+    slots = hash_table(keys[dynamic_ids], row_starts[dynamic_ids], row_starts[dynamic_ids + 1])
     dynamic_numbers = index.numbers[is_dynamic]
 
     # sentences without any known class teach nothing
     known = numpy.add.reduceat(numpy.append(gold >= 0, False), starts[:-1]) if len(starts) > 1 else []
     sentences = numpy.flatnonzero((numpy.asarray(known) > 0) & (numpy.diff(starts) > 0))
     n_steps = int(numpy.diff(starts)[sentences].sum()) * epochs
-    weights = numpy.zeros(len(row_parts), dtype="float32")
-    history = numpy.zeros((len(row_parts), 2), dtype="float32")
-    history[:, 0] = 1.0
+    entries = numpy.zeros(len(row_parts) + 1, dtype=_kernels.LEARNER)
+    entries["part"][:-1], entries["squares"] = row_parts, 1.0
+    sure = numpy.zeros(len(gold), dtype="uint8")
     random = numpy.random.default_rng(seed)
     for epoch in range(epochs if n_steps else 0):
         loss, right, decided = _kernels.train_epoch(
             attributes, starts, random.permutation(sentences).astype("int32"),
-            id_starts, static_ids[present],
+            id_starts, present_ids,
             templates.cells[dynamic_numbers], dynamic_numbers, templates.out_column,
-            slot_keys, slot_ids, row_starts, row_parts, weights, history,
+            slots, row_starts, entries,
             scheme.part_starts, scheme.class_parts, scheme.n_parts,
             groups, scheme.group_starts, scheme.members,
-            gold, _RATE, _IGNORED_GRADIENT, epoch / epochs, 1 / n_steps,
+            gold, sure, _RATE, _IGNORED_GRADIENT, epoch / epochs, 1 / n_steps,
         )  # fmt: skip
         if progress is not None:
             decided = max(1, decided)
             progress(Epoch(stage, epoch + 1, epochs, loss / decided, right / decided))
-    weights -= history[:, 1]
+    weights = (entries["weight"] - entries["drift"])[:-1]
     return _compact(LinearClassifier(templates, scheme, keys, row_starts, row_parts, weights))
 
 
