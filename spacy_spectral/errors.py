@@ -22,6 +22,10 @@ class Errors(metaclass=_WithCodes):
         "Can't read {what}: the data is damaged or was not written by spacy-spectral ({reason}). "
         "Write it again, or train the model anew."
     )
+    S003 = (
+        "Can't read {what}: it was written by format version {found}, this spacy-spectral reads "
+        "version {expected}. Train the model anew, or install the matching release."
+    )
     S301 = (
         "There is nothing to train the tagger on: no token of the training data has a tag. Check that "
         "the corpus is annotated ([paths] train), and call initialize with real examples."
@@ -30,9 +34,9 @@ class Errors(metaclass=_WithCodes):
         "Words, tags, coarse tags and morphology of the sentences differ in number. Give one entry a "
         "word in each list, \"\" (or None for morphology) where it is missing."
     )
-    S003 = (
-        "Can't read {what}: it was written by format version {found}, this spacy-spectral reads "
-        "version {expected}. Train the model anew, or install the matching release."
+    S305 = (
+        "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and at least "
+        "as many sentences."
     )
 
 

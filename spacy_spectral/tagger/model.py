@@ -7,20 +7,14 @@ import numpy
 
 from ..errors import Errors
 from ..serialize import pack, unpack
-from .classifier import ClassScheme, LinearClassifier, require_array
-from .estimate import FeatureIndex, Progress, train
+from .classifier import Decisions, LinearClassifier, require_array
+from .estimate import Progress
 from .features import morph_templates, tag_templates
-from .lexicon import Clusters, Lexicon, known_clusters
-from .statistics import (
-    N_BLOCKS,
-    Corpus,
-    TaggedSentence,
-    dictionary_attributes,
-    held_out_attributes,
-)
+from .lexicon import Clusters, Lexicon
+from .preparation import Preparation, tag_label
+from .statistics import Corpus, TaggedSentence
 
 _KIND, _VERSION = "tagger", 1
-_CUTOFF = 2
 # Words remembered between calls, with what they contribute to scores.
 _CACHE_SIZE = 10_000
 
@@ -59,7 +53,7 @@ class TaggerModel:
         self.lexicon = lexicon
         self.tag_classes = tag_classes
         self.morphs = morphs
-        self.tags = list(dict.fromkeys(_label(pair) for pair in tag_classes))
+        self.tags = list(dict.fromkeys(tag_label(pair) for pair in tag_classes))
         self._tagger = tagger
         self._morphologizer = morphologizer
         self._forget_words()
@@ -88,21 +82,10 @@ class TaggerModel:
         corpus = Corpus.encode(sentences, labels=labels)
         if not corpus.tag_classes:
             raise ValueError(Errors.S301)
-        lexicon, keys = count_lexicon(corpus, corpus.tag_gold, clusters)
-        attributes = token_attributes(corpus, lexicon)
-        blocks = corpus.per_token(corpus.sentence_blocks(N_BLOCKS))
-        templates = tag_templates(lexicon.n_granularities)
-        hold_out_dictionary(attributes, corpus.tag_gold, keys, blocks, len(corpus.tag_classes))
-        attributes[:, templates.out_column] = corpus.tag_gold + 2
-        attributes[corpus.tag_gold < 0, templates.out_column] = 0
-        everything = numpy.ones(len(templates.cells), dtype=bool)
-        index = FeatureIndex.make(attributes, corpus.starts, templates, everything)
-        tagger = train(
-            attributes, corpus.starts, corpus.tag_gold, numpy.zeros_like(corpus.words),
-            index=index, templates=templates, scheme=tag_scheme(corpus.tag_classes),
-            epochs=epochs, cutoff=_CUTOFF, seed=seed, stage="tags", progress=progress,
-        )  # fmt: skip
-        morphologizer = _fit_morphs(corpus, attributes, lexicon, epochs, seed, progress)
+        preparation = Preparation(corpus, clusters)
+        options: Any = dict(epochs=epochs, seed=seed, progress=progress)
+        lexicon, tagger = preparation.fit_tags(corpus.tag_gold, **options)
+        morphologizer = preparation.fit_morphs(**options)
         return cls(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
 
     def tag(self, sentences: Sequence[Sequence[str]], *, top: int = 3) -> Tagging:
@@ -244,72 +227,31 @@ def _is_list_of_str(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def tag_scheme(tag_classes: list[tuple[str, str]]) -> ClassScheme:
-    """A pair scores as itself and as its coarse tag; every token may have every pair."""
-    parts = [[("pair", pair), ("coarse", pair[1])] for pair in tag_classes]
-    return ClassScheme.make(parts, [list(range(len(parts)))], list(map(_label, tag_classes)))
-
-
-def count_lexicon(
-    corpus: Corpus, gold: numpy.ndarray, clusters: Clusters | None
-) -> tuple[Lexicon, numpy.ndarray]:
-    """The tag dictionary of the tokens whose class is given, and the clusters.
-
-    RETURNS (Tuple[Lexicon, ndarray]): The lexicon, and the dictionary key of each token.
-    """
-    rows: dict[str, int] = {}
-    key_of_type = [rows.setdefault(word.lower(), len(rows)) for word in corpus.types]
-    keys = numpy.array(key_of_type, dtype="int32")[corpus.words]
-    entries = dictionary_attributes(keys, gold, len(rows), len(corpus.tag_classes))
-    seen = entries[:, 0] > 0
-    words = [word for word, is_seen in zip(rows, seen, strict=True) if is_seen]
-    return Lexicon(words, entries[seen], *known_clusters(clusters)), keys
-
-
-def token_attributes(corpus: Corpus, lexicon: Lexicon) -> numpy.ndarray:
-    """RETURNS (ndarray): uint32, one row a token, with columns for the two decisions."""
-    of_types = lexicon.attributes(corpus.types)
-    attributes = numpy.zeros((len(corpus.words), of_types.shape[1] + 2), dtype="uint32")
-    attributes[:, :-2] = of_types[corpus.words]
-    return attributes
-
-
-def hold_out_dictionary(attributes, gold, keys, blocks, n_classes) -> None:
-    """Let each token see the dictionary without its own block of text."""
-    from .features import AMBIGUITY, FREQUENT
-
-    attributes[:, [AMBIGUITY, FREQUENT]] = held_out_attributes(keys, gold, blocks, n_classes)
-
-
-def _fit_morphs(
-    corpus: Corpus,
-    attributes: numpy.ndarray,
+def tag_words(
     lexicon: Lexicon,
-    epochs: int,
-    seed: int,
-    progress: Progress | None,
-) -> LinearClassifier:
-    """Learn analyses among those that were seen with the token's tag, from gold tags."""
-    templates = morph_templates(lexicon.n_granularities)
-    gold = numpy.where(corpus.tag_gold >= 0, corpus.morph_gold, -1).astype("int32")
-    groups: list[set[int]] = [set() for _ in corpus.tag_classes]
-    seen = gold >= 0
-    for tag, morph in set(zip(corpus.tag_gold[seen].tolist(), gold[seen].tolist(), strict=True)):
-        groups[tag].add(morph)
-    parts = [[("whole", m), *(("value", v) for v in m.split("|"))] for m in corpus.morphs]
-    scheme = ClassScheme.make(parts, [sorted(group) for group in groups], corpus.morphs)
-    tag_column = templates.out_column - 1
-    for column, values in ((tag_column, corpus.tag_gold), (templates.out_column, gold)):
-        attributes[:, column] = values + 2
-        attributes[values < 0, column] = 0
-    # where analyses follow from tags there is nothing to learn
-    ambiguous = numpy.diff(scheme.group_starts)[corpus.tag_gold] > 1
-    gold[~ambiguous] = -1
-    everything = numpy.ones(len(templates.cells), dtype=bool)
-    return train(
-        attributes, corpus.starts, gold, numpy.maximum(corpus.tag_gold, 0),
-        index=FeatureIndex.make(attributes, corpus.starts, templates, everything),
-        templates=templates, scheme=scheme,
-        epochs=epochs if seen.any() else 0,
-        cutoff=_CUTOFF, seed=seed, stage="morphology", progress=progress,
-    )  # fmt: skip
+    tagger: LinearClassifier,
+    types: list[str],
+    words: numpy.ndarray,
+    starts: numpy.ndarray,
+    top: int,
+) -> Decisions:
+    """Tag sentences given by numbers of words, without morphology and without remembering words.
+
+    lexicon (Lexicon): What is known about words.
+    tagger (LinearClassifier): The classifier.
+    types (List[str]): The words.
+    words (ndarray): int32, the index of each token in `types`.
+    starts (ndarray): int32, where sentences start, closed by the number of tokens.
+    top (int): How many tags to report for each token.
+    RETURNS (Decisions): The decisions.
+    """
+    used, rows = numpy.unique(words, return_inverse=True)
+    of_words = lexicon.attributes([types[i] for i in used])
+    of_words = numpy.concatenate([numpy.ones_like(of_words[:1]), of_words])
+    rows = (rows + 1).astype("int32")
+    attributes = numpy.zeros((len(rows), of_words.shape[1] + 2), dtype="uint32")
+    attributes[:, :-2] = of_words[rows]
+    everywhere = numpy.zeros_like(rows)
+    return tagger.decide(
+        attributes, starts, rows, tagger.word_scores(of_words), everywhere, top=top
+    )
