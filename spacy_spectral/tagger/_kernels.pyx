@@ -113,6 +113,30 @@ def weight_rows(
     return starts, parts[:total].copy()
 
 
+def kept_ids(const int32_t[:, ::1] ids, const int32_t[::1] columns, const int32_t[::1] new_ids):
+    """The features that are left of each token, as rows under new numbers.
+
+    ids (ndarray): int32, features of tokens, -1 for none.
+    columns (ndarray): int32, which columns of `ids`.
+    new_ids (ndarray): int32, the new number of each feature, -1 if it is left out.
+    RETURNS (Tuple[ndarray, ndarray]): int32, where rows start, and the features in them.
+    """
+    cdef Py_ssize_t n = ids.shape[0], i, j, total = 0
+    cdef int32_t f
+    row_starts = numpy.zeros(n + 1, dtype="int32")
+    kept = numpy.empty(n * columns.shape[0] + 1, dtype="int32")
+    cdef int32_t[::1] starts = row_starts, out = kept
+    with nogil:
+        for i in range(n):
+            for j in range(columns.shape[0]):
+                f = ids[i, columns[j]]
+                if f >= 0 and new_ids[f] >= 0:
+                    out[total] = new_ids[f]
+                    total += 1
+            starts[i + 1] = <int32_t>total
+    return row_starts, kept
+
+
 cdef struct Classes:
     const int32_t* part_starts
     const int32_t* parts

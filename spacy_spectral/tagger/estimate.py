@@ -113,25 +113,21 @@ def train(
         scheme.part_starts, scheme.class_parts, scheme.n_parts,
     )  # fmt: skip
     kept = numpy.diff(row_starts) > 0
-    new_ids = numpy.where(kept, numpy.cumsum(kept) - 1, -1).astype("int32")
-    # index -1 (no feature) picks the last entry, which stays -1
-    ids = numpy.append(new_ids, numpy.int32(-1))[index.ids]
+    is_dynamic = templates.dynamic()[index.numbers]
+    is_dynamic_id = numpy.zeros(len(kept) + 1, dtype=bool)
+    is_dynamic_id[index.ids[:, is_dynamic]] = True  # -1, no feature, marks the surplus last entry
+    dynamic_ids = numpy.flatnonzero(is_dynamic_id[:-1][kept])
     keys = index.keys[kept]
     row_starts = numpy.append(row_starts[:-1][kept], row_starts[-1]).astype("int32")
-
-    is_dynamic = templates.dynamic()[index.numbers]
-    static_ids = ids[:, ~is_dynamic]
-    present = static_ids >= 0
-    present_ids = numpy.append(static_ids[present], numpy.int32(0))
-    id_starts = numpy.cumsum([0, *present.sum(axis=1)], dtype="int32")
-    dynamic_ids = numpy.unique(ids[:, is_dynamic])
-    dynamic_ids = dynamic_ids[dynamic_ids >= 0]
     slots = hash_table(keys[dynamic_ids], row_starts[dynamic_ids], row_starts[dynamic_ids + 1])
+    new_ids = numpy.where(kept, numpy.cumsum(kept) - 1, -1).astype("int32")
+    static_columns = numpy.flatnonzero(~is_dynamic).astype("int32")
+    id_starts, static_ids = _kernels.kept_ids(index.ids, static_columns, new_ids)
     dynamic_numbers = index.numbers[is_dynamic]
 
     # sentences without any known class teach nothing
-    known = numpy.add.reduceat(numpy.append(gold >= 0, False), starts[:-1]) if len(starts) > 1 else []
-    sentences = numpy.flatnonzero((numpy.asarray(known) > 0) & (numpy.diff(starts) > 0))
+    known = numpy.concatenate([[0], numpy.cumsum(gold >= 0)])[starts]
+    sentences = numpy.flatnonzero(numpy.diff(known))
     n_steps = int(numpy.diff(starts)[sentences].sum()) * epochs
     entries = numpy.zeros(len(row_parts) + 1, dtype=_kernels.LEARNER)
     entries["part"][:-1], entries["squares"] = row_parts, 1.0
@@ -140,7 +136,7 @@ def train(
     for epoch in range(epochs if n_steps else 0):
         loss, right, decided = _kernels.train_epoch(
             attributes, starts, random.permutation(sentences).astype("int32"),
-            id_starts, present_ids,
+            id_starts, static_ids,
             templates.cells[dynamic_numbers], dynamic_numbers, templates.out_column,
             slots, row_starts, entries,
             scheme.part_starts, scheme.class_parts, scheme.n_parts,

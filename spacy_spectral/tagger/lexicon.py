@@ -1,23 +1,25 @@
 """What a trained tagger knows about words: its tag dictionary and its clusters."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy
 
+from ..errors import Errors
 from ._features import FORM_COLUMNS, form_attributes
-
-_DIGITS = str.maketrans("123456789", "000000000")
 
 
 class Clusters(Protocol):
-    """Word clusters at several granularities, e.g. `eigenwords.clusters.WordClusters`."""
+    """Word clusters at several granularities, see `eigenwords.clusters.WordClusters`."""
 
     granularities: tuple[int, ...]
-    words: Sequence[str]
 
     def ids(self, words: Sequence[str]) -> numpy.ndarray:
-        """RETURNS (ndarray): int32, words x granularities, -1 where the word is not known."""
+        """RETURNS (ndarray): int32, words x granularities, -1 where nothing is known."""
+        ...
+
+    def to_lookups(self, lookups: Any) -> None:
+        """Add the clusters to spaCy lookups as tables."""
         ...
 
 
@@ -26,62 +28,64 @@ class Lexicon:
 
     words (List[str]): The lower-cased words of the tag dictionary.
     entries (ndarray): uint32, their two attributes from the dictionary.
-    cluster_words (List[str]): The words with clusters.
-    cluster_ids (ndarray): int32, their clusters, -1 for none.
+    clusters (Optional[Clusters]): Word clusters.
     """
 
-    def __init__(
-        self,
-        words: list[str],
-        entries: numpy.ndarray,
-        cluster_words: list[str],
-        cluster_ids: numpy.ndarray,
-    ):
+    def __init__(self, words: list[str], entries: numpy.ndarray, clusters: Clusters | None = None):
         self.words = words
         self.entries = entries
-        self.cluster_words = cluster_words
-        self.cluster_ids = cluster_ids
-        self._word_rows = {word: i for i, word in enumerate(words)}
-        self._cluster_rows = {word: i for i, word in enumerate(cluster_words)}
+        self.clusters = clusters
+        self._rows = {word: i for i, word in enumerate(words)}
 
     @property
     def n_granularities(self) -> int:
-        return self.cluster_ids.shape[1]
+        return len(self.clusters.granularities) if self.clusters is not None else 0
 
     def attributes(self, words: list[str]) -> numpy.ndarray:
         """RETURNS (ndarray): uint32, one row a word, all columns known from the word alone."""
-        n_columns = FORM_COLUMNS + 2 + self.n_granularities
-        result = numpy.zeros((len(words), n_columns), dtype="uint32")
+        result = numpy.zeros((len(words), FORM_COLUMNS + 2 + self.n_granularities), dtype="uint32")
         result[:, :FORM_COLUMNS] = form_attributes(words)
-        for i, word in enumerate(words):
-            row = self._word_rows.get(word.lower(), -1)
-            if row >= 0:
-                result[i, FORM_COLUMNS : FORM_COLUMNS + 2] = self.entries[row]
-            row = self._cluster_row(word)
-            if row >= 0:
-                result[i, FORM_COLUMNS + 2 :] = self.cluster_ids[row] + 2
-        result[:, FORM_COLUMNS + 2 :][result[:, FORM_COLUMNS + 2 :] == 1] = 0
+        rows = numpy.array([self._rows.get(word.lower(), -1) for word in words], dtype="int64")
+        known = rows >= 0
+        result[known, FORM_COLUMNS : FORM_COLUMNS + 2] = self.entries[rows[known]]
+        if self.clusters is not None and words:
+            ids = self.clusters.ids(words)
+            # 0 is "none" and 1 is "beyond the sentence"
+            result[:, FORM_COLUMNS + 2 :] = numpy.where(ids >= 0, ids + 2, 0)
         return result
 
-    def _cluster_row(self, word: str) -> int:
-        """Clusters are looked up by the form, without its digits, and in lower case, in this order."""
-        rows = self._cluster_rows
-        row = rows.get(word, -1)
-        if row < 0 and rows:
-            plain = word.translate(_DIGITS)
-            row = rows.get(plain, -1)
-            if row < 0:
-                row = rows.get(plain.lower(), -1)
-        return row
 
+def clusters_to_bytes(clusters: Clusters | None) -> bytes:
+    """RETURNS (bytes): All the clusters, so that a model does not depend on where they came from."""
+    # their own serialised form is spaCy's, and only models with clusters need it
+    from spacy.lookups import Lookups
 
-def known_clusters(clusters: Clusters | None) -> tuple[list[str], numpy.ndarray]:
-    """The whole table of clusters, to be kept in the model.
-
-    clusters (Optional[Clusters]): Clusters, or None for a model without.
-    RETURNS (Tuple[List[str], ndarray]): Words, and int32 their clusters.
-    """
     if clusters is None:
-        return [], numpy.zeros((0, 0), dtype="int32")
-    words = list(clusters.words)
-    return words, numpy.ascontiguousarray(clusters.ids(words), dtype="int32")
+        return b""
+    lookups = Lookups()
+    clusters.to_lookups(lookups)
+    return lookups.to_bytes()
+
+
+def clusters_from_bytes(data: bytes) -> Clusters | None:
+    """Read what `clusters_to_bytes` wrote.
+
+    data (bytes): The serialised clusters.
+    RETURNS (Optional[Clusters]): The clusters.
+    """
+    if not data:
+        return None
+    from spacy.lookups import Lookups
+
+    from ..eigenwords.clusters import WordClusters
+
+    try:
+        lookups = Lookups().from_bytes(data)
+        clusters = WordClusters.from_lookups(lookups)
+        for name in (WordClusters.words_table, WordClusters.classes_table):
+            for ids in lookups.get_table(name).values():
+                if len(ids) != len(clusters.granularities) or not 0 <= min(ids) <= max(ids) < 2**30:
+                    raise ValueError(name)
+    except Exception as error:
+        raise ValueError(Errors.S002.format(what="tagger", reason="bad 'clusters'")) from error
+    return clusters

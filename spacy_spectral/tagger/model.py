@@ -10,7 +10,7 @@ from ..serialize import pack, unpack
 from .classifier import Decisions, LinearClassifier, require_array
 from .estimate import Progress
 from .features import morph_templates, tag_templates
-from .lexicon import Clusters, Lexicon
+from .lexicon import Clusters, Lexicon, clusters_from_bytes, clusters_to_bytes
 from .preparation import Preparation, tag_label
 from .statistics import Corpus, TaggedSentence
 
@@ -141,8 +141,7 @@ class TaggerModel:
         payload = {
             "words": lexicon.words,
             "entries": lexicon.entries,
-            "cluster_words": lexicon.cluster_words,
-            "cluster_ids": lexicon.cluster_ids,
+            "clusters": clusters_to_bytes(lexicon.clusters),
             "tag_classes": [list(pair) for pair in self.tag_classes],
             "morphs": self.morphs,
             "tagger": self._tagger.to_payload(),
@@ -167,7 +166,7 @@ class TaggerModel:
 
         if not isinstance(payload, dict):
             raise bad("payload")
-        for name in ("words", "cluster_words", "morphs"):
+        for name in ("words", "morphs"):
             if not _is_list_of_str(payload.get(name)):
                 raise bad(name)
         pairs = payload.get("tag_classes")
@@ -176,12 +175,11 @@ class TaggerModel:
         if not all(_is_list_of_str(pair) and len(pair) == 2 for pair in pairs):
             raise bad("tag_classes")
         entries = require_array(payload, "entries", "uint32", 2)
-        cluster_ids = require_array(payload, "cluster_ids", "int32", 2)
         if entries.shape != (len(payload["words"]), 2):
             raise bad("entries")
-        if len(cluster_ids) != len(payload["cluster_words"]) or cluster_ids.min(initial=0) < -1:
-            raise bad("cluster_ids")
-        lexicon = Lexicon(payload["words"], entries, payload["cluster_words"], cluster_ids)
+        if not isinstance(payload.get("clusters"), bytes):
+            raise bad("clusters")
+        lexicon = Lexicon(payload["words"], entries, clusters_from_bytes(payload["clusters"]))
         classifiers = []
         for name, templates, n_classes, n_groups in (
             ("tagger", tag_templates, len(pairs), 1),

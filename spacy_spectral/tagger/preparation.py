@@ -7,7 +7,7 @@ import numpy
 from .classifier import ClassScheme, LinearClassifier
 from .estimate import FeatureIndex, Progress, train
 from .features import AMBIGUITY, FREQUENT, Templates, morph_templates, tag_templates
-from .lexicon import Clusters, Lexicon, known_clusters
+from .lexicon import Clusters, Lexicon
 from .statistics import N_BLOCKS, Corpus, dictionary_attributes, held_out_attributes
 
 _CUTOFF = 2
@@ -27,17 +27,19 @@ class Preparation:
 
     def __init__(self, corpus: Corpus, clusters: Clusters | None):
         self.corpus = corpus
-        self._clusters = known_clusters(clusters)
+        self._clusters = clusters
         # the tag dictionary does not care about case
         rows: dict[str, int] = {}
         key_of_type = [rows.setdefault(word.lower(), len(rows)) for word in corpus.types]
         self._dictionary_words = list(rows)
         self._keys = numpy.array(key_of_type, dtype="int32")[corpus.words]
         self._blocks = corpus.per_token(corpus.sentence_blocks(N_BLOCKS))
-        of_types = Lexicon([], numpy.zeros((0, 2), "uint32"), *self._clusters).attributes(corpus.types)
+        no_dictionary = Lexicon([], numpy.zeros((0, 2), dtype="uint32"), clusters)
+        of_types = no_dictionary.attributes(corpus.types)
         self._attributes = numpy.zeros((len(corpus.words), of_types.shape[1] + 2), dtype="uint32")
         self._attributes[:, :-2] = of_types[corpus.words]
-        self._templates = tag_templates(self._clusters[1].shape[1])
+        self._templates = tag_templates(no_dictionary.n_granularities)
+        self._morph_templates = morph_templates(no_dictionary.n_granularities)
         self._set_classes(self._templates.out_column, corpus.tag_gold)
         chosen = ~self._templates.about_dictionary()
         self._shared = self._index(self._templates, chosen)
@@ -57,7 +59,7 @@ class Preparation:
         entries = dictionary_attributes(self._keys, gold, len(self._dictionary_words), len(pairs))
         seen = numpy.flatnonzero(entries[:, 0])
         words = [self._dictionary_words[i] for i in seen]
-        lexicon = Lexicon(words, entries[seen], *self._clusters)
+        lexicon = Lexicon(words, entries[seen], self._clusters)
         self._attributes[:, [AMBIGUITY, FREQUENT]] = held_out_attributes(
             self._keys, gold, self._blocks, len(pairs)
         )
@@ -83,7 +85,7 @@ class Preparation:
         RETURNS (LinearClassifier): The classifier; its groups are the classes of tags.
         """
         corpus = self.corpus
-        templates = morph_templates(self._clusters[1].shape[1])
+        templates = self._morph_templates
         gold = numpy.where(corpus.tag_gold >= 0, corpus.morph_gold, -1).astype("int32")
         seen = gold >= 0
         groups: list[set[int]] = [set() for _ in corpus.tag_classes]
