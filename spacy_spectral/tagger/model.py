@@ -111,8 +111,9 @@ class TaggerModel:
             self._forget_words()
             rows, new = self._rows, list(dict.fromkeys(words))
         if new:
-            rows.update(zip(new, range(len(rows) + 1, len(rows) + 1 + len(new)), strict=True))
-            self._remember(self.lexicon.attributes(new))
+            first = len(rows) + 1
+            self._remember(self.lexicon.attributes(new), first)
+            rows.update(zip(new, range(first, first + len(new)), strict=True))
         return numpy.fromiter((rows[word] for word in words), dtype="int32", count=len(words))
 
     def tag_rows(self, rows: numpy.ndarray, starts: numpy.ndarray, *, top: int = 3) -> Tagging:
@@ -208,17 +209,22 @@ class TaggerModel:
         self._tag_scores = self._tagger.word_scores(self._attributes)
         self._morph_scores = self._morphologizer.word_scores(self._attributes)
         # row 0: what stands beyond the ends of a sentence
-        self._remember(numpy.ones((1, n_columns), dtype="uint32"))
+        self._remember(numpy.ones((1, n_columns), dtype="uint32"), 0)
 
-    def _remember(self, attributes: numpy.ndarray) -> None:
-        join = numpy.concatenate
-        self._attributes = join([self._attributes, attributes])
-        self._tag_scores = join([self._tag_scores, self._tagger.word_scores(attributes)])
-        self._morph_scores = join([self._morph_scores, self._morphologizer.word_scores(attributes)])
-
-
-def _label(pair: tuple[str, str]) -> str:
-    return pair[0] or pair[1]
+    def _remember(self, attributes: numpy.ndarray, first: int) -> None:
+        """Put words into the rows from `first` on; room grows by doubling."""
+        end = first + len(attributes)
+        for name, values in (
+            ("_attributes", attributes),
+            ("_tag_scores", self._tagger.word_scores(attributes)),
+            ("_morph_scores", self._morphologizer.word_scores(attributes)),
+        ):
+            kept = getattr(self, name)
+            if len(kept) < end:
+                grown = numpy.zeros((max(end, 2 * len(kept)), *kept.shape[1:]), dtype=kept.dtype)
+                grown[:first] = kept[:first]
+                setattr(self, name, grown)
+            getattr(self, name)[first:end] = values
 
 
 def _is_list_of_str(value: Any) -> bool:
