@@ -75,11 +75,11 @@ def clusters_from_bytes(data: bytes) -> Clusters | None:
     """
     if not data:
         return None
-    from spacy.lookups import Lookups
-
-    from ..eigenwords.clusters import WordClusters
-
     try:
+        from spacy.lookups import Lookups
+
+        from ..eigenwords.clusters import WordClusters
+
         lookups = Lookups().from_bytes(data)
         clusters = WordClusters.from_lookups(lookups)
         for name in (WordClusters.words_table, WordClusters.classes_table):
