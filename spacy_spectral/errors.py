@@ -27,8 +27,8 @@ class Errors(metaclass=_WithCodes):
         "version {expected}. Train the model anew, or install the matching release."
     )
     S301 = (
-        "There is nothing to train the tagger on: no token of the training data has a tag. Check that "
-        "the corpus is annotated ([paths] train), and call initialize with real examples."
+        "There is nothing to train the tagger on: no token of the training data has a tag. Check "
+        "that the corpus is annotated ([paths] train), and call initialize with real examples."
     )
     S302 = (
         "The tagger '{name}' is not trained. Train it with 'spacy train' or "
@@ -40,15 +40,15 @@ class Errors(metaclass=_WithCodes):
     )
     S304 = (
         "Words, tags, coarse tags and morphology of the sentences differ in number. Give one entry a "
-        "word in each list, \"\" (or None for morphology) where it is missing."
+        'word in each list, "" (or None for morphology) where it is missing.'
     )
     S305 = (
-        "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and at least "
-        "as many sentences."
+        "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "
+        "at least as many sentences."
     )
     S306 = (
-        "'{name}' is trained on the whole corpus at once, but with [training] max_epochs = -1 spaCy "
-        "shows it the first 100 examples only. Set max_epochs = 1."
+        "'{name}' is trained on the whole corpus at once, but with [training] max_epochs = -1 "
+        "spaCy shows it the first 100 examples only. Set max_epochs = 1."
     )
 
 

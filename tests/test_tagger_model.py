@@ -109,7 +109,9 @@ def test_held_out_dictionary_is_the_dictionary_of_the_other_blocks(tokens):
     held_out = held_out_attributes(keys, gold, blocks, 4)
     for i, (key, _, block) in enumerate(tokens):
         masked = numpy.where(blocks == block, -1, gold)
-        numpy.testing.assert_array_equal(held_out[i], dictionary_attributes(keys, masked, 5, 4)[key])
+        numpy.testing.assert_array_equal(
+            held_out[i], dictionary_attributes(keys, masked, 5, 4)[key]
+        )
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=40))
@@ -176,7 +178,11 @@ def test_probabilities_are_those_of_the_features(tagger):
         expected = Counter()
         for (tag, _), value in zip(tagger.tag_classes, exps, strict=True):
             expected[tag] += value / sum(exps)
-        found = {tagger.tags[t]: p for t, p in zip(tagging.tags[i], tagging.probs[i], strict=True) if t >= 0}
+        found = {
+            tagger.tags[t]: p
+            for t, p in zip(tagging.tags[i], tagging.probs[i], strict=True)
+            if t >= 0
+        }
         assert max(expected, key=expected.get) == tagger.tags[tagging.tags[i, 0]]
         for tag, probability in expected.items():
             assert found.get(tag, 0.0) == pytest.approx(probability, abs=1e-5)
@@ -253,7 +259,9 @@ def test_missing_annotation_is_not_learnt():
 def test_one_layer_of_tags_is_enough(layer):
     sentences = [s._replace(**{layer: [""] * len(s.words)}) for s in TRAIN[:100]]
     tagger = TaggerModel.fit(sentences)
-    assert set(tagger.tags) == {t for s in TRAIN[:100] for t in (s.pos if layer == "tags" else s.tags)}
+    assert set(tagger.tags) == {
+        t for s in TRAIN[:100] for t in (s.pos if layer == "tags" else s.tags)
+    }
 
 
 def test_no_annotation_is_a_clear_error():
@@ -338,7 +346,7 @@ def test_damaged_bytes_are_a_clear_error(data):
     else:
         flip = bytes([SMALL[position] ^ data.draw(st.integers(1, 255))])
         bad = SMALL[:position] + flip + SMALL[position + 1 :]
-    with pytest.raises(ValueError, match="S00[23]"):
+    with pytest.raises(ValueError, match=r"S00[23]"):
         TaggerModel.from_bytes(bad)
 
 
@@ -361,7 +369,9 @@ def mutate(payload, data):
             value.flat[index] = data.draw(st.integers(int(info.min), int(info.max)))
     else:
         value = data.draw(
-            st.sampled_from([None, [], 3, "x", b"x", numpy.zeros(0), numpy.zeros(5, "int32"), [1, 2]])
+            st.sampled_from(
+                [None, [], 3, "x", b"x", numpy.zeros(0), numpy.zeros(5, "int32"), [1, 2]]
+            )
         )
     where[name] = value
 

@@ -98,7 +98,7 @@ class LinearClassifier:
 
     @cached_property
     def _by_word(self) -> numpy.ndarray:
-        """Which templates are summed once per word. With many parts that costs more than it saves."""
+        """Which templates are summed once per word: with many parts that would not pay."""
         return self.templates.about_one_word() & (self.scheme.n_parts <= _MAX_CACHED_PARTS)
 
     @cached_property
@@ -146,15 +146,14 @@ class LinearClassifier:
         RETURNS (Decisions): The decisions.
         """
         scheme = self.scheme
-        return Decisions(
-            *_kernels.decode(
-                attributes, starts, words, word_scores, self._word_templates[2],
-                *self._other_templates, self.templates.out_column, *self._table,
-                scheme.part_starts, scheme.class_parts, scheme.n_parts,
-                groups, scheme.group_starts, scheme.members,
-                scheme.labels, scheme.n_labels, top,
-            )  # fmt: skip
-        )
+        decided = _kernels.decode(
+            attributes, starts, words, word_scores, self._word_templates[2],
+            *self._other_templates, self.templates.out_column, *self._table,
+            scheme.part_starts, scheme.class_parts, scheme.n_parts,
+            groups, scheme.group_starts, scheme.members,
+            scheme.labels, scheme.n_labels, top,
+        )  # fmt: skip
+        return Decisions(*decided)
 
     def to_payload(self) -> dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain arrays for `serialize.pack`."""
@@ -174,11 +173,16 @@ class LinearClassifier:
         n_classes, n_groups (int): How many classes and groups there have to be.
         RETURNS (LinearClassifier): The classifier.
         """
-        dtypes = dict(keys="uint64", row_parts="uint16", weights="float32")
-        names = [f.name for f in fields(ClassScheme)] + ["keys", "row_starts", "row_parts", "weights"]
+        dtypes = {"keys": "uint64", "row_parts": "uint16", "weights": "float32"}
+        names = [f.name for f in fields(ClassScheme)] + [
+            "keys",
+            "row_starts",
+            "row_parts",
+            "weights",
+        ]
         for name in names:
             require_array(payload, name, dtypes.get(name, "int32"), 1)
-        scheme = ClassScheme(**{f.name: payload[f.name] for f in fields(ClassScheme)})
+        scheme = ClassScheme(**{name: payload[name] for name in names})
         keys, weights = payload["keys"], payload["weights"]
         _require_rows("part_starts", scheme.part_starts, n_classes, len(scheme.class_parts))
         _require_rows("group_starts", scheme.group_starts, n_groups, len(scheme.members))
@@ -196,7 +200,7 @@ class LinearClassifier:
 
 
 def require_array(payload: dict[str, Any], name: str, dtype: str, ndim: int) -> numpy.ndarray:
-    """RETURNS (ndarray): The array of that name, or raises an error if it is not what it should be."""
+    """RETURNS (ndarray): The array of that name; an error if it is not what it should be."""
     array = payload.get(name)
     _require(
         isinstance(array, numpy.ndarray)

@@ -71,9 +71,7 @@ class Prediction(NamedTuple):
 def make_spectral_tagger(
     nlp: Language, name: str, model: Model, overwrite: bool, top_k: int, scorer: Callable | None
 ) -> "SpectralTagger":
-    return SpectralTagger(
-        nlp.vocab, model, name, overwrite=overwrite, top_k=top_k, scorer=scorer
-    )
+    return SpectralTagger(nlp.vocab, model, name, overwrite=overwrite, top_k=top_k, scorer=scorer)
 
 
 class SpectralTagger(TrainablePipe):
@@ -239,7 +237,9 @@ class SpectralTagger(TrainablePipe):
             return None
         from ..eigenwords.clusters import WordClusters
 
-        return WordClusters.from_disk(path) if path is not None else WordClusters.from_lookups(lookups)
+        return (
+            WordClusters.from_disk(path) if path is not None else WordClusters.from_lookups(lookups)
+        )
 
     def _get_symbols(self, learnt: TaggerModel) -> tuple[numpy.ndarray, numpy.ndarray]:
         """The values of TAG and POS by class, and of MORPH by analysis (the last for none)."""

@@ -1,6 +1,7 @@
 """From spaCy's examples to tagged sentences."""
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy
 from spacy.attrs import MORPH, ORTH, POS, SENT_START, TAG
@@ -18,8 +19,8 @@ def tagged_sentences(
 ) -> Iterator[TaggedSentence]:
     """The tokens of the predicted Docs with the annotation of the reference, without white space.
 
-    Sentences are as the tagger will find them: those of the predicted Doc where they are set, those of
-    the reference if a component before this one sets them, and otherwise the whole Doc is one.
+    Sentences are as the tagger will find them: those of the predicted Doc where they are set, those
+    of the reference if a component before this one sets them, and otherwise the whole Doc is one.
 
     examples (Iterable[Example]): The examples.
     nlp (Optional[Language]): The pipeline the tagger is in.
@@ -39,7 +40,7 @@ def tagged_sentences(
         else:
             is_start = numpy.zeros(len(words), dtype=bool)
         bounds = [0, *(i for i in numpy.flatnonzero(is_start).tolist() if i > 0), len(words)]
-        for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+        for start, end in pairwise(bounds):
             kept = [i for i in range(start, end) if not words[i].isspace()]
             if kept:
                 yield TaggedSentence(

@@ -56,7 +56,7 @@ class Lexicon:
 
 
 def clusters_to_bytes(clusters: Clusters | None) -> bytes:
-    """RETURNS (bytes): All the clusters, so that a model does not depend on where they came from."""
+    """RETURNS (bytes): All the clusters: a model must not depend on where they came from."""
     # their own serialised form is spaCy's, and only models with clusters need it
     from spacy.lookups import Lookups
 

@@ -83,7 +83,7 @@ class TaggerModel:
         if not corpus.tag_classes:
             raise ValueError(Errors.S301)
         preparation = Preparation(corpus, clusters)
-        options: Any = dict(epochs=epochs, seed=seed, progress=progress)
+        options: Any = {"epochs": epochs, "seed": seed, "progress": progress}
         lexicon, tagger = preparation.fit_tags(corpus.tag_gold, **options)
         morphologizer = preparation.fit_morphs(**options)
         return cls(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer)

@@ -89,7 +89,9 @@ class Preparation:
         gold = numpy.where(corpus.tag_gold >= 0, corpus.morph_gold, -1).astype("int32")
         seen = gold >= 0
         groups: list[set[int]] = [set() for _ in corpus.tag_classes]
-        for tag, morph in set(zip(corpus.tag_gold[seen].tolist(), gold[seen].tolist(), strict=True)):
+        for tag, morph in set(
+            zip(corpus.tag_gold[seen].tolist(), gold[seen].tolist(), strict=True)
+        ):
             groups[tag].add(morph)
         # an analysis scores as itself and as each of its Feature=Value
         parts = [[("whole", m), *(("value", v) for v in m.split("|"))] for m in corpus.morphs]

@@ -72,7 +72,9 @@ class Corpus:
         # a token teaches tags if it has every layer of them that the corpus has at all
         layers = any(tags), any(pos)
         pairs = list(zip(tags, pos, strict=True))
-        classes = {pair for pair in set(pairs) if any(pair) and (bool(pair[0]), bool(pair[1])) == layers}
+        classes = {
+            pair for pair in set(pairs) if any(pair) and (bool(pair[0]), bool(pair[1])) == layers
+        }
         tag_classes = sorted(classes)
         tag_ids = {pair: i for i, pair in enumerate(tag_classes)}
         morph_names = sorted({morph for morph in set(morphs) if morph is not None})
@@ -144,9 +146,7 @@ def held_out_attributes(
 
 def _count(keys: numpy.ndarray, gold: numpy.ndarray, n_classes: int):
     seen = gold >= 0
-    return numpy.unique(
-        keys[seen].astype("int64") * n_classes + gold[seen], return_counts=True
-    )
+    return numpy.unique(keys[seen].astype("int64") * n_classes + gold[seen], return_counts=True)
 
 
 def _summarise(
