@@ -39,8 +39,8 @@ class Errors(metaclass=_WithCodes):
         "examples with that tag and train again."
     )
     S304 = (
-        "Words, tags, coarse tags and morphology of the sentences differ in number. Give one entry a "
-        'word in each list, "" (or None for morphology) where it is missing.'
+        "Words, tags, coarse tags and morphology of the sentences differ in number. Give one "
+        'entry a word in each list, "" (or None for morphology) where it is missing.'
     )
     S305 = (
         "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "

@@ -4,18 +4,6 @@ from numpy.typing import NDArray
 ENTRY: numpy.dtype
 LEARNER: numpy.dtype
 
-def weight_rows(
-    ids: NDArray[numpy.int32],
-    gold: NDArray[numpy.int32],
-    n_features: int,
-    cutoff: int,
-    part_starts: NDArray[numpy.int32],
-    class_parts: NDArray[numpy.int32],
-    n_parts: int,
-) -> tuple[NDArray[numpy.int32], NDArray[numpy.uint16]]: ...
-def kept_ids(
-    ids: NDArray[numpy.int32], columns: NDArray[numpy.int32], new_ids: NDArray[numpy.int32]
-) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32]]: ...
 def train_epoch(
     attributes: NDArray[numpy.uint32],
     starts: NDArray[numpy.int32],

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The hot loops of a linear classifier of tokens: which weights exist, training, decoding.
+"""The hot loops of a linear classifier of tokens: training and decoding.
 
 A feature owns a row of (part, weight) entries. A class is a set of parts and scores the sum of
 their scores: for tags the parts are the pair of fine and coarse tag and the coarse tag alone, for
@@ -9,7 +9,7 @@ as they are made, so that templates that look there to the left see them.
 """
 
 from libc.math cimport expf, logf, sqrtf
-from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -53,88 +53,6 @@ LEARNER = numpy.dtype([("part", "i4"), ("weight", "f4"), ("squares", "f4"), ("dr
 cdef struct Row:
     int32_t start
     int32_t end
-
-
-def weight_rows(
-    const int32_t[:, ::1] ids, const int32_t[::1] gold, Py_ssize_t n_features, int cutoff,
-    const int32_t[::1] part_starts, const int32_t[::1] class_parts, Py_ssize_t n_parts,
-):
-    """The rows of weights: a feature seen often enough gets one for every part it was seen with.
-
-    ids (ndarray): int32, features of tokens, -1 for none.
-    gold (ndarray): int32, the class of each token, -1 where it is not known.
-    n_features (int): The number of features.
-    cutoff (int): Features of fewer tokens get no weights.
-    part_starts (ndarray): int32, where the parts of each class start in `class_parts`.
-    class_parts (ndarray): int32, the parts of the classes, one class after the other.
-    n_parts (int): The number of parts.
-    RETURNS (Tuple[ndarray, ndarray]): int32, where rows start, and uint16, the parts in them.
-    """
-    cdef Py_ssize_t n = ids.shape[0], width = ids.shape[1], i, j, k, f, total = 0
-    cdef int32_t c
-    # counting sort of the gold classes by feature
-    begins = numpy.zeros(n_features + 1, dtype="int64")
-    cdef Py_ssize_t[::1] begin = begins
-    for i in range(n):
-        if gold[i] >= 0:
-            for j in range(width):
-                if ids[i, j] >= 0:
-                    begin[ids[i, j] + 1] += 1
-    for f in range(n_features):
-        begin[f + 1] += begin[f]
-    cdef Py_ssize_t[::1] cursor = begins.copy()
-    cdef uint16_t[::1] classes = numpy.empty(max(1, begin[n_features]), dtype="uint16")
-    for i in range(n):
-        if gold[i] >= 0:
-            for j in range(width):
-                f = ids[i, j]
-                if f >= 0:
-                    classes[cursor[f]] = <uint16_t>gold[i]
-                    cursor[f] += 1
-    starts = numpy.zeros(n_features + 1, dtype="int32")
-    parts = numpy.empty(1024, dtype="uint16")
-    cdef int32_t[::1] row_starts = starts
-    cdef int32_t[::1] stamp = numpy.full(n_parts, -1, dtype="int32")
-    cdef uint16_t[::1] out = parts
-    for f in range(n_features):
-        row_starts[f] = <int32_t>total
-        if begin[f + 1] - begin[f] >= cutoff:
-            for k in range(begin[f], begin[f + 1]):
-                c = classes[k]
-                for j in range(part_starts[c], part_starts[c + 1]):
-                    if stamp[class_parts[j]] != f:
-                        stamp[class_parts[j]] = <int32_t>f
-                        if total == out.shape[0]:
-                            parts = numpy.concatenate([parts, numpy.empty_like(parts)])
-                            out = parts
-                        out[total] = <uint16_t>class_parts[j]
-                        total += 1
-    row_starts[n_features] = <int32_t>total
-    return starts, parts[:total].copy()
-
-
-def kept_ids(const int32_t[:, ::1] ids, const int32_t[::1] columns, const int32_t[::1] new_ids):
-    """The features that are left of each token, as rows under new numbers.
-
-    ids (ndarray): int32, features of tokens, -1 for none.
-    columns (ndarray): int32, which columns of `ids`.
-    new_ids (ndarray): int32, the new number of each feature, -1 if it is left out.
-    RETURNS (Tuple[ndarray, ndarray]): int32, where rows start, and the features in them.
-    """
-    cdef Py_ssize_t n = ids.shape[0], i, j, total = 0
-    cdef int32_t f
-    row_starts = numpy.zeros(n + 1, dtype="int32")
-    kept = numpy.empty(n * columns.shape[0] + 1, dtype="int32")
-    cdef int32_t[::1] starts = row_starts, out = kept
-    with nogil:
-        for i in range(n):
-            for j in range(columns.shape[0]):
-                f = ids[i, columns[j]]
-                if f >= 0 and new_ids[f] >= 0:
-                    out[total] = new_ids[f]
-                    total += 1
-            starts[i + 1] = <int32_t>total
-    return row_starts, kept
 
 
 cdef struct Classes:

@@ -174,13 +174,8 @@ class LinearClassifier:
         RETURNS (LinearClassifier): The classifier.
         """
         dtypes = {"keys": "uint64", "row_parts": "uint16", "weights": "float32"}
-        names = [f.name for f in fields(ClassScheme)] + [
-            "keys",
-            "row_starts",
-            "row_parts",
-            "weights",
-        ]
-        for name in names:
+        names = [f.name for f in fields(ClassScheme)]
+        for name in (*names, "keys", "row_starts", "row_parts", "weights"):
             require_array(payload, name, dtypes.get(name, "int32"), 1)
         scheme = ClassScheme(**{name: payload[name] for name in names})
         keys, weights = payload["keys"], payload["weights"]

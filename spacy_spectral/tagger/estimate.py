@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy
 
 from . import _kernels
-from ._features import feature_keys, hash_table, index_keys
+from ._features import feature_keys, hash_table, index_keys, kept_ids, weight_rows
 from .classifier import ClassScheme, LinearClassifier
 from .features import Templates
 
@@ -108,7 +108,7 @@ def train(
     progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
     RETURNS (LinearClassifier): The classifier with averaged weights.
     """
-    row_starts, row_parts = _kernels.weight_rows(
+    row_starts, row_parts = weight_rows(
         index.ids, gold, len(index.keys), cutoff,
         scheme.part_starts, scheme.class_parts, scheme.n_parts,
     )  # fmt: skip
@@ -122,7 +122,7 @@ def train(
     slots = hash_table(keys[dynamic_ids], row_starts[dynamic_ids], row_starts[dynamic_ids + 1])
     new_ids = numpy.where(kept, numpy.cumsum(kept) - 1, -1).astype("int32")
     static_columns = numpy.flatnonzero(~is_dynamic).astype("int32")
-    id_starts, static_ids = _kernels.kept_ids(index.ids, static_columns, new_ids)
+    id_starts, static_ids = kept_ids(index.ids, static_columns, new_ids)
     dynamic_numbers = index.numbers[is_dynamic]
 
     # sentences without any known class teach nothing
