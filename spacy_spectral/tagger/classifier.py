@@ -11,7 +11,7 @@ from . import _kernels
 from ._features import hash_table
 from .features import Templates
 
-_MAX_CACHED_PARTS = 256
+_MAX_CACHED_PARTS = 512
 
 
 class Decisions(NamedTuple):

@@ -10,8 +10,8 @@ from ._features import feature_keys, hash_table, index_keys, kept_ids, weight_ro
 from .classifier import ClassScheme, LinearClassifier
 from .features import Templates
 
-# An averaged weight this small changes no decision; leaving it out halves the model.
-_NEGLIGIBLE = 0.01
+# Averaged weights this small hardly change decisions (0.03 % on EWT) and are half of the model.
+_NEGLIGIBLE = 0.05
 _IGNORED_GRADIENT = 0.01
 _RATE = 0.1
 

@@ -42,7 +42,7 @@ def jackknife(
     *,
     folds: int = 5,
     clusters: Clusters | None = None,
-    epochs: int = 3,
+    epochs: int = 2,
     seed: int = 0,
     top: int = 2,
     progress: Progress | None = None,

@@ -16,7 +16,7 @@ from .statistics import Corpus, TaggedSentence
 
 _KIND, _VERSION = "tagger", 1
 # Words remembered between calls, with what they contribute to scores.
-_CACHE_SIZE = 10_000
+_CACHE_SIZE = 8_000
 
 
 class Tagging(NamedTuple):
