@@ -1,6 +1,7 @@
 """The spaCy face of the tagger: `spectral_tagger`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from .architecture import LearntTagger
 from .estimate import Epoch
 from .examples import tagged_sentences
 from .lexicon import Clusters
-from .model import TaggerModel, Tagging
+from .model import TaggerModel
 
 # Where the probabilities of a Doc's tags are kept, see `tag_probs`.
 USER_DATA_KEY = "spectral_tag_probs"
@@ -39,14 +40,16 @@ seed = 0
 
 
 class Prediction(NamedTuple):
-    """What was decided about one Doc.
+    """What was decided about the tokens of one Doc.
 
-    words (ndarray): int, the positions of the tokens that are not white space.
-    tagging (Tagging): Decisions about those.
+    values (ndarray): uint64, tokens x 3: TAG, POS and MORPH.
+    tags (ndarray): int32, tokens x top_k, indices of the most probable labels, -1 for none.
+    probs (ndarray): float32, tokens x top_k, their probabilities.
     """
 
-    words: numpy.ndarray
-    tagging: Tagging
+    values: numpy.ndarray
+    tags: numpy.ndarray
+    probs: numpy.ndarray
 
 
 @Language.factory(
@@ -160,27 +163,32 @@ class SpectralTagger(TrainablePipe):
         docs = list(docs)
         learnt = self._require_model()
         arrays = [doc.to_array([ORTH, SENT_START]).reshape(-1, 2) for doc in docs]
-        for array in arrays:
-            array[:1, 1] = 1
-        joined = numpy.concatenate([numpy.zeros((0, 2), dtype="uint64"), *arrays])
-        orths, types = numpy.unique(joined[:, 0], return_inverse=True)
-        forms = [self.vocab.strings[orth] for orth in orths]
-        is_word = ~numpy.array([form.isspace() for form in forms], dtype=bool)[types]
-        sentence = numpy.cumsum(joined[:, 1] == 1)[is_word]
-        starts = numpy.flatnonzero(numpy.diff(sentence, prepend=0, append=-1)).astype("int32")
-        rows = learnt.word_rows(forms)[types[is_word]] if forms else numpy.zeros(0, dtype="int32")
-        if not len(rows):
-            starts = numpy.zeros(1, dtype="int32")
-        tagging = self.model.predict((rows, starts, self.cfg["top_k"]))
         ends = numpy.cumsum([0, *map(len, docs)])
-        bounds = numpy.concatenate([[0], numpy.cumsum(is_word)])[ends]
-        return [
-            Prediction(
-                numpy.flatnonzero(is_word[ends[i] : ends[i + 1]]),
-                Tagging(*(values[bounds[i] : bounds[i + 1]] for values in tagging)),
-            )
-            for i in range(len(docs))
-        ]
+        tokens = numpy.concatenate([numpy.zeros((0, 2), dtype="uint64"), *arrays])
+        if not len(tokens):
+            nothing = numpy.zeros((0, 3), dtype="uint64"), *(numpy.zeros((0, 0)) for _ in range(2))
+            return [Prediction(*nothing) for _ in docs]
+        # a Doc starts a sentence, whether sentences are known or not; white space is in none
+        starts_sentence = tokens[:, 1] == 1
+        starts_sentence[ends[:-1][numpy.diff(ends) > 0]] = True
+        orths, types = numpy.unique(tokens[:, 0], return_inverse=True)
+        forms = [self.vocab.strings[orth] for orth in orths]
+        is_word = ~numpy.array([form.isspace() for form in forms])[types]
+        sentences = numpy.cumsum(starts_sentence)[is_word]
+        starts = numpy.flatnonzero(numpy.diff(sentences, prepend=0, append=-1))
+        rows = learnt.word_rows(forms)[types[is_word]]
+        tagging = self.model.predict((rows, starts.astype("int32"), self.cfg["top_k"]))
+
+        pair_symbols, morph_symbols = self._get_symbols(learnt)
+        values = numpy.zeros((len(tokens), 3), dtype="uint64")
+        values[~is_word, :2] = self.vocab.strings.add(_SPACE_TAG), POS_IDS["SPACE"]
+        values[is_word, :2] = pair_symbols[tagging.classes]
+        values[is_word, 2] = morph_symbols[tagging.morphs]
+        tags = numpy.full((len(tokens), self.cfg["top_k"]), -1, dtype="int32")
+        probs = numpy.zeros(tags.shape, dtype="float32")
+        tags[is_word], probs[is_word] = tagging.tags, tagging.probs
+        bounds = pairwise(ends.tolist())
+        return [Prediction(values[a:b], tags[a:b], probs[a:b]) for a, b in bounds]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write tags, parts of speech, morphology and probabilities of tags.
@@ -188,25 +196,19 @@ class SpectralTagger(TrainablePipe):
         docs (Iterable[Doc]): The documents.
         predictions (List[Prediction]): What `predict` gave.
         """
-        learnt = self._require_model()
-        pair_symbols, morph_symbols = self._get_symbols(learnt)
-        space = self.vocab.strings.add(_SPACE_TAG), POS_IDS["SPACE"], morph_symbols[-1]
-        for doc, (words, tagging) in zip(docs, predictions, strict=True):
-            values = numpy.empty((len(doc), 3), dtype="uint64")
-            values[:] = space
-            values[words, :2] = pair_symbols[tagging.classes]
-            values[words, 2] = morph_symbols[tagging.morphs]
+        labels = self._require_model().tags
+        for doc, (values, tags, probs) in zip(docs, predictions, strict=True):
+            if not len(doc):
+                continue
             if not self.cfg["overwrite"]:
                 there = doc.to_array([TAG, POS, MORPH]).reshape(-1, 3)
                 values = numpy.where(there != 0, there, values)
-            if len(doc):
-                doc.from_array([TAG, POS, MORPH], values)
+            doc.from_array([TAG, POS, MORPH], values)
             if self.cfg["top_k"]:
-                tags = numpy.full((len(doc), self.cfg["top_k"]), -1, dtype="int32")
-                probs = numpy.zeros(tags.shape, dtype="float32")
-                tags[words], probs[words] = tagging.tags, tagging.probs
-                # plain values: they survive to_bytes, DocBin and other processes
-                doc.user_data[USER_DATA_KEY] = {"labels": learnt.tags, "tags": tags, "probs": probs}
+                # plain values: they survive to_bytes, DocBin and other processes; copies, so that a
+                # Doc does not keep the arrays of its whole batch
+                stored = {"labels": labels, "tags": tags.copy(), "probs": probs.copy()}
+                doc.user_data[USER_DATA_KEY] = stored
 
     def update(
         self,
