@@ -125,6 +125,30 @@ class Errors(metaclass=_WithCodes):
         "The pipeline has no component '{name}' to draw automata of. Its components: {known}. Choose one "
         "that was made by the factory 'spectral_parser', e.g. with --component."
     )
+    S301 = (
+        "There is nothing to train the tagger on: no token of the training data has a tag. Check "
+        "that the corpus is annotated ([paths] train), and call initialize with real examples."
+    )
+    S302 = (
+        "The tagger '{name}' is not trained. Train it with 'spacy train' or "
+        "nlp.initialize(get_examples), or load a trained pipeline."
+    )
+    S303 = (
+        "Can't add the label '{label}' to '{name}': its labels are those of the training data. Add "
+        "examples with that tag and train again."
+    )
+    S304 = (
+        "Words, tags, coarse tags and morphology of the sentences differ in number. Give one "
+        'entry a word in each list, "" (or None for morphology) where it is missing.'
+    )
+    S305 = (
+        "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "
+        "at least as many sentences."
+    )
+    S306 = (
+        "'{name}' is trained on the whole corpus at once, but with [training] max_epochs = -1 "
+        "spaCy shows it the first 100 examples only. Set max_epochs = 1."
+    )
 
 
 class Warnings(metaclass=_WithCodes):
