@@ -77,7 +77,51 @@ class Errors(metaclass=_WithCodes):
         "There is nothing to learn a parser from: no training sentence has heads. Check the training "
         "data with 'python -m spacy spectral check FILE'."
     )
+    S110 = (
+        "'{name}' parses inside sentences, but the document has no sentence boundaries. Add a component "
+        "that sets them before it, e.g. 'senter' or 'sentencizer', or set token.is_sent_start yourself."
+    )
+    S111 = (
+        "'{name}' can't use {value} as symbols: 'symbol' takes a list of token attributes such as "
+        '["TAG"], ["POS"] or ["POS", "MORPH"].'
+    )
+    S112 = (
+        "'{name}' uses {attribute} as symbol, but the document has no {attribute} annotation. Add a "
+        "component that sets it before the parser (e.g. 'tagger'), or choose another attribute by the "
+        "parser's setting 'symbol'."
+    )
+    S113 = "'{name}' can't store {value}. The setting 'store' takes a list of: {choices}."
+    S114 = "'{name}' can't decode by '{value}'. Set 'decode' to 'mbr' or 'viterbi'."
+    S115 = (
+        "'{name}' has learnt no grammar yet. Train the pipeline (spacy train), call nlp.initialize with "
+        "annotated examples, or load a trained pipeline."
+    )
+    S116 = (
+        "'{name}' learns from the whole treebank when the pipeline is initialized, but with "
+        "training.max_epochs = -1 spaCy passes only the first 100 examples. Set max_epochs to 1."
+    )
+    S117 = (
+        "'{name}' learns its grammar when the pipeline is initialized, but none of the examples has "
+        "dependency annotation. Pass annotated examples: nlp.initialize(lambda: examples), or train "
+        "with spacy train."
+    )
+    S118 = (
+        "'{name}' is to be estimated on the output of '{missing}' (setting 'annotate_with'), but the "
+        "pipeline has no such component."
+    )
+    S119 = (
+        "'{name}' can't decode by Viterbi: automata of the estimator 'spectral' have no best path, their "
+        'values can be negative. Set decode = "mbr", or the estimator to det, det+f, em or spectral+em.'
+    )
+    S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
 
 
 class Warnings(metaclass=_WithCodes):
-    pass
+    W101 = (
+        "'{name}': {missing} of {tokens} training tokens have no head; their sentences are used as far "
+        "as they are annotated."
+    )
+    W102 = (
+        "'{name}': the heads fixed beforehand can't all be part of one projective tree with one root; "
+        "they are not kept in: {words}"
+    )

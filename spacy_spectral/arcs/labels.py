@@ -40,55 +40,82 @@ class LabelModel:
         words = sorted(word for word, count in frequency.items() if count >= 2)
         model = cls(labels, words, None)
         index = {label: i for i, label in enumerate(labels)}
-        contexts, outcomes = [], []
-        for tree, ids in zip(trees, symbols, strict=True):
-            known = [m for m, label in enumerate(tree.labels) if label and tree.heads[m] != MISSING]
-            columns = model._columns(ids, tree.words, tree.heads, n_symbols)
-            contexts.append(columns[:, known])
-            outcomes.extend(index[tree.labels[m]] for m in known)
-        table = numpy.concatenate(contexts, axis=1) if contexts else numpy.zeros((8, 0), "int64")
-        model.model = BackoffModel.fit(_contexts(table), numpy.array(outcomes), max(len(labels), 1))
+        words_of, heads_of = [tree.words for tree in trees], [tree.heads for tree in trees]
+        columns = model._columns(symbols, words_of, heads_of, n_symbols)
+        outcomes = numpy.array(
+            [
+                index[label] if label and head != MISSING else MISSING
+                for tree in trees
+                for label, head in zip(tree.labels, tree.heads, strict=True)
+            ]
+        )
+        known = outcomes != MISSING
+        contexts = _contexts(columns[:, known])
+        model.model = BackoffModel.fit(contexts, outcomes[known], max(len(labels), 1))
         return model
 
     def _columns(
-        self, symbols: NDArray, words: Sequence[str], heads: NDArray, root: int
-    ) -> NDArray:
-        """What the contexts are made of, one column per token.
+        self,
+        symbols: Sequence[NDArray],
+        words: Sequence[Sequence[str]],
+        heads: Sequence[NDArray],
+        root: int,
+    ) -> NDArray[numpy.int64]:
+        """What the contexts are made of, one column per token of all sentences.
 
-        The symbol of the outermost left modifier of a token tells a marked phrase from a bare one.
+        Sentences are laid end to end with a root before each, so that nothing needs a special case.
         """
-        n = len(symbols)
+        lengths = numpy.array([len(own) for own in symbols])
+        begins = numpy.cumsum(lengths + 1) - lengths - 1  # where each sentence's root stands
+        size = int(lengths.sum()) + len(lengths) + 1
+        token = numpy.ones(size, dtype=bool)
+        token[begins] = False
+        token[-1] = False
         get, unknown = self._word_ids.get, len(self.words)
-        word = numpy.array([get(w.lower(), unknown) for w in words] + [unknown], dtype="int64")
-        symbol = numpy.append(symbols, root).astype("int64")
-        head = heads.astype("int64") - 1  # the root and missing heads read the last entry
-        head[head < 0] = n
-        own = numpy.arange(n)
-        marker = numpy.full(n + 1, root + 1)
-        inner = numpy.flatnonzero((head > own) & (head < n))[::-1]
-        marker[head[inner]] = symbol[inner]
-        marker_word = numpy.full(n + 1, unknown + 1)
-        marker_word[head[inner]] = word[inner]
-        neighbours = numpy.concatenate([[root], symbol[:n], [root]])
+        symbol = numpy.full(size, root)
+        symbol[token] = numpy.concatenate(symbols)
+        word = numpy.full(size, unknown)
+        word[token] = [get(text.lower(), unknown) for sentence in words for text in sentence]
+        own = numpy.flatnonzero(token)
+        # a missing head reads the root
+        head = numpy.maximum(numpy.concatenate(heads), 0) + numpy.repeat(begins, lengths)
+        # the outermost left modifier of a token tells a marked phrase from a bare one
+        marker = numpy.zeros(size, dtype="int64")
+        left = own < head
+        marker[head[left][::-1]] = own[left][::-1]
         return numpy.stack(
             [
                 symbol[head],
-                symbol[:n],
+                symbol[own],
                 (own > head) * 2 + (numpy.abs(own - head) == 1),
-                marker[:n],
-                marker_word[:n],
-                word[:n],
+                symbol[marker[own]],
+                word[marker[own]],
+                word[own],
                 word[head],
-                neighbours[:n] * (root + 2) + neighbours[2:],
+                symbol[own - 1] * (root + 1) + symbol[own + 1],
             ]
         )
 
     def distributions(
-        self, symbols: NDArray, words: Sequence[str], heads: NDArray, *, root_symbol: int
+        self,
+        symbols: Sequence[NDArray],
+        words: Sequence[Sequence[str]],
+        heads: Sequence[NDArray],
+        *,
+        root_symbol: int,
     ) -> NDArray[numpy.float64]:
-        """P(label) for every token's arc, [N, labels]; the tokens of a tree, or of several in one go."""
-        table = self._columns(symbols, words, heads, root_symbol)
-        return self.model.distributions(_contexts(table))
+        """P(label) of every arc of the given trees, [tokens of all sentences, labels].
+
+        symbols (Sequence[ndarray]): Symbol ids of every sentence.
+        words (Sequence[Sequence[str]]): Words of every sentence.
+        heads (Sequence[ndarray]): Heads of every sentence, 1-based, 0 for the root.
+        root_symbol (int): Symbol that stands for the root.
+        """
+        if not len(symbols):
+            return numpy.zeros((0, len(self.labels)))
+        return self.model.distributions(
+            _contexts(self._columns(symbols, words, heads, root_symbol))
+        )
 
     def to_payload(self) -> dict:
         return {"labels": self.labels, "words": self.words, "model": self.model.to_payload()}

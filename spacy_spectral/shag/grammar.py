@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 
 import numpy
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ class Grammar:
         pieces = -(-len(symbols) // self.settings.max_length)
         edges = numpy.linspace(0, len(symbols), pieces + 1).astype(int)
         parts = []
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in pairwise(edges):
             inner = None
             if allowed is not None:
                 keep = numpy.concatenate([[0], numpy.arange(begin + 1, end + 1)])
@@ -183,9 +184,12 @@ class Grammar:
             yield self.fallback, self.fallback.states
 
     def label_distributions(
-        self, symbols: NDArray, words: Sequence[str], heads: NDArray
+        self,
+        symbols: Sequence[NDArray],
+        words: Sequence[Sequence[str]],
+        heads: Sequence[NDArray],
     ) -> NDArray[numpy.float64]:
-        """P(label | arc) of every token of a tree: [N, labels]."""
+        """P(label | arc) for the trees of several sentences: [tokens of all sentences, labels]."""
         return self.labels.distributions(symbols, words, heads, root_symbol=len(self.symbols))
 
     def to_bytes(self) -> bytes:

@@ -1,0 +1,32 @@
+"""How what a component has learnt travels inside its Thinc model.
+
+spaCy serialises a component through its Thinc model, and Thinc serialises a model's attributes. A
+`Learnt` attribute holds any object with `to_bytes` and a classmethod `from_bytes`, so that spaCy's and
+Thinc's own to_bytes, from_bytes, to_disk and copy are all the code there is.
+"""
+
+from typing import Any
+
+from thinc.api import Model
+from thinc.model import deserialize_attr, serialize_attr
+
+
+class Learnt:
+    """An object that is learnt by `initialize`, or nothing yet."""
+
+    def __init__(self, kind: type, value: Any = None):
+        """kind (type): The class of the object.
+        value (Any): The object, or None.
+        """
+        self.kind = kind
+        self.value = value
+
+
+@serialize_attr.register(Learnt)
+def _serialize_learnt(_, value: Learnt, name: str, model: Model) -> bytes:
+    return b"" if value.value is None else value.value.to_bytes()
+
+
+@deserialize_attr.register(Learnt)
+def _deserialize_learnt(attribute: Learnt, value: bytes, name: str, model: Model) -> Learnt:
+    return Learnt(attribute.kind, attribute.kind.from_bytes(value) if value else None)
