@@ -35,7 +35,7 @@ def projective_trees(n):
 def modifiers(heads, h):
     """The modifiers of token h (1-based), nearest first: those on the left, those on the right."""
     own = [m for m in range(1, len(heads) + 1) if heads[m - 1] == h]
-    return [m for m in reversed(own) if m < h], [m for m in own if m > h]
+    return tuple(m for m in reversed(own) if m < h), tuple(m for m in own if m > h)
 
 
 class Automata:
@@ -65,20 +65,24 @@ class Automata:
             previous = self.word_class[m - 1]
         return step(self.stop[h - 1, side, previous * n : (previous + 1) * n][None], state)[0]
 
-    def _tree(self, heads, step):
-        value = self.root[heads.index(0)]
-        for h in range(1, len(heads) + 1):
-            for side, sequence in enumerate(modifiers(heads, h)):
-                value = value * self._half(h, side, sequence, step)
-        return value
+    def _scores(self, trees, step):
+        half = cache(lambda h, side, sequence: self._half(h, side, sequence, step))
+        scores = []
+        for heads in trees:
+            value = self.root[heads.index(0)]
+            for h in range(1, len(heads) + 1):
+                for side, sequence in enumerate(modifiers(heads, h)):
+                    value = value * half(h, side, sequence)
+            scores.append(value)
+        return numpy.array(scores)
 
-    def score(self, heads):
+    def scores(self, trees):
         """Sum over hidden states."""
-        return self._tree(heads, lambda matrix, state: matrix @ state)
+        return self._scores(trees, lambda matrix, state: matrix @ state)
 
-    def best_path_score(self, heads):
+    def best_path_scores(self, trees):
         """Maximum over hidden states."""
-        return self._tree(heads, lambda matrix, state: (matrix * state).max(axis=1))
+        return self._scores(trees, lambda matrix, state: (matrix * state).max(axis=1))
 
 
 def marginals(scores, trees):

@@ -4,10 +4,10 @@ from itertools import product
 
 import numpy
 import pytest
-from brute_force import Automata, is_single_root_projective, marginals, projective_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brute_force import Automata, is_single_root_projective, marginals, projective_trees
 from spacy_spectral.shag._chart import inside_outside, tree_scores
 from spacy_spectral.shag._decode import best_tree, greedy_tree, is_projective_tree, k_best_trees
 from spacy_spectral.shag._viterbi import viterbi
@@ -63,7 +63,7 @@ def automata(draw, signed=None, max_length=6, exact_states=False):
 
 def check_sums(sentence):
     trees = projective_trees(len(sentence.symbols))
-    scores = numpy.array([sentence.score(heads) for heads in trees])
+    scores = sentence.scores(trees)
     scale = numpy.abs(scores).sum()
     z, found, _ = inside_outside(*sentence.arguments(), sentence.states, True)
     assert z == pytest.approx(scores.sum(), rel=1e-11, abs=1e-12 * scale)
@@ -82,14 +82,13 @@ def test_sums_over_trees(sentence):
     check_sums(sentence)
 
 
-@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("length", range(1, 7))
-def test_all_sentences_of_two_symbols(length, signed):
+def test_all_sentences_of_two_symbols(length):
     for number, symbols in enumerate(product(range(2), repeat=length)):
         check_sums(
             random_automata(
                 number, symbols=list(symbols), n_symbols=2, states=2, allocated=3, classes=1,
-                signed=signed,
+                signed=number % 2 == 1,
             )
         )  # fmt: skip
 
@@ -98,7 +97,7 @@ def test_all_sentences_of_two_symbols(length, signed):
 @given(automata(signed=False, exact_states=True))
 def test_viterbi(sentence):
     trees = projective_trees(len(sentence.symbols))
-    scores = [sentence.best_path_score(heads) for heads in trees]
+    scores = sentence.best_path_scores(trees)
     symbols, word_class, *arrays = sentence.arguments()
     with numpy.errstate(divide="ignore"):
         heads, score = viterbi(symbols, word_class, *map(numpy.log, arrays))
@@ -106,7 +105,7 @@ def test_viterbi(sentence):
         assert score == -numpy.inf
     else:
         assert numpy.exp(score) == pytest.approx(max(scores), rel=1e-10)
-        assert sentence.best_path_score(tuple(heads.tolist())) == pytest.approx(max(scores))
+        assert scores[trees.index(tuple(heads.tolist()))] == pytest.approx(max(scores))
 
 
 def arc_score(arcs, heads):
@@ -216,7 +215,7 @@ def as_factors(sentence, *, non_negative):
 
 def exact_posterior(sentence):
     trees = projective_trees(len(sentence.symbols))
-    scores = numpy.array([sentence.score(heads) for heads in trees])
+    scores = sentence.scores(trees)
     with numpy.errstate(invalid="ignore", divide="ignore"):
         return trees, scores, marginals(scores, trees) / scores.sum()
 
@@ -267,7 +266,8 @@ def test_posterior_of_signed_automata_is_always_sound(sentence):
         clipped[:, 1:] /= clipped[:, 1:].sum(axis=0)
         numpy.testing.assert_allclose(posterior.marginals, clipped, rtol=1e-6, atol=1e-8)
     for heads, value in posterior.k_best(10):
-        assert tuple(heads.tolist()) in trees and -numpy.inf < value <= 0.0
+        assert tuple(heads.tolist()) in trees and value <= 0.0
+        assert value > -numpy.inf or scores[trees.index(tuple(heads.tolist()))] == 0
 
 
 def test_the_first_model_with_a_positive_total_is_used():
