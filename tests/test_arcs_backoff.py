@@ -116,8 +116,8 @@ def test_length_factor():
         direction[side][bin_of(distance)] += 1
     for h, side, m, k in numpy.ndindex(table.shape):
         p = (direction[side][k] + 1 / 7) / (sum(direction[side].values()) + 1)
-        p = (general[side, m][k] + 5 * p) / (sum(general[side, m].values()) + 5)
-        p = (exact[h, side, m][k] + 5 * p) / (sum(exact[h, side, m].values()) + 5)
+        p = (general[side, m][k] + 20 * p) / (sum(general[side, m].values()) + 20)
+        p = (exact[h, side, m][k] + 20 * p) / (sum(exact[h, side, m].values()) + 20)
         assert table[h, side, m, k] == pytest.approx(p)
     side, bins = distance_bins(13)
     for h, m in numpy.ndindex(13, 13):
