@@ -274,7 +274,7 @@ def speed_table(train: list[Doc], test: list[Doc], symbol: str, states: int) -> 
     """Words per second of our component and of spaCy's parser, same documents, same process."""
     rows: Cells = []
     for factory in progress_bar("Speed")(("spectral_parser", "parser")):
-        nlp = spacy.blank("xx")
+        nlp = spacy.blank("xx", vocab=test[0].vocab)
         if factory == "parser":
             component = nlp.add_pipe(factory)
             examples = [Example(copy_words(doc, ()), doc) for doc in train[:100]]
