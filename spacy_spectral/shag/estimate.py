@@ -201,7 +201,8 @@ def _em(own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng)
 
 def _useful_states(own: SequenceSet, settings: EstimatorSettings) -> int:
     """No more states than there are distinct sequences to tell apart."""
-    return max(1, min(settings.states, len(own.counts)))
+    distinct = {sequence.tobytes() for sequence, _ in own}
+    return max(1, min(settings.states, len(distinct)))
 
 
 def _spectral_em(
@@ -246,11 +247,8 @@ def _spectral_em(
 def _run_em(own, counts: NgramCounts, settings, start, operators, stop) -> Automaton:
     """Smoothing enters as a Dirichlet prior with the background's symbol frequencies."""
     smoothed = counts.bigrams.sum(axis=1) * counts.weight
-    if len(own.symbols) or own.total:
-        observed = numpy.bincount(own.symbols, _per_token(own), minlength=len(smoothed) - 1)
-        prior = numpy.maximum(smoothed - numpy.append(observed, own.total), 0.0)
-    else:
-        prior = smoothed
+    observed = numpy.bincount(own.symbols, _per_token(own), minlength=len(smoothed) - 1)
+    prior = numpy.maximum(smoothed - numpy.append(observed, own.total), 0.0)
     expectation_maximisation(
         own.symbols,
         own.offsets,
