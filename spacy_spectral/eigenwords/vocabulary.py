@@ -1,0 +1,187 @@
+"""From chunks of text to words: tokenised, normalised, and never unknown.
+
+Decisions about a word (how it is tokenised, its case, its numerals, whether it is too rare) depend on its form alone. They are
+taken here once per distinct chunk, in Python, and the compiled counting only follows a table. So the text can be tokenised by
+spaCy's own tokenizer at the speed of a hash lookup.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy
+
+from ..errors import Errors
+
+BOUNDARY = "<s>"
+UNKNOWN = "<unk>"
+Tokenize = Callable[[list[str]], list[list[str]]]
+_DIGITS = str.maketrans("123456789", "000000000")
+
+
+def normalize(form: str, *, lowercase: bool = False) -> str:
+    """The form under which a word is counted: numerals differ by their shape only.
+
+    form (str): The word as it stands in the text.
+    lowercase (bool): Whether upper and lower case are the same.
+    RETURNS (str): The normal form.
+    """
+    if not form.isalpha():
+        form = form.translate(_DIGITS)
+    return form.lower() if lowercase else form
+
+
+def signatures(form: str) -> list[str]:
+    """Classes of words that look alike, the narrowest first. A word that is too rare is counted as its class.
+
+    form (str): The word as it stands in the text.
+    RETURNS (List[str]): E.g. ["<Xx-son>", "<Xx-on>", "<Xx>", "<unk>"].
+    """
+    if form.isupper() and len(form) > 1:
+        shape = "XX"
+    elif form[:1].isupper():
+        shape = "Xx"
+    else:
+        shape = "x"
+    if not form.isalpha():
+        if any(map(str.isdigit, form)):
+            shape = "0x" if any(map(str.isalpha, form)) else "0"
+        elif not any(map(str.isalpha, form)):
+            shape = "."
+        if "-" in form[1:-1]:
+            shape += "-"
+    classes = [f"<{shape}>", UNKNOWN]
+    if len(form) >= 5 and form[-3:].isalpha():
+        ending = form[-3:].lower()
+        classes = [f"<{shape}-{ending}>", f"<{shape}-{ending[1:]}>", *classes]
+    return classes
+
+
+class Vocabulary:
+    """Words, then classes of rare words, then the boundary of a line: the rows and columns of all counts."""
+
+    def __init__(
+        self, words: list[str], classes: list[str], counts: numpy.ndarray, *, lowercase: bool
+    ):
+        self.words = words
+        self.classes = classes
+        self.counts = counts
+        self.lowercase = lowercase
+        self._word_ids = {word: i for i, word in enumerate(words)}
+        self._class_ids = {name: i + len(words) for i, name in enumerate(classes)}
+
+    def __len__(self) -> int:
+        return len(self.words) + len(self.classes) + 1
+
+    @property
+    def names(self) -> list[str]:
+        """RETURNS (List[str]): The names of all rows, the boundary last."""
+        return [*self.words, *self.classes, BOUNDARY]
+
+    def find_word(self, form: str) -> int:
+        """RETURNS (int): The row of the form or of its lower-cased form, -1 if neither is a word here."""
+        form = normalize(form, lowercase=self.lowercase)
+        row = self._word_ids.get(form)
+        return self._word_ids.get(form.lower(), -1) if row is None else row
+
+    def find_class(self, form: str) -> int:
+        """RETURNS (int): The row of the narrowest known class of words that look like this one, or -1."""
+        return next((self._class_ids[s] for s in signatures(form) if s in self._class_ids), -1)
+
+    def find(self, form: str) -> int:
+        """The row that stands for a form: the form itself, its lower-cased form, its class of look-alikes.
+
+        form (str): The word as it stands in a text.
+        RETURNS (int): The row, or -1 if there is none (only where nothing rare was ever counted).
+        """
+        row = self.find_word(form)
+        return self.find_class(form) if row < 0 else row
+
+
+@dataclass
+class ChunkMap:
+    """What the compiled counter follows: chunk i stands for the rows ids[starts[i] : starts[i + 1]]."""
+
+    chunks: list[bytes]
+    starts: numpy.ndarray
+    ids: numpy.ndarray
+    n_words: int
+
+
+def build_vocabulary(
+    chunk_counts: Iterable[tuple[bytes, int]],
+    *,
+    tokenize: Tokenize | None = None,
+    min_count: int = 5,
+    max_words: int = 200_000,
+    min_class_count: int = 100,
+    lowercase: bool = False,
+) -> tuple[Vocabulary, ChunkMap]:
+    """Decide for every chunk of a corpus which rows it stands for.
+
+    chunk_counts (Iterable[Tuple[bytes, int]]): Distinct chunks and how often they occur, in any order.
+    tokenize (Optional[Tokenize]): Splits each of a list of chunks into tokens. None: chunks are tokens.
+    min_count (int): Words seen less often are counted as their class of look-alikes.
+    max_words (int): At most this many words, the most frequent ones.
+    min_class_count (int): A class seen less often is merged into the next wider one.
+    lowercase (bool): Whether case is ignored.
+    RETURNS (Tuple[Vocabulary, ChunkMap]): The rows, and the table for the counter.
+    """
+    from .sources import split_token
+
+    chunk_counts = sorted(chunk_counts)
+    chunks = [chunk for chunk, _ in chunk_counts]
+    decoded = [chunk.decode("utf8") for chunk in chunks]
+    if tokenize is None:
+        tokens = [[split_token(chunk)] for chunk in decoded]
+    else:
+        tokens = tokenize(decoded)
+    form_counts: Counter[str] = Counter()
+    for forms, (_, count) in zip(tokens, chunk_counts, strict=True):
+        for form in forms:
+            form_counts[form] += count
+    if not form_counts:
+        raise ValueError(Errors.S205)
+    word_counts: Counter[str] = Counter()
+    for form, count in form_counts.items():
+        word_counts[normalize(form, lowercase=lowercase)] += count
+    frequent = sorted(
+        (word for word, count in word_counts.items() if count >= min_count),
+        key=lambda word: (-word_counts[word], word),
+    )
+    words = frequent[:max_words]
+    if len(words) < 2:
+        raise ValueError(
+            Errors.S206.format(min_count=min_count, n=len(words), n_types=len(word_counts))
+        )
+    only_words = Vocabulary(words, [], numpy.zeros(0), lowercase=lowercase)
+    rows = {form: only_words.find_word(form) for form in form_counts}
+    rare = {form: form_counts[form] for form, row in rows.items() if row < 0}
+    classes = _choose_classes(rare, min_class_count)
+    vocabulary = Vocabulary(words, classes, numpy.zeros(0), lowercase=lowercase)
+    rows.update((form, vocabulary.find_class(form)) for form in rare)
+    vocabulary.counts = numpy.bincount(
+        numpy.fromiter(rows.values(), dtype="int64", count=len(rows)),
+        weights=[form_counts[form] for form in rows],
+        minlength=len(vocabulary),
+    ).astype("int64")
+    starts = numpy.zeros(len(chunks) + 1, dtype="int64")
+    numpy.cumsum([len(forms) for forms in tokens], out=starts[1:])
+    ids = numpy.array([rows[form] for forms in tokens for form in forms], dtype="int32")
+    return vocabulary, ChunkMap(chunks, starts, ids, len(vocabulary))
+
+
+def _choose_classes(rare: dict[str, int], min_class_count: int) -> list[str]:
+    """Classes that are frequent enough; what is left goes to the next wider class, all the rest to UNKNOWN."""
+    chosen: list[str] = []
+    left = {form: signatures(form) for form in rare}
+    while left:
+        counts: Counter[str] = Counter()
+        for form, names in left.items():
+            counts[names[0]] += rare[form]
+        good = {
+            name for name, count in counts.items() if count >= min_class_count or name == UNKNOWN
+        }
+        chosen.extend(sorted(good))
+        left = {form: names[1:] for form, names in left.items() if names[0] not in good}
+    return sorted(set(chosen))
