@@ -7,6 +7,7 @@ import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from ..errors import Errors
@@ -61,7 +62,7 @@ def _shares(parts: list[Part], workers: int) -> list[list[Part]]:
     """Consecutive parts, a few shares per worker so that none is left waiting for long."""
     n_shares = min(len(parts), 2 * workers)
     edges = [round(i * len(parts) / n_shares) for i in range(n_shares + 1)]
-    return [parts[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [parts[a:b] for a, b in pairwise(edges)]
 
 
 def _reported(results: Any, shares: list[list[Part]], bar: Any) -> Any:

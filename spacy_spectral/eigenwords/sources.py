@@ -1,8 +1,8 @@
 """Text files as blocks of whole lines: plain, .gz, JSONL and DocBin, one line per passage.
 
-A line is a sequence of chunks separated by whitespace, and contexts do not cross its end. Everything that is counted
-goes through `read_blocks`, so all formats end in the same compiled loop. Large plain and JSONL files are divided into byte
-ranges, which is what workers share out among themselves.
+A line is a sequence of chunks separated by whitespace, and contexts do not cross its end.
+Everything that is counted goes through `read_blocks`, so all formats end in the same compiled loop.
+Large plain and JSONL files are divided into byte ranges, which workers share among themselves.
 """
 
 import gzip
@@ -41,8 +41,9 @@ class Part:
 def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> list[Part]:
     """Divide files into parts that can be read independently.
 
-    paths (Iterable[Union[str, Path]]): Files; the format is told by the suffix: .spacy is a DocBin, .jsonl has one
-        object a line with "text" or "tokens", both .jsonl and plain text may be compressed (.gz).
+    paths (Iterable[Union[str, Path]]): Files; the format is told by the suffix: .spacy is a DocBin,
+        .jsonl has one object a line with "text" or "tokens", anything else is plain text.
+        Plain text and .jsonl may be compressed (.gz).
     part_size (int): Bytes per part, roughly.
     RETURNS (List[Part]): The parts, in order. Compressed files and DocBins are one part each.
     """
@@ -58,11 +59,11 @@ def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> li
 
 
 def is_tokenized(part: Part) -> bool:
-    """RETURNS (bool): Whether the part's chunks are tokens already (DocBin, JSONL with "tokens")."""
+    """RETURNS (bool): Whether the chunks are tokens already (DocBin, JSONL with "tokens")."""
     path = Path(part.path)
     if ".jsonl" not in path.suffixes:
         return path.suffix == ".spacy"
-    for _, record in _records(Part(part.path, 0, path.stat().st_size), lambda n: None):
+    for record in _records(Part(part.path, 0, path.stat().st_size), lambda n: None):
         return "tokens" in record
     return False
 
@@ -85,7 +86,7 @@ def read_blocks(part: Part, report: Callable[[int], Any] = lambda n: None) -> It
     """Read a part as blocks of whole lines of valid UTF-8.
 
     part (Part): What to read.
-    report (Callable[[int], Any]): Called with the number of bytes of the file read since the last call.
+    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
     YIELDS (bytes): Blocks of about BLOCK_SIZE bytes.
     """
     path = Path(part.path)
@@ -95,7 +96,7 @@ def read_blocks(part: Part, report: Callable[[int], Any] = lambda n: None) -> It
             report(part.size)
         elif ".jsonl" in path.suffixes:
             yield from _join_lines(
-                _record_line(path, n, record) for n, record in _records(part, report)
+                _record_line(record) for record in _records(part, report)
             )
         else:
             for block in _raw_blocks(part, report):
@@ -135,13 +136,11 @@ def _check_utf8(path: Path, block: bytes) -> None:
         raise ValueError(Errors.S203.format(path=path, reason=error.reason, line=line)) from error
 
 
-def _records(part: Part, report: Callable[[int], Any]) -> Iterator[tuple[int, dict]]:
+def _records(part: Part, report: Callable[[int], Any]) -> Iterator[dict]:
     path = Path(part.path)
-    number = 0
     for block in _raw_blocks(part, report):
         _check_utf8(path, block)
         for line in io.BytesIO(block.removeprefix(_BOM)):
-            number += 1
             if not line.strip():
                 continue
             try:
@@ -156,10 +155,10 @@ def _records(part: Part, report: Callable[[int], Any]) -> Iterator[tuple[int, di
                         path=path, line=line[:60], reason='neither "text" nor "tokens"'
                     )
                 )
-            yield number, record
+            yield record
 
 
-def _record_line(path: Path, number: int, record: dict) -> str:
+def _record_line(record: dict) -> str:
     tokens = record.get("tokens")
     if tokens is None:
         # a passage may contain line ends, but it is one line here

@@ -1,10 +1,11 @@
 """What is counted: how often word b follows word a at distance 1, 2, ... within a line.
 
-These counts serve every kind of context: b has a on its left, a has b on its right. They are integers and add up, so any
-division of a corpus among workers gives the same bytes in the end.
+These counts serve every kind of context: b has a on its left, a has b on its right. They are
+integers and add up, so any division of a corpus among workers gives the same bytes in the end.
 
-A corpus is read twice: once for the chunks, once for the pairs of words. An exact minimum count needs the whole corpus
-before the first pair is counted; pairs of all the rare words would need memory that grows with the corpus.
+A corpus is read twice: once for the chunks, once for the pairs of words. An exact minimum count
+needs the whole corpus before the first pair is counted, and the pairs of all the rare words would
+need memory that grows with the corpus.
 """
 
 import tempfile
@@ -169,13 +170,14 @@ def count_files(
     """Count the words of text files and their contexts.
 
     paths (Iterable[Union[str, Path]]): Plain text, .jsonl, either of them .gz, or .spacy (DocBin).
-    tokenize (Optional[Tokenize]): Splits chunks of raw text into tokens. None: tokens are separated by whitespace.
-    window (int): The largest distance between two words, 1 to 5 on either side (LR-MVL needs twice its window).
+    tokenize (Optional[Tokenize]): Splits chunks of raw text into tokens. None: whitespace does.
+    window (int): The largest distance between two words (LR-MVL needs twice its own window).
     min_count (int): Words seen less often are counted as their class of look-alikes.
     max_words (int): At most this many words, the most frequent ones.
     lowercase (bool): Whether case is ignored.
     workers (int): Processes on this machine.
-    scheduler (Optional[str]): Address of a Dask scheduler, or "local" for a Dask cluster of `workers` on this machine.
+    scheduler (Optional[str]): Address of a Dask scheduler, or "local" for a Dask cluster of
+        `workers` processes on this machine.
     progress (bool): Whether to show progress bars.
     part_size (int): Bytes that a worker gets at a time.
     RETURNS (Counts): The counts; the same for any number of workers.

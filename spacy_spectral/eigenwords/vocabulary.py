@@ -1,17 +1,19 @@
 """From chunks of text to words: tokenised, normalised, and never unknown.
 
-Decisions about a word (how it is tokenised, its case, its numerals, whether it is too rare) depend on its form alone. They are
-taken here once per distinct chunk, in Python, and the compiled counting only follows a table. So the text can be tokenised by
-spaCy's own tokenizer at the speed of a hash lookup.
+Decisions about a word (how it is tokenised, its case, its numerals, whether it is too rare) depend
+on its form alone. They are taken here once per distinct chunk, in Python, and the compiled counting
+only follows a table. So text can be tokenised by spaCy's own tokenizer at the speed of a lookup.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 
 from ..errors import Errors
+from .sources import split_token
 
 BOUNDARY = "<s>"
 UNKNOWN = "<unk>"
@@ -32,7 +34,7 @@ def normalize(form: str, *, lowercase: bool = False) -> str:
 
 
 def signatures(form: str) -> list[str]:
-    """Classes of words that look alike, the narrowest first. A word that is too rare is counted as its class.
+    """Classes of words that look alike, the narrowest first. Rare words are counted as their class.
 
     form (str): The word as it stands in the text.
     RETURNS (List[str]): E.g. ["<Xx-son>", "<Xx-on>", "<Xx>", "<unk>"].
@@ -58,7 +60,7 @@ def signatures(form: str) -> list[str]:
 
 
 class Vocabulary:
-    """Words, then classes of rare words, then the boundary of a line: the rows and columns of all counts."""
+    """The rows and columns of all counts: words, classes of rare words, the boundary of a line."""
 
     def __init__(
         self, words: list[str], classes: list[str], counts: numpy.ndarray, *, lowercase: bool
@@ -79,17 +81,15 @@ class Vocabulary:
         return [*self.words, *self.classes, BOUNDARY]
 
     def find_word(self, form: str) -> int:
-        """RETURNS (int): The row of the form or of its lower-cased form, -1 if neither is a word here."""
-        form = normalize(form, lowercase=self.lowercase)
-        row = self._word_ids.get(form)
-        return self._word_ids.get(form.lower(), -1) if row is None else row
+        """RETURNS (int): The row of the form or of its lower-cased form, or -1."""
+        return find_word(form, self._word_ids, -1, lowercase=self.lowercase)
 
     def find_class(self, form: str) -> int:
-        """RETURNS (int): The row of the narrowest known class of words that look like this one, or -1."""
-        return next((self._class_ids[s] for s in signatures(form) if s in self._class_ids), -1)
+        """RETURNS (int): The row of the narrowest class of words that look like this one, or -1."""
+        return find_class(form, self._class_ids, -1)
 
     def find(self, form: str) -> int:
-        """The row that stands for a form: the form itself, its lower-cased form, its class of look-alikes.
+        """The row of a form: of the form itself, its lower-cased form, its class of look-alikes.
 
         form (str): The word as it stands in a text.
         RETURNS (int): The row, or -1 if there is none (only where nothing rare was ever counted).
@@ -98,9 +98,21 @@ class Vocabulary:
         return self.find_class(form) if row < 0 else row
 
 
+def find_word(form: str, words: Any, missing: Any, *, lowercase: bool) -> Any:
+    """RETURNS (Any): What a mapping has for the form, else for its lower-cased form, else missing."""
+    form = normalize(form, lowercase=lowercase)
+    found = words.get(form)
+    return words.get(form.lower(), missing) if found is None else found
+
+
+def find_class(form: str, classes: Any, missing: Any) -> Any:
+    """RETURNS (Any): What a mapping has for the narrowest class of look-alikes, else missing."""
+    return next((classes.get(s) for s in signatures(form) if s in classes), missing)
+
+
 @dataclass
 class ChunkMap:
-    """What the compiled counter follows: chunk i stands for the rows ids[starts[i] : starts[i + 1]]."""
+    """For the compiled counter: chunk i stands for the rows ids[starts[i] : starts[i + 1]]."""
 
     chunks: list[bytes]
     starts: numpy.ndarray
@@ -119,23 +131,18 @@ def build_vocabulary(
 ) -> tuple[Vocabulary, ChunkMap]:
     """Decide for every chunk of a corpus which rows it stands for.
 
-    chunk_counts (Iterable[Tuple[bytes, int]]): Distinct chunks and how often they occur, in any order.
-    tokenize (Optional[Tokenize]): Splits each of a list of chunks into tokens. None: chunks are tokens.
+    chunk_counts (Iterable[Tuple[bytes, int]]): Distinct chunks and their counts, in any order.
+    tokenize (Optional[Tokenize]): Splits each of a list of chunks. None: chunks are tokens.
     min_count (int): Words seen less often are counted as their class of look-alikes.
     max_words (int): At most this many words, the most frequent ones.
     min_class_count (int): A class seen less often is merged into the next wider one.
     lowercase (bool): Whether case is ignored.
     RETURNS (Tuple[Vocabulary, ChunkMap]): The rows, and the table for the counter.
     """
-    from .sources import split_token
-
     chunk_counts = sorted(chunk_counts)
     chunks = [chunk for chunk, _ in chunk_counts]
     decoded = [chunk.decode("utf8") for chunk in chunks]
-    if tokenize is None:
-        tokens = [[split_token(chunk)] for chunk in decoded]
-    else:
-        tokens = tokenize(decoded)
+    tokens = tokenize(decoded) if tokenize else [[split_token(chunk)] for chunk in decoded]
     form_counts: Counter[str] = Counter()
     for forms, (_, count) in zip(tokens, chunk_counts, strict=True):
         for form in forms:
@@ -172,7 +179,7 @@ def build_vocabulary(
 
 
 def _choose_classes(rare: dict[str, int], min_class_count: int) -> list[str]:
-    """Classes that are frequent enough; what is left goes to the next wider class, all the rest to UNKNOWN."""
+    """Classes that are frequent enough; what is left over goes to the next wider class."""
     chosen: list[str] = []
     left = {form: signatures(form) for form in rare}
     while left:
