@@ -57,12 +57,12 @@ class Errors(metaclass=_WithCodes):
     )
     S212 = "Can't reach the Dask scheduler '{scheduler}': {reason}."
     S213 = (
-        "A window of {window} needs counts of words up to {needed} apart, but they were counted up to "
-        "{counted} apart. Count again with a larger window."
+        "A window of {window} needs counts of words up to {needed} apart, but they were counted "
+        "up to {counted} apart. Count again with a larger window."
     )
     S214 = (
-        "Can't make vectors of {k} dimensions: the counts have rank {rank}. Choose a smaller k (-k), "
-        "or give more text."
+        "Can't make vectors of {k} dimensions: the counts have rank {rank}. Choose a smaller k "
+        "(-k) or give more text."
     )
     S215 = (
         "There are no eigenword clusters here: the lookups have no table '{name}'. Make them with "
@@ -73,6 +73,23 @@ class Errors(metaclass=_WithCodes):
         "eigenwords TEXT --output DIR' wrote."
     )
     S217 = "The word '{word}' has no vector: neither it nor a word that looks like it was counted."
+    S218 = "Can't read the sentence pairs in '{path}', line {line}: {reason}."
+    S219 = (
+        "The extra columns in '{path}' do not fit: {reason}. Give a TSV file with a header line "
+        "and one line of numbers per sentence pair."
+    )
+    S220 = (
+        "The similarity model was trained with the extra columns {expected}, but got {found}. Give "
+        "the same columns (--features)."
+    )
+    S221 = (
+        "There are too few sentence pairs to train on: {n}. At least {least} are needed for "
+        "cross-validation."
+    )
+    S222 = (
+        "The pipeline has no word vectors. Make some with 'python -m spacy spectral eigenwords "
+        "TEXT --output DIR', then load DIR or set initialize.vectors to it."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

@@ -103,8 +103,8 @@ def cluster_words(
 class WordClusters:
     """The clusters of any word form, known or not.
 
-    An unseen form has the clusters of its lower-cased form; failing that, of the class of rare words
-    that look like it (`vocabulary.signatures`). Digits are all alike.
+    An unseen form has the clusters of its lower-cased form; failing that, of the class of rare
+    words that look like it (`vocabulary.signatures`). Digits are all alike.
     """
 
     words_table = "eigenword_clusters"

@@ -29,6 +29,8 @@ from .statistics import Counts
 Context = Literal["list", "bag"]
 # directions in which left and right agree completely leave nothing to the difference
 _EPSILON = 1e-6
+# Lanczos works on squares, where smaller values than this are noise
+_RANK_TOLERANCE = 1e-7
 
 
 def estimate_vectors(
@@ -65,13 +67,14 @@ def _one_step(
     counts: Counts, k: int, window: int, context: Context, seed: int
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
     matrix = _join(*_contexts(counts, window, context), context).sqrt()
-    whitened, _, _ = whiten(matrix, _row_sums(matrix.power(2)) ** 0.5, _row_sums(matrix.T.power(2)) ** 0.5)
+    squares = matrix.power(2)
+    whitened, _, _ = whiten(matrix, _row_sums(squares) ** 0.5, _row_sums(squares.T) ** 0.5)
     vectors, values, _ = truncated_svd(whitened, k, seed=seed)
     return vectors, values
 
 
 def _contexts(counts: Counts, window: int, context: Context) -> tuple[Any, Any]:
-    """Counts of (word, left context) and (word, right context). The boundary is no word, only a context."""
+    """Counts of (word, left context) and (word, right context); the boundary is a context only."""
     from scipy.sparse import hstack
 
     after = [counts.successors(distance) for distance in range(1, window + 1)]
@@ -157,12 +160,12 @@ def truncated_svd(
     if k >= smaller - 1 or smaller <= 400:
         return dense_svd(matrix.toarray(), k)
     start = numpy.random.default_rng(seed).uniform(-1, 1, smaller)
-    left, values, right = svds(matrix, k=k, v0=start, tol=1e-6, random_state=seed)
+    left, values, right = svds(matrix, k=k, v0=start, tol=1e-6)
     return _in_order(left, values, right, k)
 
 
 def dense_svd(matrix: numpy.ndarray, k: int) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
-    """RETURNS (Tuple[ndarray, ndarray, ndarray]): The same as `truncated_svd`, of a dense matrix."""
+    """RETURNS (Tuple[ndarray, ndarray, ndarray]): What `truncated_svd` does, of a dense matrix."""
     return _in_order(*numpy.linalg.svd(matrix, full_matrices=False), k)
 
 
@@ -171,7 +174,7 @@ def _in_order(
 ) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
     order = numpy.argsort(-values, kind="stable")[:k]
     left, values, right = left[:, order], values[order], right[order].T
-    rank = int((values > values[:1] * 1e-10).sum())
+    rank = int((values > values[:1] * _RANK_TOLERANCE).sum())
     if rank < k:
         raise ValueError(Errors.S214.format(k=k, rank=rank))
     # the sign of a singular vector is arbitrary: its largest component is positive here

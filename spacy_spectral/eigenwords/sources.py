@@ -95,9 +95,7 @@ def read_blocks(part: Part, report: Callable[[int], Any] = lambda n: None) -> It
             yield from _join_lines(_doc_bin_lines(path))
             report(part.size)
         elif ".jsonl" in path.suffixes:
-            yield from _join_lines(
-                _record_line(record) for record in _records(part, report)
-            )
+            yield from _join_lines(_record_line(record) for record in _records(part, report))
         else:
             for block in _raw_blocks(part, report):
                 _check_utf8(path, block)

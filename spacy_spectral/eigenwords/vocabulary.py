@@ -99,7 +99,7 @@ class Vocabulary:
 
 
 def find_word(form: str, words: Any, missing: Any, *, lowercase: bool) -> Any:
-    """RETURNS (Any): What a mapping has for the form, else for its lower-cased form, else missing."""
+    """RETURNS (Any): What a mapping has for the form, else for the lower-cased form."""
     form = normalize(form, lowercase=lowercase)
     found = words.get(form)
     return words.get(form.lower(), missing) if found is None else found
