@@ -90,6 +90,11 @@ class Errors(metaclass=_WithCodes):
         "The pipeline has no word vectors. Make some with 'python -m spacy spectral eigenwords "
         "TEXT --output DIR', then load DIR or set initialize.vectors to it."
     )
+    S223 = (
+        "There are {n_features} files of features (--features) for {n_pairs} files of pairs. Give "
+        "one for each."
+    )
+    S224 = "Can't draw a map: only {n} of the words have a vector. Give more words (--words)."
 
 
 class Warnings(metaclass=_WithCodes):

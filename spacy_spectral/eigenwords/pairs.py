@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy
 from spacy.language import Language
 from spacy.tokens import Doc
 

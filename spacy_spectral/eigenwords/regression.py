@@ -11,6 +11,7 @@ from ..serialize import pack, unpack
 
 PENALTIES = tuple(float(10**e) for e in numpy.arange(-1, 4.5, 0.5))
 _FOLDS = 10
+Dataset = tuple[Sequence[Mapping[str, float]], Sequence[float]]
 _KIND, _VERSION = "eigenword-similarity", 1
 
 
@@ -85,14 +86,55 @@ class SimilarityRegression:
         predicted = (columns - self.mean) / self.scale @ self.weights + self.intercept
         return predicted.clip(self.lowest, self.highest)
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised form."""
-        return pack(_KIND, _VERSION, vars(self))
+
+@dataclass
+class SimilarityModel:
+    """One regression per dataset, and one on all datasets for sentences from elsewhere.
+
+    regressions (Dict[str, SimilarityRegression]): By the name of the dataset; "ALL" for any other.
+    eigenwords (bool): Whether the features include those of word vectors.
+    """
+
+    regressions: dict[str, SimilarityRegression]
+    eigenwords: bool
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "SimilarityRegression":
-        """RETURNS (SimilarityRegression): What `to_bytes` wrote."""
-        return cls(**unpack(_KIND, _VERSION, data))
+    def train(
+        cls, datasets: Mapping[str, Dataset], *, eigenwords: bool = True, highest: float = 5.0
+    ) -> "SimilarityModel":
+        """Fit all regressions.
+
+        datasets (Mapping[str, Tuple[Sequence, Sequence]]): Features and scores by dataset.
+        eigenwords (bool): Whether the features include those of word vectors.
+        highest (float): The highest possible score.
+        RETURNS (SimilarityModel): The model.
+        """
+        together = (
+            [row for rows, _ in datasets.values() for row in rows],
+            [score for _, scores in datasets.values() for score in scores],
+        )
+        regressions = {
+            name: SimilarityRegression.train(rows, scores, highest=highest)
+            for name, (rows, scores) in [*datasets.items(), ("ALL", together)]
+        }
+        return cls(regressions, eigenwords)
+
+    def predict(self, dataset: str, features: Sequence[Mapping[str, float]]) -> numpy.ndarray:
+        """RETURNS (ndarray): Scores by the regression of that dataset, or by the one for all."""
+        return self.regressions.get(dataset, self.regressions["ALL"]).predict(features)
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised form."""
+        regressions = {name: vars(regression) for name, regression in self.regressions.items()}
+        payload = {"regressions": regressions, "eigenwords": self.eigenwords}
+        return pack(_KIND, _VERSION, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "SimilarityModel":
+        """RETURNS (SimilarityModel): What `to_bytes` wrote."""
+        read = unpack(_KIND, _VERSION, data)
+        regressions = {name: SimilarityRegression(**r) for name, r in read["regressions"].items()}
+        return cls(regressions, read["eigenwords"])
 
 
 def expand(columns: numpy.ndarray) -> numpy.ndarray:

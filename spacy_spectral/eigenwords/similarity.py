@@ -87,8 +87,7 @@ def eigenword_features(a: Sentence, b: Sentence) -> dict[str, float]:
     """
     products = numpy.maximum(a.vectors @ b.vectors.T, 0.0)
     return {
-        "eigenwords": sentence_similarity(a.vectors, b.vectors),
-        "eigenwords_weighted": sentence_similarity(
+        "eigenwords": sentence_similarity(
             a.vectors, b.vectors, left_weights=a.weights, right_weights=b.weights
         ),
         # the best counterpart of every word; without it two half-right words pass for a right one
