@@ -11,15 +11,17 @@ need memory that grows with the corpus.
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
+from tqdm import tqdm
 
 from ..errors import Errors
 from ..serialize import pack, unpack
 from ._kernels import ChunkCounter, PairCounter
-from .distribute import run
+from .distribute import open_workers
 from .sources import PART_SIZE, Part, find_parts, is_tokenized, read_blocks, write_token_lists
 from .vocabulary import ChunkMap, Tokenize, Vocabulary, build_vocabulary
 
@@ -192,19 +194,27 @@ def count_files(
         if tokenize is not None and not all(tokenized):
             raise ValueError(Errors.S209)
         tokenize = None
-    settings: dict[str, Any] = {"workers": workers, "scheduler": scheduler, "progress": progress}
-    chunks = run(count_chunks, parts, None, merge_chunks, label="Counting words", **settings)
-    vocabulary, chunk_map = build_vocabulary(
-        chunks.items(),
-        tokenize=tokenize,
-        min_count=min_count,
-        max_words=max_words,
-        lowercase=lowercase,
+    bar = partial(
+        tqdm,
+        total=sum(part.size for part in parts),
+        unit="B",
+        unit_scale=True,
+        disable=not progress,
     )
-    del chunks
-    pairs = run(
-        count_pairs, parts, (chunk_map, window), merge_pairs, label="Counting contexts", **settings
-    )
+    with open_workers(workers=workers, scheduler=scheduler) as execute:
+        with bar(desc="Counting words") as words_bar:
+            chunks = execute(count_chunks, parts, None, merge_chunks, words_bar.update)
+        vocabulary, chunk_map = build_vocabulary(
+            chunks.items(),
+            tokenize=tokenize,
+            min_count=min_count,
+            max_words=max_words,
+            lowercase=lowercase,
+        )
+        del chunks
+        with bar(desc="Counting contexts") as pairs_bar:
+            shared = (chunk_map, window)
+            pairs = execute(count_pairs, parts, shared, merge_pairs, pairs_bar.update)
     return Counts(vocabulary, window, pairs)
 
 
