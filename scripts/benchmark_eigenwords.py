@@ -35,26 +35,19 @@ from spacy_spectral.eigenwords.wordmap import majority_tags
 
 K, N_CLUSTERS, N_WORDS, SEEDS = 100, 100, 2000, 5
 WORDS = [
-    "the",
-    "of",
-    "and",
-    "could",
-    "said",
-    "make",
-    "good",
-    "quickly",
-    "two",
-    "London",
-    "Monday",
-    "president",
-    "house",
-    "money",
-    "woman",
-    "he",
-    "because",
-    "?",
-    "running",
-    "Government",
+    *("the", "of", "and", "could", "said", "make", "good", "quickly", "two", "London"),
+    *(
+        "Monday",
+        "president",
+        "house",
+        "money",
+        "woman",
+        "he",
+        "because",
+        "?",
+        "running",
+        "Congress",
+    ),
 ]
 COPIES = (0.25, 0.5, 1, 2)
 

@@ -100,7 +100,10 @@ class Vocabulary:
 
 def find_word(form: str, words: Any, missing: Any, *, lowercase: bool) -> Any:
     """RETURNS (Any): What a mapping has for the form, else for the lower-cased form."""
-    form = normalize(form, lowercase=lowercase)
+    return _find_normal(normalize(form, lowercase=lowercase), words, missing)
+
+
+def _find_normal(form: str, words: Any, missing: Any) -> Any:
     found = words.get(form)
     return words.get(form.lower(), missing) if found is None else found
 
@@ -149,46 +152,52 @@ def build_vocabulary(
             form_counts[form] += count
     if not form_counts:
         raise ValueError(Errors.S205)
+    normal_forms = {form: normalize(form, lowercase=lowercase) for form in form_counts}
     word_counts: Counter[str] = Counter()
     for form, count in form_counts.items():
-        word_counts[normalize(form, lowercase=lowercase)] += count
-    frequent = sorted(
-        (word for word, count in word_counts.items() if count >= min_count),
-        key=lambda word: (-word_counts[word], word),
-    )
-    words = frequent[:max_words]
+        word_counts[normal_forms[form]] += count
+    frequent = sorted((-count, word) for word, count in word_counts.items() if count >= min_count)
+    words = [word for _, word in frequent[:max_words]]
     if len(words) < 2:
         raise ValueError(
             Errors.S206.format(min_count=min_count, n=len(words), n_types=len(word_counts))
         )
-    only_words = Vocabulary(words, [], numpy.zeros(0), lowercase=lowercase)
-    rows = {form: only_words.find_word(form) for form in form_counts}
-    rare = {form: form_counts[form] for form, row in rows.items() if row < 0}
-    classes = _choose_classes(rare, min_class_count)
-    vocabulary = Vocabulary(words, classes, numpy.zeros(0), lowercase=lowercase)
-    rows.update((form, vocabulary.find_class(form)) for form in rare)
-    vocabulary.counts = numpy.bincount(
+    word_ids = {word: i for i, word in enumerate(words)}
+    rows = {form: _find_normal(normal, word_ids, -1) for form, normal in normal_forms.items()}
+    class_of = _choose_classes(
+        {f: form_counts[f] for f, r in rows.items() if r < 0}, min_class_count
+    )
+    classes = sorted(set(class_of.values()))
+    class_ids = {name: i + len(words) for i, name in enumerate(classes)}
+    rows.update((form, class_ids[name]) for form, name in class_of.items())
+    counts = numpy.bincount(
         numpy.fromiter(rows.values(), dtype="int64", count=len(rows)),
-        weights=[form_counts[form] for form in rows],
-        minlength=len(vocabulary),
+        weights=numpy.fromiter(form_counts.values(), dtype="float64", count=len(rows)),
+        minlength=len(words) + len(classes) + 1,
     ).astype("int64")
+    vocabulary = Vocabulary(words, classes, counts, lowercase=lowercase)
     starts = numpy.zeros(len(chunks) + 1, dtype="int64")
     numpy.cumsum([len(forms) for forms in tokens], out=starts[1:])
     ids = numpy.array([rows[form] for forms in tokens for form in forms], dtype="int32")
     return vocabulary, ChunkMap(chunks, starts, ids, len(vocabulary))
 
 
-def _choose_classes(rare: dict[str, int], min_class_count: int) -> list[str]:
-    """Classes that are frequent enough; what is left over goes to the next wider class."""
-    chosen: list[str] = []
+def _choose_classes(rare: dict[str, int], min_class_count: int) -> dict[str, str]:
+    """The narrowest class of each form that is frequent enough by what is not in a narrower one."""
+    class_of: dict[str, str] = {}
     left = {form: signatures(form) for form in rare}
-    while left:
+    # from the narrowest to the widest; short words have no narrow classes
+    for level in (-4, -3, -2, -1):
         counts: Counter[str] = Counter()
         for form, names in left.items():
-            counts[names[0]] += rare[form]
-        good = {
-            name for name, count in counts.items() if count >= min_class_count or name == UNKNOWN
+            if len(names) >= -level:
+                counts[names[level]] += rare[form]
+        good = {name for name, n in counts.items() if n >= min_class_count or level == -1}
+        chosen = {
+            form: names[level]
+            for form, names in left.items()
+            if len(names) >= -level and names[level] in good
         }
-        chosen.extend(sorted(good))
-        left = {form: names[1:] for form, names in left.items() if names[0] not in good}
-    return sorted(set(chosen))
+        class_of.update(chosen)
+        left = {form: names for form, names in left.items() if form not in chosen}
+    return class_of
