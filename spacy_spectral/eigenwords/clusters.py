@@ -11,6 +11,7 @@ from .vocabulary import find_class, find_word
 
 GRANULARITIES = (32, 128, 512, 1024)
 _BATCH = 4096
+_CACHE_SIZE = 500_000
 
 
 def spherical_kmeans(
@@ -130,6 +131,8 @@ class WordClusters:
         self.lowercase = lowercase
         self._words = words
         self._classes = classes
+        # a few forms make up most of any text, and falling back takes several look-ups
+        self._cache: dict[str, Sequence[int]] = {}
 
     def ids(self, words: Sequence[str]) -> numpy.ndarray:
         """The clusters of some words.
@@ -137,12 +140,18 @@ class WordClusters:
         words (Sequence[str]): Word forms as they stand in a text.
         RETURNS (ndarray): int32, (len(words), len(granularities)); -1 where nothing is known.
         """
-        unknown = [-1] * len(self.granularities)
-        rows = []
-        for form in words:
-            row = find_word(form, self._words, None, lowercase=self.lowercase)
-            rows.append(find_class(form, self._classes, unknown) if row is None else row)
+        cache = self._cache
+        if len(cache) > _CACHE_SIZE:
+            cache.clear()
+        rows = [cache[form] if form in cache else self._find(form) for form in words]
         return numpy.array(rows, dtype="int32").reshape(len(words), len(self.granularities))
+
+    def _find(self, form: str) -> Sequence[int]:
+        row = find_word(form, self._words, None, lowercase=self.lowercase)
+        if row is None:
+            row = find_class(form, self._classes, [-1] * len(self.granularities))
+        self._cache[form] = row
+        return row
 
     def to_lookups(self, lookups: Any) -> None:
         """Add the clusters to spaCy lookups as tables.
