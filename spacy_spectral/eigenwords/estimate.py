@@ -16,7 +16,9 @@ in closed form by sums and differences:
 
     (A'l + B'r) / sqrt(2 (1 + S_1))      (A'l - B'r) / sqrt(2 (1 - S_1))     (two-step CCA)
 
-Both steps use plain counts there, because the closed form holds for true covariances only.
+Both steps use plain counts there, because the closed form holds for true covariances only. It is
+exact for a window of 1; for larger ones the words of a context are taken as uncorrelated, as the
+diagonal D_c does in one step.
 """
 
 from typing import Any, Literal

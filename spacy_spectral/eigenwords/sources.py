@@ -90,36 +90,38 @@ def read_blocks(part: Part, report: Callable[[int], Any] = lambda n: None) -> It
     YIELDS (bytes): Blocks of about BLOCK_SIZE bytes.
     """
     path = Path(part.path)
-    try:
-        if path.suffix == ".spacy":
-            yield from _join_lines(_doc_bin_lines(path))
-            report(part.size)
-        elif ".jsonl" in path.suffixes:
-            yield from _join_lines(_record_line(record) for record in _records(part, report))
-        else:
-            for block in _raw_blocks(part, report):
-                _check_utf8(path, block)
-                yield block.removeprefix(_BOM)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(Errors.S202.format(path=path, reason=error)) from error
+    if path.suffix == ".spacy":
+        yield from _join_lines(_doc_bin_lines(path))
+        report(part.size)
+    elif ".jsonl" in path.suffixes:
+        yield from _join_lines(_record_line(record) for record in _records(part, report))
+    else:
+        for block in _raw_blocks(part, report):
+            _check_utf8(path, block)
+            yield block.removeprefix(_BOM)
 
 
 def _raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
     with open(part.path, "rb") as raw:
-        compressed = part.path.endswith(".gz")
-        file = gzip.GzipFile(fileobj=raw) if compressed else raw
+        if part.path.endswith(".gz"):
+            file: Any = gzip.GzipFile(fileobj=raw)
+            end = float("inf")
+        else:
+            file, end = raw, part.end
         if part.start:
             # the line that began in the part before belongs to that part
             file.seek(part.start - 1)
             file.readline()
         done = raw.tell()
-        while compressed or file.tell() < part.end:
-            wanted = BLOCK_SIZE if compressed else min(BLOCK_SIZE, part.end - file.tell())
-            block = file.read(wanted)
+        while file.tell() < end:
+            try:
+                block = file.read(int(min(BLOCK_SIZE, end - file.tell())))
+                if block and not block.endswith(b"\n"):
+                    block += file.readline()
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ValueError(Errors.S202.format(path=part.path, reason=error)) from error
             if not block:
                 break
-            if not block.endswith(b"\n"):
-                block += file.readline()
             report(raw.tell() - done)
             done = raw.tell()
             yield block

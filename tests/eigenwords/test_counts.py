@@ -187,6 +187,11 @@ def test_truncated_gzip(tmp_path, text_file):
         (tmp_path / "cut.gz").write_bytes(whole[:size])
         with pytest.raises(ValueError, match=r"S202.*cut.gz"):
             count_files([tmp_path / "cut.gz"])
+    srsly.write_gzip_jsonl(tmp_path / "cut.jsonl.gz", [{"text": str(i)} for i in range(5000)])
+    cut = (tmp_path / "cut.jsonl.gz").read_bytes()[:1000]
+    (tmp_path / "cut.jsonl.gz").write_bytes(cut)
+    with pytest.raises(ValueError, match="S202"):
+        count_files([tmp_path / "cut.jsonl.gz"])
     (tmp_path / "cut.gz").write_bytes(b"plain text is no gzip")
     with pytest.raises(ValueError, match="S202"):
         count_files([tmp_path / "cut.gz"])
