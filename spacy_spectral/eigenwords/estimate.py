@@ -10,15 +10,14 @@ of counts. The factor S is not in the papers; it raised V-measure against parts 
 to 0.46 on 4 M words, and the accuracy of a tagger with clusters as features.
 
 Two steps (LR-MVL; Dhillon, Foster, Ungar 2011). First the canonical correlation between left and
-right contexts, S_1 with directions A and B; then between the word and the projected contexts
-z = [A'l, B'r]. As E[A'l l'A] = E[B'r r'B] = I and E[A'l r'B] = S_1, the covariance of z is whitened
-in closed form by sums and differences:
+right contexts, with the same square roots and scales; A and B are its k leading directions. What
+left and right do not have in common is noise, so the words are then correlated with the projected
+contexts only, M_l and M_r being the left and right halves of M:
 
-    (A'l + B'r) / sqrt(2 (1 + S_1))      (A'l - B'r) / sqrt(2 (1 - S_1))     (two-step CCA)
+    [M_l A, M_r B] = U S V'                                                 (two-step CCA)
 
-Both steps use plain counts there, because the closed form holds for true covariances only. It is
-exact for a window of 1; for larger ones the words of a context are taken as uncorrelated, as the
-diagonal D_c does in one step.
+In both, D_c stands for the covariance of the contexts: their correlations among each other are
+left out. (Whitening [A'l, B'r] with its full covariance lowered V-measure from 0.47 to 0.41.)
 """
 
 from typing import Any, Literal
@@ -29,8 +28,6 @@ from ..errors import Errors
 from .statistics import Counts
 
 Context = Literal["list", "bag"]
-# directions in which left and right agree completely leave nothing to the difference
-_EPSILON = 1e-6
 # Lanczos works on squares, where smaller values than this are noise
 _RANK_TOLERANCE = 1e-7
 
@@ -68,10 +65,34 @@ def estimate_vectors(
 def _one_step(
     counts: Counts, k: int, window: int, context: Context, seed: int
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
-    matrix = _join(*_contexts(counts, window, context), context).sqrt()
-    squares = matrix.power(2)
-    whitened, _, _ = whiten(matrix, _row_sums(squares) ** 0.5, _row_sums(squares.T) ** 0.5)
-    vectors, values, _ = truncated_svd(whitened, k, seed=seed)
+    from scipy.sparse import hstack
+
+    left, right = _contexts(counts, window, context)
+    joined = left + right if context == "bag" else hstack([left, right], format="csr")
+    vectors, values, _ = truncated_svd(whiten(joined), k, seed=seed)
+    return vectors, values
+
+
+def _two_steps(
+    counts: Counts, k: int, window: int, context: Context, seed: int
+) -> tuple[numpy.ndarray, numpy.ndarray]:
+    from scipy.sparse import block_array, hstack
+
+    # l stands d before the word and r stands e after it: they are d + e apart
+    distances = range(1, window + 1)
+    blocks = [[counts.successors(d + e) for e in distances] for d in distances]
+    if context == "bag":
+        left_right = sum(block for row in blocks for block in row)
+    else:
+        left_right = block_array(blocks, format="csr")
+    left_directions, _, right_directions = truncated_svd(whiten(left_right), k, seed=seed)
+    left, right = _contexts(counts, window, context)
+    whitened = whiten(hstack([left, right], format="csr")).tocsc()
+    views = [
+        whitened[:, : left.shape[1]] @ left_directions,
+        whitened[:, left.shape[1] :] @ right_directions,
+    ]
+    vectors, values, _ = dense_svd(numpy.hstack(views), k)
     return vectors, values
 
 
@@ -86,62 +107,21 @@ def _contexts(counts: Counts, window: int, context: Context) -> tuple[Any, Any]:
     return hstack(before, format="csr")[:-1], hstack(after, format="csr")[:-1]
 
 
-def _join(left: Any, right: Any, context: Context) -> Any:
-    from scipy.sparse import hstack
+def whiten(counts: Any) -> Any:
+    """M = D_w^-1/2 C D_c^-1/2 with the square roots of counts and of marginal counts.
 
-    return left + right if context == "bag" else hstack([left, right], format="csr")
-
-
-def whiten(
-    matrix: Any, row_mass: numpy.ndarray, column_mass: numpy.ndarray
-) -> tuple[Any, numpy.ndarray, numpy.ndarray]:
-    """D_r^-1/2 M D_c^-1/2, and the two diagonals.
-
-    matrix (scipy.sparse.csr_matrix): M.
-    row_mass (ndarray): The diagonal of D_r; where it is 0, nothing was counted and 0 comes out.
-    column_mass (ndarray): The diagonal of D_c.
-    RETURNS (Tuple[csr_matrix, ndarray, ndarray]): The whitened matrix and its scales.
+    counts (scipy.sparse.csr_matrix): Counts, not their roots.
+    RETURNS (scipy.sparse.csr_matrix): M; rows and columns without counts are 0.
     """
     from scipy.sparse import diags
 
-    rows, columns = _inverse_root(row_mass), _inverse_root(column_mass)
-    return (diags(rows) @ matrix @ diags(columns)).tocsr(), rows, columns
+    rows, columns = (_inverse_fourth_root(counts.sum(axis=axis)) for axis in (1, 0))
+    return (diags(rows) @ counts.sqrt() @ diags(columns)).tocsr()
 
 
-def _row_sums(matrix: Any) -> numpy.ndarray:
-    return numpy.asarray(matrix.sum(axis=1)).ravel()
-
-
-def _inverse_root(mass: numpy.ndarray) -> numpy.ndarray:
-    return numpy.where(mass > 0, numpy.maximum(mass, 1e-300) ** -0.5, 0.0)
-
-
-def _two_steps(
-    counts: Counts, k: int, window: int, context: Context, seed: int
-) -> tuple[numpy.ndarray, numpy.ndarray]:
-    from scipy.sparse import block_array
-
-    # l stands d before the word and r stands e after it: they are d + e apart
-    distances = range(1, window + 1)
-    blocks = [[counts.successors(d + e) for e in distances] for d in distances]
-    if context == "bag":
-        matrix = sum(block for row in blocks for block in row)
-    else:
-        matrix = block_array(blocks, format="csr")
-    whitened, left_scale, right_scale = whiten(matrix, _row_sums(matrix), _row_sums(matrix.T))
-    left_directions, agreement, right_directions = truncated_svd(whitened, k, seed=seed)
-    left, right = _contexts(counts, window, context)
-    left_view = left @ (left_scale[:, None] * left_directions)
-    right_view = right @ (right_scale[:, None] * right_directions)
-    views = numpy.hstack(
-        [
-            (left_view + right_view) / numpy.sqrt(2 * (1 + agreement)),
-            (left_view - right_view) / numpy.sqrt(2 * numpy.maximum(1 - agreement, _EPSILON)),
-        ]
-    )
-    word_scale = _inverse_root(_row_sums(left) / window)
-    vectors, values, _ = dense_svd(word_scale[:, None] * views, k)
-    return vectors, values
+def _inverse_fourth_root(marginals: Any) -> numpy.ndarray:
+    marginals = numpy.asarray(marginals).ravel()
+    return numpy.where(marginals > 0, numpy.maximum(marginals, 1e-300) ** -0.25, 0.0)
 
 
 def truncated_svd(

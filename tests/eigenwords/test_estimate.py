@@ -31,6 +31,12 @@ def inverse_root(matrix):
     return vectors @ numpy.diag(roots) @ vectors.T
 
 
+def textbook_cca(counts):
+    """C_11^-1/2 C_12 C_22^-1/2, with the square roots of the counts for covariances."""
+    rows, columns = (numpy.diag(numpy.sqrt(counts.sum(axis=axis))) for axis in (1, 0))
+    return inverse_root(rows) @ numpy.sqrt(counts) @ inverse_root(columns)
+
+
 @pytest.mark.parametrize("context", ["list", "bag"])
 @pytest.mark.parametrize("window", [1, 2])
 def test_one_step_equals_dense_cca_of_square_roots(sentences, window, context):
@@ -38,10 +44,7 @@ def test_one_step_equals_dense_cca_of_square_roots(sentences, window, context):
     words, contexts = token_matrices(sentences, counts.vocabulary, window)
     if context == "bag":
         contexts = contexts.reshape(len(contexts), 2 * window, -1).sum(axis=1)
-    covariance = numpy.sqrt(words.T @ contexts)
-    row_root = numpy.diag(numpy.sqrt((words.T @ contexts).sum(axis=1)))
-    column_root = numpy.diag(numpy.sqrt((words.T @ contexts).sum(axis=0)))
-    textbook = inverse_root(row_root) @ covariance @ inverse_root(column_root)
+    textbook = textbook_cca(words.T @ contexts)
     expected = numpy.linalg.svd(textbook, compute_uv=False)[:15]
     vectors, values = estimate_vectors(counts, k=15, window=window, context=context)
     numpy.testing.assert_allclose(values, expected, atol=1e-8)
@@ -53,21 +56,25 @@ def test_one_step_equals_dense_cca_of_square_roots(sentences, window, context):
     numpy.testing.assert_allclose(vectors @ vectors.T, rows @ rows.T, atol=1e-5)
 
 
-def test_two_steps_equal_dense_cca(sentences):
-    """With a window of 1 every covariance is exact, so the closed form must be the real CCA."""
+@pytest.mark.parametrize("window", [1, 2])
+def test_two_steps_equal_dense_projection(sentences, window):
+    """CCA of left and right, then of words with contexts inside the subspace that was found."""
     k = 8
-    counts = count_token_lists(sentences, window=2, min_count=4)
-    words, contexts = token_matrices(sentences, counts.vocabulary, 1)
-    n = len(counts.vocabulary)
-    left, right = contexts[:, :n], contexts[:, n:]
-    whiten_left, whiten_right = inverse_root(left.T @ left), inverse_root(right.T @ right)
-    u, _, v = numpy.linalg.svd(whiten_left @ left.T @ right @ whiten_right)
-    z = numpy.hstack([left @ whiten_left @ u[:, :k], right @ whiten_right @ v[:k].T])
-    textbook = inverse_root(words.T @ words) @ words.T @ z @ inverse_root(z.T @ z)
-    expected = numpy.linalg.svd(textbook, compute_uv=False)[:k]
-    _, values = estimate_vectors(counts, k=k, window=1, two_step=True)
+    counts = count_token_lists(sentences, window=2 * window, min_count=4)
+    words, contexts = token_matrices(sentences, counts.vocabulary, window)
+    n = contexts.shape[1] // 2
+    # every pair of a left and a right context of the same token
+    between = textbook_cca(contexts[:, :n].T @ contexts[:, n:])
+    u, _, v = numpy.linalg.svd(between)
+    projection = numpy.zeros((2 * n, 2 * n))
+    projection[:n, :n] = u[:, :k] @ u[:, :k].T
+    projection[n:, n:] = v[:k].T @ v[:k]
+    projected = textbook_cca(words.T @ contexts) @ projection
+    expected = numpy.linalg.svd(projected, compute_uv=False)[:k]
+    _, values = estimate_vectors(counts, k=k, window=window, two_step=True)
     numpy.testing.assert_allclose(values, expected, atol=1e-8)
-    assert values[0] == pytest.approx(1.0)
+    one_step = estimate_vectors(counts, k=k, window=window)[1]
+    assert (values < one_step).all()
 
 
 def test_lanczos_equals_dense():
