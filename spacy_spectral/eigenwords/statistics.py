@@ -205,7 +205,7 @@ def count_files(
         with bar(desc="Counting words") as words_bar:
             chunks = execute(count_chunks, parts, None, merge_chunks, words_bar.update)
         vocabulary, chunk_map = build_vocabulary(
-            chunks.items(),
+            chunks,
             tokenize=tokenize,
             min_count=min_count,
             max_words=max_words,

@@ -6,7 +6,7 @@ only follows a table. So text can be tokenised by spaCy's own tokenizer at the s
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +124,7 @@ class ChunkMap:
 
 
 def build_vocabulary(
-    chunk_counts: Iterable[tuple[bytes, int]],
+    chunk_counts: Mapping[bytes, int],
     *,
     tokenize: Tokenize | None = None,
     min_count: int = 5,
@@ -134,7 +134,7 @@ def build_vocabulary(
 ) -> tuple[Vocabulary, ChunkMap]:
     """Decide for every chunk of a corpus which rows it stands for.
 
-    chunk_counts (Iterable[Tuple[bytes, int]]): Distinct chunks and their counts, in any order.
+    chunk_counts (Mapping[bytes, int]): Distinct chunks and their counts, in any order.
     tokenize (Optional[Tokenize]): Splits each of a list of chunks. None: chunks are tokens.
     min_count (int): Words seen less often are counted as their class of look-alikes.
     max_words (int): At most this many words, the most frequent ones.
@@ -142,20 +142,19 @@ def build_vocabulary(
     lowercase (bool): Whether case is ignored.
     RETURNS (Tuple[Vocabulary, ChunkMap]): The rows, and the table for the counter.
     """
-    chunk_counts = sorted(chunk_counts)
-    chunks = [chunk for chunk, _ in chunk_counts]
+    chunks = sorted(chunk_counts)
     decoded = [chunk.decode("utf8") for chunk in chunks]
     tokens = tokenize(decoded) if tokenize else [[split_token(chunk)] for chunk in decoded]
-    form_counts: Counter[str] = Counter()
-    for forms, (_, count) in zip(tokens, chunk_counts, strict=True):
+    form_counts: dict[str, int] = {}
+    for forms, chunk in zip(tokens, chunks, strict=True):
         for form in forms:
-            form_counts[form] += count
+            form_counts[form] = form_counts.get(form, 0) + chunk_counts[chunk]
     if not form_counts:
         raise ValueError(Errors.S205)
     normal_forms = {form: normalize(form, lowercase=lowercase) for form in form_counts}
-    word_counts: Counter[str] = Counter()
-    for form, count in form_counts.items():
-        word_counts[normal_forms[form]] += count
+    word_counts: dict[str, int] = {}
+    for form, word in normal_forms.items():
+        word_counts[word] = word_counts.get(word, 0) + form_counts[form]
     frequent = sorted((-count, word) for word, count in word_counts.items() if count >= min_count)
     words = [word for _, word in frequent[:max_words]]
     if len(words) < 2:

@@ -118,7 +118,7 @@ def test_partial_counts_add_up(sentences):
     from spacy_spectral.eigenwords.vocabulary import build_vocabulary
 
     totals = Counter(word.encode() for words in sentences for word in words)
-    _, chunk_map = build_vocabulary(totals.items())
+    _, chunk_map = build_vocabulary(totals)
     import tempfile
 
     from spacy_spectral.eigenwords.sources import write_token_lists
