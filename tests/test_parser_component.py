@@ -297,17 +297,12 @@ def test_symbols_from_several_attributes(examples):
         ({"symbol": ["NO_SUCH"]}, "S111"),
         ({"model": {"@architectures": "spacy-spectral.SHAG.v1", "estimator": "x"}}, "S101"),
         ({"model": {"@architectures": "spacy-spectral.SHAG.v1", "states": 0}}, "S102"),
+        ({"model": {"@architectures": "spacy-spectral.SHAG.v1", "lexical": "LEX+X"}}, "S103"),
     ],
 )
 def test_bad_settings_are_named(config, code):
     with pytest.raises(ValueError, match=code):
         make(**config)
-
-
-def test_bad_lexical_model_is_named(examples):
-    nlp = make(model={"@architectures": "spacy-spectral.SHAG.v1", "lexical": "LEX+X"})
-    with pytest.raises(ValueError, match="S103"):
-        nlp.initialize(lambda: examples(nlp))
 
 
 def test_initialize_without_annotation_is_refused(examples):

@@ -480,14 +480,20 @@ def _stored(doc: Doc, name: str) -> Any:
     return doc.user_data.get(USER_DATA, {}).get(name)
 
 
-def _token_value(name: str) -> Callable[[Token], float | None]:
-    def get(token: Token) -> float | None:
-        values = _stored(token.doc, name)
-        if values is None or numpy.isnan(values[token.i]):
-            return None
-        return float(values[token.i])
+def _token_value(token: Token, name: str) -> float | None:
+    values = _stored(token.doc, name)
+    if values is None or numpy.isnan(values[token.i]):
+        return None
+    return float(values[token.i])
 
-    return get
+
+# Getters must be found by name: processes that are spawned get them pickled.
+def _head_prob(token: Token) -> float | None:
+    return _token_value(token, "head_prob")
+
+
+def _dep_prob(token: Token) -> float | None:
+    return _token_value(token, "dep_prob")
 
 
 def _parse_logprob(span: Span) -> float | None:
@@ -501,6 +507,6 @@ def _parse_logprob(span: Span) -> float | None:
     return float(numpy.nansum(values[span.start : span.end]))
 
 
-for _name in ("head_prob", "dep_prob"):
-    Token.set_extension(_name, getter=_token_value(_name), force=True)
+Token.set_extension("head_prob", getter=_head_prob, force=True)
+Token.set_extension("dep_prob", getter=_dep_prob, force=True)
 Span.set_extension("parse_logprob", getter=_parse_logprob, force=True)
