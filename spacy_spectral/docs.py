@@ -6,6 +6,7 @@ back, they hang on their neighbour.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from .errors import Errors
+from .shag.model import SymbolTable
 from .treebank.dependency import MISSING, Tree
 
 WHITESPACE_LABEL = "dep"
@@ -54,10 +56,12 @@ def sentences(doc: Doc, *, name: str) -> list[SentenceView]:
 
 def _views(doc: Doc, starts: NDArray) -> list[SentenceView]:
     words = [token.text for token in doc]
-    visible = numpy.array([not word.isspace() for word in words])
+    spaces = [i for i, word in enumerate(words) if word.isspace()]
+    if len(starts) == 1 and not spaces:
+        return [SentenceView(doc, numpy.arange(len(words)), words)]
     views = []
-    for begin, end in zip(starts, [*starts[1:], len(doc)], strict=True):
-        tokens = numpy.arange(begin, end)[visible[begin:end]]
+    for begin, end in pairwise([*starts.tolist(), len(doc)]):
+        tokens = numpy.setdiff1d(numpy.arange(begin, end), spaces, assume_unique=True)
         if len(tokens):
             views.append(SentenceView(doc, tokens, [words[i] for i in tokens]))
     return views
@@ -78,15 +82,39 @@ class SymbolReader:
 
     def __call__(self, doc: Doc) -> list[str]:
         """The symbol of every token of a document."""
+        names: dict = {}
+        return [
+            names[key] if key in names else self._name(doc, key, names) for key in self.keys(doc)
+        ]
+
+    def keys(self, doc: Doc) -> list:
+        """One hashable key per token; equal keys mean equal symbols."""
         for attribute in self.attributes:
             if attribute in ("TAG", "POS", "MORPH", "LEMMA") and not doc.has_annotation(attribute):
                 raise ValueError(Errors.S112.format(name=self.name, attribute=attribute))
-        strings = doc.vocab.strings
-        columns = doc.to_array(self._ids).reshape(len(doc), len(self._ids))
-        known = {
-            row: "|".join(strings[key] for key in row) for row in set(map(tuple, columns.tolist()))
-        }
-        return [known[tuple(row)] for row in columns.tolist()]
+        if len(self._ids) == 1:
+            return doc.to_array(self._ids[0]).tolist()
+        return list(map(tuple, doc.to_array(self._ids).tolist()))
+
+    def _name(self, doc: Doc, key: int | tuple, names: dict) -> str:
+        parts = (key,) if isinstance(key, int) else key
+        names[key] = "|".join(doc.vocab.strings[part] for part in parts)
+        return names[key]
+
+    def encode(self, doc: Doc, table: SymbolTable, known: dict) -> NDArray[numpy.int32]:
+        """Symbol ids of a document.
+
+        doc (Doc): The document.
+        table (SymbolTable): The symbols.
+        known (dict): Ids by key; filled as new keys are met. Belongs to one table and vocabulary.
+        """
+        keys = self.keys(doc)
+        try:
+            ids = [known[key] for key in keys]
+        except KeyError:
+            known.update(zip(keys, table.encode(self(doc)).tolist(), strict=True))
+            ids = [known[key] for key in keys]
+        return numpy.array(ids, dtype="int32")
 
 
 def training_trees(

@@ -115,6 +115,41 @@ class Errors(metaclass=_WithCodes):
         'values can be negative. Set decode = "mbr", or the estimator to det, det+f, em or spectral+em.'
     )
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
+    S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
+    S151 = "Unknown direction '{value}'. Choose one of: {choices}."
+    S152 = (
+        "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
+    )
+    S153 = "An automaton needs at least 1 state and a threshold between 0 and 1."
+    S155 = "{path} is not the sample treebank: its grammar has no tag '{tag}'."
+    S154 = (
+        "The pipeline has no component '{name}' to draw automata of. Its components: {known}. Choose one "
+        "that was made by the factory 'spectral_parser', e.g. with --component."
+    )
+    S301 = (
+        "There is nothing to train the tagger on: no token of the training data has a tag. Check "
+        "that the corpus is annotated ([paths] train), and call initialize with real examples."
+    )
+    S302 = (
+        "The tagger '{name}' is not trained. Train it with 'spacy train' or "
+        "nlp.initialize(get_examples), or load a trained pipeline."
+    )
+    S303 = (
+        "Can't add the label '{label}' to '{name}': its labels are those of the training data. Add "
+        "examples with that tag and train again."
+    )
+    S304 = (
+        "Words, tags, coarse tags and morphology of the sentences differ in number. Give one "
+        'entry a word in each list, "" (or None for morphology) where it is missing.'
+    )
+    S305 = (
+        "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "
+        "at least as many sentences."
+    )
+    S306 = (
+        "'{name}' is trained on the whole corpus at once, but with [training] max_epochs = -1 "
+        "spaCy shows it the first 100 examples only. Set max_epochs = 1."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_spectral.arcs.backoff import BackoffModel, context_keys
-from spacy_spectral.arcs.lengths import N_BINS, distance_bins, length_table
+from spacy_spectral.arcs.lengths import DISTANCE_BINS, N_BINS, length_table
 
 N_OUTCOMES = 5
 # most specific first: (a, b, c), (a, b), (a), ()
@@ -119,8 +119,4 @@ def test_length_factor():
         p = (general[side, m][k] + 20 * p) / (sum(general[side, m].values()) + 20)
         p = (exact[h, side, m][k] + 20 * p) / (sum(exact[h, side, m].values()) + 20)
         assert table[h, side, m, k] == pytest.approx(p)
-    side, bins = distance_bins(13)
-    for h, m in numpy.ndindex(13, 13):
-        assert side[h, m] == (m > h)
-        if h != m:
-            assert bins[h, m] == bin_of(m - h)
+    assert DISTANCE_BINS[1:].tolist() == [bin_of(distance) for distance in range(1, 12)]

@@ -7,7 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ..errors import Errors
-from ..treebank.dependency import MISSING, Tree
+from ..treebank.dependency import DELIMITER, MISSING, Tree, deprojectivize
 from .backoff import BackoffModel, context_keys
 
 
@@ -23,6 +23,8 @@ class LabelModel:
         self.words = words
         self.model = model
         self._word_ids = {word: i for i, word in enumerate(words)}
+        self._label_ids = {label: i for i, label in enumerate(labels)}
+        self._decorated = numpy.array([DELIMITER in label for label in labels], dtype=bool)
 
     @classmethod
     def fit(
@@ -35,16 +37,19 @@ class LabelModel:
         n_symbols (int): How many symbols there are; the root is symbol `n_symbols`.
         RETURNS (LabelModel): The model.
         """
-        labels = sorted({label for tree in trees for label in tree.labels if label})
+        seen = {label for tree in trees for label in tree.labels if label}
+        labels = sorted(seen | {label.partition(DELIMITER)[0] for label in seen})
         frequency = Counter(word.lower() for tree in trees for word in tree.words)
         words = sorted(word for word, count in frequency.items() if count >= 2)
         model = cls(labels, words, None)
-        index = {label: i for i, label in enumerate(labels)}
+        if not labels:
+            model.model = BackoffModel.fit(numpy.zeros((0, 1), "uint64"), numpy.zeros(0), 1)
+            return model
         words_of, heads_of = [tree.words for tree in trees], [tree.heads for tree in trees]
         columns = model._columns(symbols, words_of, heads_of, n_symbols)
         outcomes = numpy.array(
             [
-                index[label] if label and head != MISSING else MISSING
+                model._label_ids[label] if label and head != MISSING else MISSING
                 for tree in trees
                 for label, head in zip(tree.labels, tree.heads, strict=True)
             ]
@@ -116,6 +121,20 @@ class LabelModel:
         return self.model.distributions(
             _contexts(self._columns(symbols, words, heads, root_symbol))
         )
+
+    def deprojectivized(
+        self, heads: NDArray[numpy.int32], labels: NDArray[numpy.int64]
+    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.int64]]:
+        """Restore crossing arcs of a tree; see `treebank.dependency.deprojectivize`.
+
+        heads (ndarray): Heads of one sentence.
+        labels (ndarray): Label ids.
+        RETURNS (Tuple[ndarray, ndarray]): Final heads, and ids of undecorated labels.
+        """
+        if not self._decorated[labels].any():
+            return heads, labels
+        heads, names = deprojectivize(heads, [self.labels[i] for i in labels])
+        return heads, numpy.array([self._label_ids[name] for name in names])
 
     def to_payload(self) -> dict:
         return {"labels": self.labels, "words": self.words, "model": self.model.to_payload()}

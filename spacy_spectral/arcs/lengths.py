@@ -9,10 +9,8 @@ N_BINS = len(_EDGES) + 1
 _PSEUDO_COUNT = 20.0
 
 
-def distance_bins(n: int) -> tuple[NDArray, NDArray]:
-    """Direction (0 left, 1 right) and distance bin of every (head, modifier) pair of n tokens."""
-    difference = numpy.arange(n)[None, :] - numpy.arange(n)[:, None]
-    return (difference > 0).astype("int64"), numpy.digitize(numpy.abs(difference), _EDGES)
+# Bin of every distance up to the first of the last bin
+DISTANCE_BINS = numpy.digitize(numpy.arange(_EDGES[-1] + 1), _EDGES).astype("int32")
 
 
 def length_table(

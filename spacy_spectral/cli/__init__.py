@@ -1,6 +1,6 @@
 """`python -m spacy spectral ...`: loaded by spaCy through the `spacy_cli` entry point."""
 
-from . import check, evaluate, sample
+from . import automaton, check, draw, evaluate, nbest, sample
 from ._app import spectral_cli
 
-__all__ = ["check", "evaluate", "sample", "spectral_cli"]
+__all__ = ["automaton", "check", "draw", "evaluate", "nbest", "sample", "spectral_cli"]

@@ -7,10 +7,6 @@ import typer
 
 from ._app import spectral_cli
 
-# what --gold-tags takes from the treebank, and the token attributes of components it replaces
-_GOLD_TAGS = ("tag", "pos", "morph")
-_TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
-
 
 @spectral_cli.command("evaluate")
 def evaluate_cli(
@@ -18,6 +14,12 @@ def evaluate_cli(
     data: Annotated[Path, typer.Argument(help="CoNLL-U or .spacy file, or a directory of them")],
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
+    ] = False,
+    sample_ceiling: Annotated[
+        bool,
+        typer.Option(
+            "--sample-ceiling", help="For the sample treebank: also score its true grammar"
+        ),
     ] = False,
     json: Annotated[Path | None, typer.Option("--json", help="Write the scores here")] = None,
     gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for CPU")] = -1,
@@ -28,19 +30,18 @@ def evaluate_cli(
     boundaries of their own (senter, sentencizer) are not run.
     """
     import srsly
-    from spacy import util
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
     from ..serialize import write_atomically
+    from ._pipelines import load_pipeline
 
     setup_gpu(gpu_id)
-    try:
-        nlp = util.load_model(model)
-    except OSError as error:
-        msg.fail(f"Can't load the pipeline '{model}'", str(error), exits=1)
+    nlp = load_pipeline(model)
     try:
         scores = evaluate(nlp, data, gold_tags=gold_tags)
+        if sample_ceiling:
+            scores["ceiling_uas"] = ceiling(data)
     except ValueError as error:
         msg.fail(str(error), exits=1)
     msg.table(
@@ -55,6 +56,8 @@ def evaluate_cli(
         ],
         aligns=("l", "r", "r"),
     )
+    if sample_ceiling:
+        print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
     speed = f"{scores['words_per_second']:,.0f} words/s"
     print(f"Tags {_percent(scores['tag_acc'])} · {scores['tokens']:,} tokens", end="")
     print(f" in {scores['sentences']:,} sentences · {speed}")
@@ -76,14 +79,13 @@ def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]
 
     from spacy.training import Example
 
-    from ..readers import copy_words
     from ..scorers import score_ud
     from ..treebank.documents import read_docs
+    from ._pipelines import superseded, without_parses
 
     references = list(read_docs(data, nlp.vocab))
-    annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
-    docs = [copy_words(reference, annotations) for reference in references]
-    with nlp.select_pipes(disable=_superseded(nlp, gold_tags)):
+    docs = without_parses(references, gold_tags=gold_tags)
+    with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
         start = perf_counter()
         parsed = list(nlp.pipe(docs))
         seconds = perf_counter() - start
@@ -94,18 +96,34 @@ def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]
     return scores | {"words_per_second": n_words / seconds if seconds else 0.0}
 
 
-def _superseded(nlp: Any, gold_tags: bool) -> list[str]:
-    """The components whose work the treebank has done: they assign nothing else of a parse."""
-    names = []
-    for name in nlp.pipe_names:
-        assigned = set(nlp.get_pipe_meta(name).assigns)
-        if "token.dep" in assigned or "token.head" in assigned:
-            continue
-        # an attribute ruler does not say what it assigns; it maps tags to parts of speech
-        tags = assigned & _TAG_ATTRIBUTES or nlp.get_pipe_meta(name).factory == "attribute_ruler"
-        if "token.is_sent_start" in assigned or (gold_tags and tags):
-            names.append(name)
-    return names
+def ceiling(data: Path) -> float:
+    """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it.
+
+    data (Path): A file of the sample treebank.
+    RETURNS (float): UAS over all tokens.
+    """
+    from spacy.vocab import Vocab
+
+    from ..errors import Errors
+    from ..shag.grammar import Grammar
+    from ..treebank.documents import read_docs
+    from ..treebank.grammar import true_model
+
+    grammar = Grammar.from_automata(*true_model())
+    right = total = 0
+    for doc in read_docs(data, Vocab()):
+        for sentence in doc.sents:
+            tags = [token.tag_ for token in sentence]
+            strange = [tag for tag in tags if tag not in grammar.symbols]
+            if strange:
+                raise ValueError(Errors.S155.format(path=data, tag=strange[0]))
+            heads = grammar.posterior(
+                grammar.symbols.encode(tags), [t.text for t in sentence]
+            ).heads
+            gold = [0 if t.head == t else t.head.i - sentence.start + 1 for t in sentence]
+            right += sum(int(head) == wanted for head, wanted in zip(heads, gold, strict=True))
+            total += len(gold)
+    return right / total
 
 
 def _percent(value: float | None) -> str:

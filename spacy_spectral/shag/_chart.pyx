@@ -16,20 +16,25 @@ Split points are summed before the operator is applied, so the cost is O(n N^3 +
 
 A state is a pair (class, hidden state). The class is deterministic: it is the class of the previous
 modifier (class 0 before the first), so that a lexical model with that memory multiplies the automata
-inside the same chart; with one class it vanishes. Rows are padded to `width`, a multiple of four.
+inside the same chart; with one class it vanishes. The number of states is a multiple of four, for the
+sake of the inner loops; models are padded with states that are never reached.
 
 The outside pass is the exact adjoint of these lines in reverse order and needs no equations of its own.
 """
 
 from libc.math cimport fabs, isfinite, log
-from libc.stdlib cimport calloc, free
-from libc.string cimport memset
 
 import numpy
 
 
 cdef extern from "_vector.h" nogil:
+    double* workspace(size_t size)
+    void prefetch(const double* block, int size)
     void weighted_sum(const double* rows, const double* weights, int count, int width, double* out)
+    void add_product(
+        const double* matrix, int stride, int n, double weight, const double* vector, double* out)
+    void transposed_product(
+        const double* matrix, int stride, int n, const double* vector, double* out)
     void weighted_sum_adjoint(
         const double* rows, const double* weights, int count, int width,
         const double* d_out, double* d_rows, double* d_weights)
@@ -41,10 +46,11 @@ cdef enum:
 
 
 cdef struct Half:
-    # For one direction; row h of every table belongs to head h.
+    # For one direction; row h of every table belongs to head h. A left half ends at or before its head
+    # and a right half at or after it, so both directions share one block, the right one moved on by one
+    # column. A row has `row` = N + 1 columns.
     double* C       # [h, e, width]
     double* I       # [h, e, width]
-    double* S       # [h, e, width]
     double* Q       # [h, e]
     double* QT      # [e, h]: the same numbers, laid out for sums over heads
     double* dC
@@ -55,9 +61,10 @@ cdef struct Half:
 
 cdef struct Sentence:
     int length
+    int row         # length + 1
     int states      # n
     int classes     # K
-    int width       # K * n, padded
+    int width       # K * n
     int n_symbols
     int stride_states           # allocated states of the operators, >= states
     const int* symbols          # [N]
@@ -69,22 +76,32 @@ cdef struct Sentence:
     const double* root          # [N]
 
 
-cdef int _allocate(Half* half, int n, int width, bint outside) noexcept nogil:
-    cdef size_t vectors = <size_t>n * n * width
-    cdef size_t scalars = <size_t>n * n
-    cdef size_t total = (5 if outside else 3) * vectors + (4 if outside else 2) * scalars
-    half.C = <double*>calloc(total, sizeof(double))
-    if half.C is NULL:
+cdef int _allocate(Half* left, Half* right, double** scratch, int n, int width, bint outside) noexcept nogil:
+    cdef size_t scalars = <size_t>n * (n + 1)
+    cdef size_t vectors = scalars * width
+    cdef size_t total = width + (2 if outside else 1) * (2 * vectors + 2 * scalars)
+    cdef double* block = workspace(total)
+    if block is NULL:
         return -1
-    half.I = half.C + vectors
-    half.S = half.I + vectors
-    half.Q = half.S + vectors
-    half.QT = half.Q + scalars
+    scratch[0] = block
+    left.C = block + width
+    left.I = left.C + vectors
+    left.Q = left.I + vectors
+    # transposed, a left half's head comes at or after its end
+    right.QT = left.Q + scalars
     if outside:
-        half.dQ = half.QT + scalars
-        half.dQT = half.dQ + scalars
-        half.dC = half.dQT + scalars
-        half.dI = half.dC + vectors
+        left.dC = right.QT + scalars
+        left.dI = left.dC + vectors
+        left.dQ = left.dI + vectors
+        right.dQT = left.dQ + scalars
+        right.dC = left.dC + width
+        right.dI = left.dI + width
+        right.dQ = left.dQ + 1
+        left.dQT = right.dQT + 1
+    right.C = left.C + width
+    right.I = left.I + width
+    right.Q = left.Q + 1
+    left.QT = right.QT + 1
     return 0
 
 
@@ -106,62 +123,60 @@ cdef inline void _finish(Sentence* s, Half* half, int direction, int head, int e
     cdef int n = s.length
     cdef double value = _dot(
         s.stop + (<size_t>head * 2 + direction) * s.width,
-        half.C + (<size_t>head * n + end) * s.width, s.width)
-    half.Q[<size_t>head * n + end] = value
-    half.QT[<size_t>end * n + head] = value
+        half.C + (<size_t>head * s.row + end) * s.width, s.width)
+    half.Q[<size_t>head * s.row + end] = value
+    half.QT[<size_t>end * s.row + head] = value
 
 
-cdef inline void _attach(Sentence* s, Half* half, int direction, int head, int modifier) noexcept nogil:
-    """I[h,m] = A^h_m (sum over classes of w[h,m,class] * S[h,m,class])."""
-    cdef int n = s.length, states = s.states, a, b, c
+cdef inline void _attach(
+    Sentence* s, Half* half, int direction, int head, int modifier, const double* source
+) noexcept nogil:
+    """I[h,m] = A^h_m (sum over classes of w[h,m,class] * S[h,m,class]), S being the source."""
+    cdef int n = s.length, states = s.states, c
     cdef const double* op = _operator(s, head, direction, modifier)
     cdef const double* w = s.weights + (<size_t>head * n + modifier) * s.classes
-    cdef const double* source = half.S + (<size_t>head * n + modifier) * s.width
     cdef double* target = (
-        half.I + (<size_t>head * n + modifier) * s.width + s.word_class[modifier] * states)
-    cdef double value
+        half.I + (<size_t>head * s.row + modifier) * s.width + s.word_class[modifier] * states)
     for c in range(s.classes):
-        if w[c] == 0.0:
-            continue
-        for a in range(states):
-            value = 0
-            for b in range(states):
-                value += op[a * s.stride_states + b] * source[c * states + b]
-            target[a] += w[c] * value
+        if w[c] != 0.0:
+            add_product(op, s.stride_states, states, w[c], source + c * states, target)
 
 
-cdef double _inside(Sentence* s, Half* left, Half* right) noexcept nogil:
-    cdef int n = s.length, states = s.states, width = s.width
+cdef double _inside(Sentence* s, Half* left, Half* right, double* scratch) noexcept nogil:
+    cdef int n = s.length, row = s.row, states = s.states, width = s.width
     cdef int i, j, span, k
     cdef double total = 0
     for i in range(n):
         for k in range(states):
-            left.C[(<size_t>i * n + i) * width + k] = (
+            left.C[(<size_t>i * row + i) * width + k] = (
                 s.start[(<size_t>s.symbols[i] * 2 + LEFT) * s.stride_states + k])
-            right.C[(<size_t>i * n + i) * width + k] = (
+            right.C[(<size_t>i * row + i) * width + k] = (
                 s.start[(<size_t>s.symbols[i] * 2 + RIGHT) * s.stride_states + k])
         _finish(s, left, LEFT, i, i)
         _finish(s, right, RIGHT, i, i)
     for span in range(1, n):
         for i in range(n - span):
             j = i + span
+            if j + 1 < n:
+                prefetch(_operator(s, i + 1, RIGHT, j + 1), s.stride_states * s.stride_states)
+                prefetch(_operator(s, j + 1, LEFT, i + 1), s.stride_states * s.stride_states)
             # head i, modifier j: C_R[i, i..j-1] with Q_L[j, i+1..j]
-            weighted_sum(right.C + (<size_t>i * n + i) * width, left.Q + <size_t>j * n + i + 1,
-                         span, width, right.S + (<size_t>i * n + j) * width)
-            _attach(s, right, RIGHT, i, j)
+            weighted_sum(right.C + (<size_t>i * row + i) * width, left.Q + <size_t>j * row + i + 1,
+                         span, width, scratch)
+            _attach(s, right, RIGHT, i, j, scratch)
             # head j, modifier i: C_L[j, i+1..j] with Q_R[i, i..j-1]
-            weighted_sum(left.C + (<size_t>j * n + i + 1) * width, right.Q + <size_t>i * n + i,
-                         span, width, left.S + (<size_t>j * n + i) * width)
-            _attach(s, left, LEFT, j, i)
+            weighted_sum(left.C + (<size_t>j * row + i + 1) * width, right.Q + <size_t>i * row + i,
+                         span, width, scratch)
+            _attach(s, left, LEFT, j, i, scratch)
             # I_R[i, i+1..j] with Q_R[i+1..j, j]; I_L[j, i..j-1] with Q_L[i..j-1, i]
-            weighted_sum(right.I + (<size_t>i * n + i + 1) * width, right.QT + <size_t>j * n + i + 1,
-                         span, width, right.C + (<size_t>i * n + j) * width)
-            weighted_sum(left.I + (<size_t>j * n + i) * width, left.QT + <size_t>i * n + i,
-                         span, width, left.C + (<size_t>j * n + i) * width)
+            weighted_sum(right.I + (<size_t>i * row + i + 1) * width, right.QT + <size_t>j * row + i + 1,
+                         span, width, right.C + (<size_t>i * row + j) * width)
+            weighted_sum(left.I + (<size_t>j * row + i) * width, left.QT + <size_t>i * row + i,
+                         span, width, left.C + (<size_t>j * row + i) * width)
             _finish(s, right, RIGHT, i, j)
             _finish(s, left, LEFT, j, i)
     for i in range(n):
-        total += s.root[i] * left.Q[<size_t>i * n] * right.Q[<size_t>i * n + n - 1]
+        total += s.root[i] * left.Q[<size_t>i * row] * right.Q[<size_t>i * row + n - 1]
     return total
 
 
@@ -169,22 +184,16 @@ cdef inline double _attach_adjoint(
     Sentence* s, Half* half, int direction, int head, int modifier, double* d_source
 ) noexcept nogil:
     """Adjoint of _attach. Returns <dI, I>, the unnormalised marginal of the arc."""
-    cdef int n = s.length, states = s.states, a, b, c
+    cdef int n = s.length, states = s.states, b, c
     cdef const double* op = _operator(s, head, direction, modifier)
     cdef const double* w = s.weights + (<size_t>head * n + modifier) * s.classes
-    cdef size_t item = (<size_t>head * n + modifier) * s.width + s.word_class[modifier] * states
+    cdef size_t item = (<size_t>head * s.row + modifier) * s.width + s.word_class[modifier] * states
     cdef double* d_target = half.dI + item
-    cdef double* first = d_source
-    cdef double value
     # A' dI once, into the first class, then spread by the class weights from the last class down
-    for b in range(states):
-        value = 0
-        for a in range(states):
-            value += op[a * s.stride_states + b] * d_target[a]
-        first[b] = value
+    transposed_product(op, s.stride_states, states, d_target, d_source)
     for c in range(s.classes - 1, -1, -1):
         for b in range(states):
-            d_source[c * states + b] = w[c] * first[b]
+            d_source[c * states + b] = w[c] * d_source[b]
     return _dot(d_target, half.I + item, states)
 
 
@@ -192,62 +201,83 @@ cdef inline void _finish_adjoint(
     Sentence* s, Half* half, int direction, int head, int end
 ) noexcept nogil:
     cdef int n = s.length, k
-    cdef double d = half.dQ[<size_t>head * n + end] + half.dQT[<size_t>end * n + head]
+    cdef double d = half.dQ[<size_t>head * s.row + end] + half.dQT[<size_t>end * s.row + head]
     cdef const double* stop = s.stop + (<size_t>head * 2 + direction) * s.width
-    cdef double* d_C = half.dC + (<size_t>head * n + end) * s.width
+    cdef double* d_C = half.dC + (<size_t>head * s.row + end) * s.width
     for k in range(s.width):
         d_C[k] += d * stop[k]
 
 
-cdef int _outside(Sentence* s, Half* left, Half* right, double* marginals) noexcept nogil:
+cdef void _outside(
+    Sentence* s, Half* left, Half* right, double* d_source, double* marginals
+) noexcept nogil:
     """Fills marginals[h + 1, m + 1] with unnormalised arc marginals; row 0 is the root."""
-    cdef int n = s.length, width = s.width
+    cdef int n = s.length, row = s.row, width = s.width
     cdef int i, j, span
-    cdef double* d_source = <double*>calloc(width, sizeof(double))
-    if d_source is NULL:
-        return -1
     for i in range(n):
-        left.dQ[<size_t>i * n] = s.root[i] * right.Q[<size_t>i * n + n - 1]
-        right.dQ[<size_t>i * n + n - 1] = s.root[i] * left.Q[<size_t>i * n]
-        marginals[i + 1] = left.dQ[<size_t>i * n] * left.Q[<size_t>i * n]
+        left.dQ[<size_t>i * row] = s.root[i] * right.Q[<size_t>i * row + n - 1]
+        right.dQ[<size_t>i * row + n - 1] = s.root[i] * left.Q[<size_t>i * row]
+        marginals[i + 1] = left.dQ[<size_t>i * row] * left.Q[<size_t>i * row]
     for span in range(n - 1, 0, -1):
         for i in range(n - span):
             j = i + span
             _finish_adjoint(s, right, RIGHT, i, j)
             _finish_adjoint(s, left, LEFT, j, i)
             weighted_sum_adjoint(
-                right.I + (<size_t>i * n + i + 1) * width, right.QT + <size_t>j * n + i + 1,
-                span, width, right.dC + (<size_t>i * n + j) * width,
-                right.dI + (<size_t>i * n + i + 1) * width, right.dQT + <size_t>j * n + i + 1)
+                right.I + (<size_t>i * row + i + 1) * width, right.QT + <size_t>j * row + i + 1,
+                span, width, right.dC + (<size_t>i * row + j) * width,
+                right.dI + (<size_t>i * row + i + 1) * width, right.dQT + <size_t>j * row + i + 1)
             weighted_sum_adjoint(
-                left.I + (<size_t>j * n + i) * width, left.QT + <size_t>i * n + i,
-                span, width, left.dC + (<size_t>j * n + i) * width,
-                left.dI + (<size_t>j * n + i) * width, left.dQT + <size_t>i * n + i)
+                left.I + (<size_t>j * row + i) * width, left.QT + <size_t>i * row + i,
+                span, width, left.dC + (<size_t>j * row + i) * width,
+                left.dI + (<size_t>j * row + i) * width, left.dQT + <size_t>i * row + i)
             marginals[<size_t>(i + 1) * (n + 1) + j + 1] = _attach_adjoint(
                 s, right, RIGHT, i, j, d_source)
             weighted_sum_adjoint(
-                right.C + (<size_t>i * n + i) * width, left.Q + <size_t>j * n + i + 1,
+                right.C + (<size_t>i * row + i) * width, left.Q + <size_t>j * row + i + 1,
                 span, width, d_source,
-                right.dC + (<size_t>i * n + i) * width, left.dQ + <size_t>j * n + i + 1)
+                right.dC + (<size_t>i * row + i) * width, left.dQ + <size_t>j * row + i + 1)
             marginals[<size_t>(j + 1) * (n + 1) + i + 1] = _attach_adjoint(
                 s, left, LEFT, j, i, d_source)
             weighted_sum_adjoint(
-                left.C + (<size_t>j * n + i + 1) * width, right.Q + <size_t>i * n + i,
+                left.C + (<size_t>j * row + i + 1) * width, right.Q + <size_t>i * row + i,
                 span, width, d_source,
-                left.dC + (<size_t>j * n + i + 1) * width, right.dQ + <size_t>i * n + i)
-    free(d_source)
-    return 0
+                left.dC + (<size_t>j * row + i + 1) * width, right.dQ + <size_t>i * row + i)
 
 
 cdef void _largest_by_span(int n, Half* left, Half* right, double* largest) noexcept nogil:
-    cdef int i, j
+    cdef int i, j, row = n + 1
     cdef double value
     for i in range(n):
         for j in range(n):
-            value = fabs(right.Q[<size_t>i * n + j] if i <= j else left.Q[<size_t>i * n + j])
+            value = fabs(right.Q[<size_t>i * row + j] if i <= j else left.Q[<size_t>i * row + j])
             # written so that a NaN is kept: it must be seen
             if not (value <= largest[abs(i - j)]):
                 largest[abs(i - j)] = value
+
+
+def arc_weights(
+    const int[::1] symbols,
+    const double[::1] frequency,
+    const double[:, :, :, ::1] lengths,
+    const int[::1] distance_bin,
+):
+    """Length factor over symbol frequency for every arc of a sentence.
+
+    lengths (float[X, 2, X, bins]): The length factor.
+    distance_bin (int[D]): Bin of every distance; the last holds for longer ones, too.
+    RETURNS (ndarray): [N, N], head and modifier.
+    """
+    cdef int n = symbols.shape[0], i, j, longest = distance_bin.shape[0] - 1
+    weight_array = numpy.zeros((n, n))
+    cdef double[:, ::1] weights = weight_array
+    with nogil:
+        for i in range(n):
+            for j in range(n):
+                weights[i, j] = lengths[
+                    symbols[i], i < j, symbols[j], distance_bin[min(abs(i - j), longest)]
+                ] / frequency[symbols[j]]
+    return weight_array
 
 
 def inside_outside(
@@ -269,28 +299,27 @@ def inside_outside(
     weights (float[N, N, K]): Factor of every arc (head, modifier, previous class).
     stop (float[N, 2, K * states]): Stop vector of every token, class weights folded in.
     root (float[N]): Weight of every token as the only child of the root.
-    states (int): How many leading states of the automata to use.
+    states (int): How many leading states of the automata to use: a multiple of four.
     outside (bool): Whether to compute marginals.
     RETURNS (Tuple[float, ndarray, ndarray]): Z; unnormalised marginals [N+1, N+1] (head, modifier; 0 is
         the root), or an empty array; the largest |Q| for every span length, for rescaling.
     """
+    if states % 4 or states > operators.shape[4] or stop.shape[2] != states * weights.shape[2]:
+        raise ValueError(f"states must be a multiple of four within the automata, not {states}")
     cdef int n = symbols.shape[0]
     cdef int classes = weights.shape[2]
-    cdef int width = (classes * states + 3) // 4 * 4
+    cdef int width = classes * states
     cdef double z
+    cdef double* scratch
     cdef int status = 0
     cdef Half left, right
     cdef Sentence s
-    padded_stop = numpy.zeros((n, 2, width))
-    padded_stop[:, :, : classes * states] = stop
-    cdef const double[:, :, ::1] stop_view = padded_stop
     marginal_array = numpy.zeros((n + 1, n + 1) if outside else (0, 0))
     cdef double[:, ::1] marginals = marginal_array
     largest_array = numpy.zeros(n)
     cdef double[::1] largest = largest_array
-    memset(&left, 0, sizeof(Half))
-    memset(&right, 0, sizeof(Half))
     s.length = n
+    s.row = n + 1
     s.states = states
     s.classes = classes
     s.width = width
@@ -301,19 +330,15 @@ def inside_outside(
     s.start = &start[0, 0, 0]
     s.operators = &operators[0, 0, 0, 0, 0]
     s.weights = &weights[0, 0, 0]
-    s.stop = &stop_view[0, 0, 0]
+    s.stop = &stop[0, 0, 0]
     s.root = &root[0]
     with nogil:
-        status = _allocate(&left, n, width, outside)
+        status = _allocate(&left, &right, &scratch, n, width, outside)
         if status == 0:
-            status = _allocate(&right, n, width, outside)
-        if status == 0:
-            z = _inside(&s, &left, &right)
+            z = _inside(&s, &left, &right, scratch)
             _largest_by_span(n, &left, &right, &largest[0])
             if outside and isfinite(z):
-                status = _outside(&s, &left, &right, &marginals[0, 0])
-        free(left.C)
-        free(right.C)
+                _outside(&s, &left, &right, scratch, &marginals[0, 0])
     if status != 0:
         raise MemoryError()
     return z, marginal_array, largest_array

@@ -1,29 +1,91 @@
 /* Inner loops of the chart: rows of `width` doubles, one row per split point.
  *
  * Four columns at a time stay in registers while the split points run: callers pad rows to a multiple
- * of four, so there is no remainder loop.
+ * of four, so there is no remainder loop. GCC and Clang compile the vector type for any processor.
  */
 #ifndef SPACY_SPECTRAL_VECTOR_H
 #define SPACY_SPECTRAL_VECTOR_H
 
-/* out = sum_t weights[t] * rows[t] */
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(_MSC_VER)
+#define PER_THREAD __declspec(thread)
+#else
+#define PER_THREAD __thread
+#endif
+
+/* Zeroed memory that is kept for the next sentence: getting fresh pages from the system for every
+ * chart costs as much as filling it. One block per thread, valid until the next call. NULL if none. */
+static inline double *workspace(size_t size) {
+    static PER_THREAD double *block = NULL;
+    static PER_THREAD size_t block_size = 0;
+    if (size > block_size) {
+        free(block);
+        block = (double *)malloc(size * sizeof(double));
+        block_size = block == NULL ? 0 : size;
+    }
+    if (block != NULL) memset(block, 0, size * sizeof(double));
+    return block;
+}
+
+/* Ask for memory that is needed soon: operators lie scattered over megabytes. */
+static inline void prefetch(const double *block, int size) {
+#if defined(__GNUC__) || defined(__clang__)
+    for (int k = 0; k < size; k += 8) __builtin_prefetch(block + k);
+#endif
+}
+
+#if defined(__GNUC__) || defined(__clang__)
+typedef double four __attribute__((vector_size(32)));
+static inline four four_load(const double *p) { four v; memcpy(&v, p, sizeof v); return v; }
+static inline void four_store(double *p, four v) { memcpy(p, &v, sizeof v); }
+static inline four four_scale(four v, double w) { return v * w; }
+static inline four four_add(four a, four b) { return a + b; }
+static inline double four_dot(four a, four b) { four p = a * b; return (p[0] + p[1]) + (p[2] + p[3]); }
+#else
+typedef struct { double x[4]; } four;
+static inline four four_load(const double *p) { four v; memcpy(&v, p, sizeof v); return v; }
+static inline void four_store(double *p, four v) { memcpy(p, &v, sizeof v); }
+static inline four four_scale(four v, double w) { for (int k = 0; k < 4; k++) v.x[k] *= w; return v; }
+static inline four four_add(four a, four b) { for (int k = 0; k < 4; k++) a.x[k] += b.x[k]; return a; }
+static inline double four_dot(four a, four b) {
+    return (a.x[0] * b.x[0] + a.x[1] * b.x[1]) + (a.x[2] * b.x[2] + a.x[3] * b.x[3]);
+}
+#endif
+
+/* out = sum_t weights[t] * rows[t]; rows of `width` doubles stand `stride` apart */
+static inline void weighted_sum_strided(const double *restrict rows, const double *restrict weights,
+                                        int count, int width, int stride, double *restrict out) {
+    for (int b = 0; b < width; b += 4) {
+        four sum = four_scale(four_load(rows + b), weights[0]);
+        const double *row = rows + b + stride;
+        for (int t = 1; t < count; t++, row += stride)
+            sum = four_add(sum, four_scale(four_load(row), weights[t]));
+        four_store(out + b, sum);
+    }
+}
+
 static inline void weighted_sum(const double *restrict rows, const double *restrict weights,
                                 int count, int width, double *restrict out) {
-    for (int b = 0; b < width; b += 4) {
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        const double *row = rows + b;
-        for (int t = 0; t < count; t++, row += width) {
-            const double w = weights[t];
-            s0 += w * row[0];
-            s1 += w * row[1];
-            s2 += w * row[2];
-            s3 += w * row[3];
-        }
-        out[b] = s0;
-        out[b + 1] = s1;
-        out[b + 2] = s2;
-        out[b + 3] = s3;
+    weighted_sum_strided(rows, weights, count, width, width, out);
+}
+
+/* out += weight * matrix . vector, for the leading n columns and rows of a matrix with `stride` columns */
+static inline void add_product(const double *restrict matrix, int stride, int n, double weight,
+                               const double *restrict vector, double *restrict out) {
+    for (int a = 0; a < n; a++) {
+        double total = 0;
+        for (int b = 0; b < n; b += 4)
+            total += four_dot(four_load(matrix + a * stride + b), four_load(vector + b));
+        out[a] += weight * total;
     }
+}
+
+/* out = matrix' . vector */
+static inline void transposed_product(const double *restrict matrix, int stride, int n,
+                                      const double *restrict vector, double *restrict out) {
+    weighted_sum_strided(matrix, vector, n, n, stride, out);
 }
 
 /* The adjoint of weighted_sum: d_rows[t] += weights[t] * d_out and d_weights[t] += rows[t] . d_out */
@@ -31,16 +93,12 @@ static inline void weighted_sum_adjoint(const double *restrict rows, const doubl
                                         int count, int width, const double *restrict d_out,
                                         double *restrict d_rows, double *restrict d_weights) {
     for (int b = 0; b < width; b += 4) {
-        const double o0 = d_out[b], o1 = d_out[b + 1], o2 = d_out[b + 2], o3 = d_out[b + 3];
+        const four d = four_load(d_out + b);
         const double *row = rows + b;
         double *d_row = d_rows + b;
         for (int t = 0; t < count; t++, row += width, d_row += width) {
-            const double w = weights[t];
-            d_weights[t] += (o0 * row[0] + o1 * row[1]) + (o2 * row[2] + o3 * row[3]);
-            d_row[0] += w * o0;
-            d_row[1] += w * o1;
-            d_row[2] += w * o2;
-            d_row[3] += w * o3;
+            d_weights[t] += four_dot(d, four_load(row));
+            four_store(d_row, four_add(four_load(d_row), four_scale(d, weights[t])));
         }
     }
 }

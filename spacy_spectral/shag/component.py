@@ -18,7 +18,7 @@ from ..docs import SentenceView, SymbolReader, fixed_heads, sentences, training_
 from ..errors import Errors, Warnings
 from ..learnt import Learnt
 from ..progress import progress_bar
-from ..treebank.dependency import DELIMITER, MISSING, deprojectivize
+from ..treebank.dependency import DELIMITER, MISSING
 from ._decode import best_tree
 from .grammar import Grammar
 from .posterior import Posterior
@@ -49,10 +49,15 @@ class SentenceParse:
 
 @dataclass
 class _Prediction:
-    """What `predict` hands to `set_annotations` for one document."""
+    """What `predict` hands to `set_annotations` for one document.
+
+    heads (ndarray): Index of every token's head; -1 for whitespace.
+    labels (ndarray): Index of every token's label in the grammar's labels.
+    stored (Dict[str, Any]): What is kept on the document.
+    """
 
     heads: NDArray[numpy.int64]
-    labels: list[str]
+    labels: NDArray[numpy.int64]
     stored: dict[str, Any]
 
 
@@ -61,7 +66,7 @@ class _Prediction:
     assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
     default_config={
         "model": DEFAULT_MODEL,
-        "symbol": ["TAG"],
+        "symbol": "TAG",
         "decode": "mbr",
         "constrain": False,
         "store": ["head_prob", "dep_prob", "parse_logprob"],
@@ -80,7 +85,7 @@ def make_spectral_parser(
     nlp: Language,
     name: str,
     model: Model,
-    symbol: list[str],
+    symbol: str | list[str],
     decode: str,
     constrain: bool,
     store: list[str],
@@ -114,7 +119,7 @@ class SpectralParser(TrainablePipe):
         model: Model,
         name: str = "spectral_parser",
         *,
-        symbol: Sequence[str] = ("TAG",),
+        symbol: str | Sequence[str] = "TAG",
         decode: str = "mbr",
         constrain: bool = False,
         store: Sequence[str] = (),
@@ -124,7 +129,7 @@ class SpectralParser(TrainablePipe):
         """vocab (Vocab): The shared vocabulary.
         model (Model): From `spacy-spectral.SHAG.v1`.
         name (str): The component's name in the pipeline.
-        symbol (Sequence[str]): The token attributes that make up the automata's symbols.
+        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that the automata see.
         decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
             hidden states (not with the estimator "spectral").
         constrain (bool): Whether heads that a document has already are kept.
@@ -201,6 +206,7 @@ class SpectralParser(TrainablePipe):
         grammar = Grammar.fit(trees, settings, progress=progress_bar("Head automata"))
         self._check_decoding(grammar)
         self.model.attrs["learnt"] = Learnt(Grammar, grammar)
+        self._symbol_ids = {}
         for label in self.labels:
             self.vocab.strings.add(label)
 
@@ -247,32 +253,66 @@ class SpectralParser(TrainablePipe):
         docs (Iterable[Doc]): The documents.
         RETURNS (List[_Prediction]): One parse per document.
         """
-        grammar = self.grammar
         docs = list(docs)
-        views = [(d, view) for d, doc in enumerate(docs) for view in sentences(doc, name=self.name)]
-        symbols = self._symbols([view for _, view in views], docs)
-        posteriors = [
-            self._posterior(own, view) for own, (_, view) in zip(symbols, views, strict=True)
+        per_doc = [sentences(doc, name=self.name) for doc in docs]
+        views = [view for own in per_doc for view in own]
+        symbols = [
+            ids for doc, own in zip(docs, per_doc, strict=True) for ids in self._symbols(doc, own)
         ]
-        heads = [self._decode(posterior) for posterior in posteriors]
-        distributions = grammar.label_distributions(
-            symbols, [view.words for _, view in views], heads
+        posteriors = [self._posterior(ids, view) for ids, view in zip(symbols, views, strict=True)]
+        trees = [self._decode(posterior) for posterior in posteriors]
+        distributions = self.grammar.label_distributions(
+            symbols, [view.words for view in views], trees
         )
-        best = distributions.argmax(axis=1) if len(distributions) else numpy.zeros(0, dtype=int)
-        probabilities = distributions[numpy.arange(len(best)), best]
-        predictions = [self._empty_prediction(doc) for doc in docs]
-        begin = 0
-        for (d, view), posterior, own in zip(views, posteriors, heads, strict=True):
-            end = begin + len(view)
-            labels = [grammar.labels.labels[i] for i in best[begin:end]]
-            self._record(predictions[d], view, posterior, own, labels, probabilities[begin:end])
-            begin = end
+        predictions = []
+        begin, done = 0, 0
+        for doc, own in zip(docs, per_doc, strict=True):
+            prediction = self._empty_prediction(len(doc))
+            for view in own:
+                end = begin + len(view)
+                self._record(
+                    prediction, view, posteriors[done], trees[done], distributions[begin:end]
+                )
+                begin, done = end, done + 1
+            predictions.append(prediction)
         return predictions
 
-    def _symbols(self, views: list[SentenceView], docs: list[Doc]) -> list[NDArray[numpy.int32]]:
-        table = self.grammar.symbols
-        ids = {id(doc): table.encode(self._read_symbols(doc)) for doc in docs if len(doc)}
-        return [ids[id(view.doc)][view.tokens] for view in views]
+    def _symbols(self, doc: Doc, views: list[SentenceView]) -> list[NDArray[numpy.int32]]:
+        if not views:
+            return []
+        ids = self._read_symbols.encode(doc, self.grammar.symbols, self._symbol_ids)
+        return [ids[view.tokens] for view in views]
+
+    def _empty_prediction(self, n: int) -> _Prediction:
+        stored: dict[str, Any] = {}
+        for name in self.store:
+            stored[name] = [] if name == "marginals" else numpy.full(n, numpy.nan, dtype="float32")
+        return _Prediction(numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64"), stored)
+
+    def _record(
+        self,
+        prediction: _Prediction,
+        view: SentenceView,
+        posterior: Posterior,
+        heads: NDArray[numpy.int32],
+        distributions: NDArray[numpy.float64],
+    ) -> None:
+        """Enter one sentence into the prediction for its document."""
+        stored, tokens = prediction.stored, view.tokens
+        labels = distributions.argmax(axis=1)
+        if "head_prob" in stored:
+            stored["head_prob"][tokens] = posterior.marginals[
+                heads, numpy.arange(1, len(heads) + 1)
+            ]
+        if "dep_prob" in stored:
+            stored["dep_prob"][tokens] = distributions[numpy.arange(len(labels)), labels]
+        if "parse_logprob" in stored:
+            stored["parse_logprob"][tokens[0]] = posterior.log_probability(heads)
+        if "marginals" in stored:
+            stored["marginals"].append(_by_modifier(posterior.marginals).astype("float32"))
+        final, plain = self.grammar.labels.deprojectivized(heads, labels)
+        prediction.heads[tokens] = _in_document(view, final)
+        prediction.labels[tokens] = plain
 
     def _posterior(self, symbols: NDArray[numpy.int32], view: SentenceView) -> Posterior:
         allowed = self._allowed_arcs(view) if self.constrain else None
@@ -296,48 +336,16 @@ class SpectralParser(TrainablePipe):
     def _decode(self, posterior: Posterior) -> NDArray[numpy.int32]:
         return posterior.heads if self.decode == "mbr" else posterior.viterbi()
 
-    def _empty_prediction(self, doc: Doc) -> _Prediction:
-        n = len(doc)
-        stored: dict[str, Any] = {}
-        for name in self.store:
-            stored[name] = [] if name == "marginals" else numpy.full(n, numpy.nan, dtype="float32")
-        return _Prediction(numpy.full(n, -1, dtype="int64"), [""] * n, stored)
-
-    def _record(
-        self,
-        prediction: _Prediction,
-        view: SentenceView,
-        posterior: Posterior,
-        heads: NDArray[numpy.int32],
-        labels: list[str],
-        label_probabilities: NDArray[numpy.float64],
-    ) -> None:
-        stored = prediction.stored
-        if "head_prob" in stored:
-            own = posterior.marginals[heads, numpy.arange(1, len(heads) + 1)]
-            stored["head_prob"][view.tokens] = own
-        if "dep_prob" in stored:
-            stored["dep_prob"][view.tokens] = label_probabilities
-        if "parse_logprob" in stored:
-            stored["parse_logprob"][view.tokens[0]] = posterior.log_probability(heads)
-        if "marginals" in stored:
-            stored["marginals"].append(_by_modifier(posterior.marginals).astype("float32"))
-        final, plain = deprojectivize(heads, labels)
-        prediction.heads[view.tokens] = _in_document(view, final)
-        for i, label in zip(view.tokens, plain, strict=True):
-            prediction.labels[i] = label
-
     def set_annotations(self, docs: Iterable[Doc], scores: list[_Prediction]) -> None:
         """Write parses to documents.
 
         docs (Iterable[Doc]): The documents.
         scores (List[_Prediction]): From `predict`.
         """
+        add = self.vocab.strings.add
+        hashes = numpy.array([add(label) for label in self.grammar.labels.labels], dtype="uint64")
         for doc, prediction in zip(docs, scores, strict=True):
-            add = doc.vocab.strings.add
-            known = {label: add(label) for label in set(prediction.labels)}
-            labels = numpy.array([known[label] for label in prediction.labels], dtype="uint64")
-            write_parse(doc, prediction.heads, labels)
+            write_parse(doc, prediction.heads, hashes[prediction.labels])
             if self.store:
                 doc.user_data[USER_DATA] = prediction.stored
 
@@ -370,15 +378,13 @@ class SpectralParser(TrainablePipe):
             distributions = self.grammar.label_distributions(
                 [symbols] * len(trees), [view.words] * len(trees), trees
             )
-            names = self.grammar.labels.labels
-            labels = [names[i] for i in distributions.argmax(axis=1)]
-            begin, n = 0, len(view)
+            labels = distributions.argmax(axis=1).reshape(len(trees), len(view))
             own = []
-            for heads, logprob in parses:
-                final, plain = deprojectivize(heads, labels[begin : begin + n])
-                final_heads = _in_document(view, final).tolist()
-                own.append(SentenceParse(int(view.tokens[0]), final_heads, plain, logprob))
-                begin += n
+            for (heads, logprob), label_ids in zip(parses, labels, strict=True):
+                final, plain = self.grammar.labels.deprojectivized(heads, label_ids)
+                deps = [self.grammar.labels.labels[i] for i in plain]
+                parse_heads = _in_document(view, final).tolist()
+                own.append(SentenceParse(int(view.tokens[0]), parse_heads, deps, logprob))
             result.append(own)
         return result
 
@@ -412,15 +418,17 @@ class SpectralParser(TrainablePipe):
 
     def _posteriors(self, doc: Doc) -> Iterator[tuple[SentenceView, NDArray, Posterior]]:
         views = sentences(doc, name=self.name)
-        for view, symbols in zip(views, self._symbols(views, [doc]), strict=True):
+        for view, symbols in zip(views, self._symbols(doc, views), strict=True):
             yield view, symbols, self._posterior(symbols, view)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralParser":
         """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
+        self._symbol_ids = {}
         return _loading(super().from_bytes, self.name, bytes_data, exclude)
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralParser":
         """Load the component from a directory, or raise an error that says what is wrong with it."""
+        self._symbol_ids = {}
         return _loading(super().from_disk, self.name, path, exclude)
 
 

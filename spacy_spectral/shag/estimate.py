@@ -102,7 +102,7 @@ def _set_root(model: OperatorModel, sequences: SequenceSet) -> None:
     """The chart gives the root exactly one child, so one state says it all."""
     n_symbols = model.n_symbols
     counts = numpy.bincount(sequences.symbols, sequences.counts, minlength=n_symbols)
-    counts += _UNSEEN_COUNT
+    counts = counts + _UNSEEN_COUNT
     model.start[model.root, :, 0] = 1.0
     model.stop[model.root, :, 0] = 1.0
     model.operators[model.root, RIGHT, :, 0, 0] = counts / counts.sum()

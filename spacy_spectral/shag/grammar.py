@@ -9,11 +9,12 @@ import numpy
 from numpy.typing import NDArray
 
 from ..arcs.labels import LabelModel
-from ..arcs.lengths import N_BINS, distance_bins, length_table
+from ..arcs.lengths import DISTANCE_BINS, N_BINS, length_table
 from ..arcs.lexical import LEXICAL_MODELS, LexicalModel
 from ..errors import Errors
 from ..serialize import pack, unpack
 from ..treebank.dependency import Tree
+from ._chart import arc_weights
 from .estimate import EstimatorSettings, estimate
 from .model import OperatorModel, SymbolTable
 from .posterior import Factors, Posterior
@@ -75,6 +76,9 @@ class Grammar:
         self.fallback = fallback
         self.frequency = frequency
         self.lengths = lengths
+        # without a length factor the table says 1 everywhere
+        shape = (len(symbols), 2, len(symbols), N_BINS)
+        self._length_factor = numpy.ones(shape) if lengths is None else lengths
         self.lexical = lexical
         self.labels = labels
 
@@ -118,6 +122,31 @@ class Grammar:
             LabelModel.fit(trees, ids, n),
         )
 
+    @classmethod
+    def from_automata(
+        cls, names: Sequence[str], start: NDArray, stop: NDArray, operators: NDArray
+    ) -> "Grammar":
+        """A grammar of given automata, without labels: e.g. the true one of the sample treebank.
+
+        names (Sequence[str]): The X symbols.
+        start, stop, operators (ndarray): As in `OperatorModel`, for X symbols and the root.
+        RETURNS (Grammar): The grammar.
+        """
+        n, states = len(names), start.shape[2]
+        symbols = SymbolTable(names)
+        automata = OperatorModel.zeros(n + 1, states, non_negative=True)
+        automata.start[:n, :, :states] = start[:n]
+        automata.stop[:n, :, :states] = stop[:n]
+        automata.operators[:n, :, :n, :states, :states] = operators[:n]
+        automata.start[-1, :, 0] = automata.stop[-1, :, 0] = 1.0
+        automata.operators[-1, RIGHT, :n, 0, 0] = numpy.einsum(
+            "a,xab,b->x", stop[n, RIGHT], operators[n, RIGHT], start[n, RIGHT]
+        )
+        uniform = numpy.full(n + 1, 1.0 / (n + 1))
+        labels = LabelModel.fit([], [], n + 1)
+        settings = GrammarSettings(lengths=False)
+        return cls(settings, symbols, automata, automata, uniform, None, None, labels)
+
     def posterior(
         self,
         symbols: NDArray[numpy.int32],
@@ -156,40 +185,34 @@ class Grammar:
     def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
         """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
         n = len(symbols)
-        surprise = 1.0 / self.frequency[symbols]
-        weights = numpy.broadcast_to(surprise, (n, n))
-        if self.lengths is not None:
-            side, bins = distance_bins(n)
-            weights = weights * self.lengths[symbols[:, None], side, symbols[None, :], bins]
-        root = surprise
+        weights = arc_weights(symbols, self.frequency, self._length_factor, DISTANCE_BINS)[
+            :, :, None
+        ]
+        root = 1.0 / self.frequency[symbols]
         word_class = numpy.zeros(n, dtype="int32")
-        if self.lexical is None:
-            weights = weights[:, :, None]
-            lexical_stop = numpy.ones((n, 2, 1))
-        else:
+        lexical_stop = None
+        if self.lexical is not None:
             arcs, lexical_stop, lexical_root = self.lexical.weights(
                 symbols, words, root_symbol=len(self.symbols)
             )
             if not self.settings.only_lexical:
                 # both models generate every tag, so each is measured against its frequency
-                arcs, lexical_root = arcs * surprise[None, :, None], lexical_root * surprise
-            weights = weights[:, :, None] * arcs
-            root = root * lexical_root
+                arcs, lexical_root = arcs * root[None, :, None], lexical_root * root
+            weights, root = weights * arcs, root * lexical_root
             word_class = self.lexical.symbol_class[symbols]
-        weights = numpy.ascontiguousarray(weights)
         for automata, states in self._chain():
-            stop = lexical_stop[..., None] * automata.stop[symbols, :, None, :states]
+            stop = numpy.ascontiguousarray(automata.stop[symbols, :, :states])
+            if lexical_stop is not None:
+                stop = (lexical_stop[..., None] * stop[:, :, None]).reshape(n, 2, -1)
             own_root = root * automata.operators[automata.root, RIGHT, symbols, 0, 0]
-            yield Factors(
-                symbols, word_class, automata, states, weights, stop.reshape(n, 2, -1), own_root
-            )
+            yield Factors(symbols, word_class, automata, states, weights, stop, own_root)
 
     def _chain(self) -> Iterable[tuple[OperatorModel, int]]:
         states = self.automata.states
         yield self.automata, states
         if not self.automata.non_negative:
-            while states > 2:
-                states //= 2
+            while states > 4:
+                states = -(-states // 8) * 4
                 yield self.automata, states
             yield self.fallback, self.fallback.states
 
@@ -263,8 +286,8 @@ def _allowed_inside(allowed: NDArray[numpy.bool_], begin: int, end: int) -> NDAr
 def _uniform_automata(n_symbols: int) -> OperatorModel:
     """Automata that say nothing: everything is left to the lexical model."""
     model = OperatorModel.zeros(n_symbols, 1, non_negative=True)
-    for array in (model.start, model.stop, model.operators):
-        array.fill(1.0)
+    model.start[:, :, 0] = model.stop[:, :, 0] = 1.0
+    model.operators[:, :, :, 0, 0] = 1.0
     return model
 
 

@@ -41,8 +41,8 @@ class SymbolTable:
 class OperatorModel:
     """One automaton per head symbol and direction: f(x1..xm) = stop' A_xm .. A_x1 start.
 
-    H head symbols (the X symbols and, last, the root), 2 directions, at most n states; automata with
-    fewer states are padded with zeros.
+    H head symbols (the X symbols and, last, the root), 2 directions, n states: a multiple of four, as
+    the chart wants it; automata with fewer states are padded with zeros.
 
     start (ndarray): [H, 2, n]
     stop (ndarray): [H, 2, n]
@@ -58,6 +58,7 @@ class OperatorModel:
     @classmethod
     def zeros(cls, n_symbols: int, states: int, *, non_negative: bool) -> "OperatorModel":
         heads = n_symbols + 1
+        states = -(-states // 4) * 4
         return cls(
             numpy.zeros((heads, 2, states)),
             numpy.zeros((heads, 2, states)),

@@ -183,14 +183,18 @@ class Posterior:
         return float(self._log_probabilities(heads[None])[0])
 
     def _log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
-        n = trees.shape[1]
-        floor = numpy.log(numpy.maximum(self.marginals, _SMALLEST_MARGINAL))
-        by_arcs = floor[trees, numpy.arange(1, n + 1)].sum(axis=1)
         if self._factors is None:
-            return by_arcs
+            return self._arc_products(trees)
         logs, signs = tree_scores(*self._factors.arguments(), self._factors.states, trees)
-        # A probability: projected automata may give a single tree a value below 0 or above 1.
-        return numpy.where(signs > 0, numpy.minimum(logs - self._log_z, 0.0), by_arcs)
+        logs = numpy.minimum(logs - self._log_z, 0.0)
+        # projected automata may give a single tree a value below 0
+        return (
+            logs if (signs > 0).all() else numpy.where(signs > 0, logs, self._arc_products(trees))
+        )
+
+    def _arc_products(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+        own = self.marginals[trees, numpy.arange(1, trees.shape[1] + 1)]
+        return numpy.log(numpy.maximum(own, _SMALLEST_MARGINAL)).sum(axis=1)
 
     def _arc_scores(self) -> NDArray[numpy.float64]:
         scores = numpy.log(numpy.maximum(self.marginals, _SMALLEST_MARGINAL))

@@ -1,0 +1,114 @@
+"""What several commands do with a pipeline: load it, run it on a treebank, get at its grammar."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+    from ..shag.grammar import Grammar
+
+# what --gold-tags takes from the treebank, and the token attributes of components it replaces
+_GOLD_TAGS = ("tag", "pos", "morph")
+_TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
+
+
+def load_pipeline(model: str) -> "Language":
+    """Load a pipeline, or say why that does not work and end the command.
+
+    model (str): A directory or an installed package.
+    RETURNS (Language): The pipeline.
+    """
+    from spacy import util
+    from wasabi import msg
+
+    try:
+        return util.load_model(model)
+    except (OSError, ValueError) as error:
+        msg.fail(f"Can't load the pipeline '{model}'", str(error), exits=1)
+
+
+def parser_of(nlp: "Language", component: str) -> Any:
+    """A pipeline's spectral parser.
+
+    nlp (Language): The pipeline.
+    component (str): The parser's name in it.
+    RETURNS (SpectralParser): The component.
+    """
+    from ..errors import Errors
+
+    pipe = nlp.get_pipe(component) if component in nlp.component_names else None
+    if not hasattr(pipe, "grammar"):
+        known = ", ".join(nlp.component_names) or "none"
+        raise ValueError(Errors.S154.format(name=component, known=known))
+    return pipe
+
+
+def grammar_of(nlp: "Language", component: str) -> "Grammar":
+    """The grammar of a pipeline's parser; arguments as for `parser_of`."""
+    return parser_of(nlp, component).grammar
+
+
+def parse_text(nlp: "Language", text: str) -> "Doc":
+    """Run a pipeline over a text.
+
+    A text whose words all carry tags ("The_DT dog_NN barks_VBZ") is parsed on them. Where the pipeline
+    sets no sentence boundaries before parsing, the text is one sentence.
+
+    nlp (Language): The pipeline.
+    text (str): The text.
+    RETURNS (Doc): The parsed document.
+    """
+    from spacy.tokens import Doc
+
+    pieces = [piece.rpartition("_") for piece in text.split()]
+    tagged = bool(pieces) and all(word and tag for word, _, tag in pieces)
+    if tagged:
+        doc = Doc(
+            nlp.vocab,
+            words=[word for word, _, _ in pieces],
+            tags=[tag for _, _, tag in pieces],
+            sent_starts=[1] + [-1] * (len(pieces) - 1),
+        )
+        disabled = superseded(nlp, gold_tags=True)
+    else:
+        doc = nlp.make_doc(text)
+        disabled = []
+        if not superseded(nlp, gold_tags=False):
+            for token in doc:
+                token.is_sent_start = token.i == 0
+    with nlp.select_pipes(disable=disabled):
+        return nlp(doc)
+
+
+def without_parses(references: Iterable["Doc"], *, gold_tags: bool) -> list["Doc"]:
+    """Documents to run a pipeline on: the words and sentences of a treebank.
+
+    references (Iterable[Doc]): The gold documents.
+    gold_tags (bool): Whether to give tags, parts of speech and morphology too.
+    RETURNS (List[Doc]): New documents.
+    """
+    from ..readers import copy_words
+
+    annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
+    return [copy_words(reference, annotations) for reference in references]
+
+
+def superseded(nlp: "Language", *, gold_tags: bool) -> list[str]:
+    """The components whose work the treebank has done: they assign nothing else of a parse.
+
+    nlp (Language): The pipeline.
+    gold_tags (bool): Whether tags come from the treebank.
+    RETURNS (List[str]): Their names.
+    """
+    names = []
+    for name in nlp.pipe_names:
+        assigned = set(nlp.get_pipe_meta(name).assigns)
+        if "token.dep" in assigned or "token.head" in assigned:
+            continue
+        # an attribute ruler does not say what it assigns; it maps tags to parts of speech
+        tags = assigned & _TAG_ATTRIBUTES or nlp.get_pipe_meta(name).factory == "attribute_ruler"
+        if "token.is_sent_start" in assigned or (gold_tags and tags):
+            names.append(name)
+    return names

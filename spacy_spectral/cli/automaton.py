@@ -1,0 +1,57 @@
+"""`spacy spectral automaton`: draw the head automaton of a tag."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._app import spectral_cli
+
+_WRITERS = {".svg": "to_svg", ".dot": "to_dot"}
+
+
+@spectral_cli.command("automaton")
+def automaton_cli(
+    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    head: Annotated[str, typer.Option("--head", help="Symbol of the head, e.g. NN")],
+    direction: Annotated[
+        str, typer.Option("--direction", help="Side of its modifiers: left or right")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .svg or .dot file to write")],
+    component: Annotated[
+        str, typer.Option("--component", help="The parser's name in the pipeline")
+    ] = "spectral_parser",
+    states: Annotated[int, typer.Option("--states", min=1, help="Most states to draw")] = 6,
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", min=0.0, max=1.0, help="Leave out less probable transitions"),
+    ] = 0.05,
+) -> None:
+    """Draw which modifiers a head takes, nearest first, as a small deterministic automaton.
+
+    Its states are clusters of histories after which the parser expects much the same. A state shows
+    its number and its share of all visits.
+    """
+    from wasabi import msg
+
+    from ..serialize import write_atomically
+    from ..shag.automaton import head_automaton
+    from ._pipelines import grammar_of, load_pipeline
+
+    if output.suffix not in _WRITERS:
+        known = " or ".join(_WRITERS)
+        msg.fail(
+            f"Can't tell the format from '{output.name}': its name must end in {known}", exits=1
+        )
+    nlp = load_pipeline(model)
+    try:
+        graph = head_automaton(
+            grammar_of(nlp, component), head, direction, states=states, threshold=threshold
+        )
+    except ValueError as error:
+        msg.fail(str(error), exits=1)
+    try:
+        write_atomically(output, getattr(graph, _WRITERS[output.suffix])())
+    except OSError as error:
+        msg.fail(f"Can't write to {output}: {error.strerror or error}", exits=1)
+    msg.good(f"Automaton of {head}, {direction}, with {len(graph.states)} states in {output}")

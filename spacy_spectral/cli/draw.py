@@ -1,0 +1,200 @@
+"""`spacy spectral draw`: one HTML page with parses, arc probabilities and automata."""
+
+from collections.abc import Iterable
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._app import spectral_cli
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Span
+
+    from ..shag.automaton import AutomatonGraph
+
+_OPTIONS = {
+    "collapse_punct": False,
+    "flat": True,
+    "word_spacing": 26,
+    "arrow_spacing": 14,
+    "arrow_width": 7,
+    "arrow_stroke": 1.6,
+    "color": "#22303c",
+    "font": "Helvetica, Arial, sans-serif",
+}
+
+_MOST_DISTANCE = 160.0
+
+_STYLE = """
+body { margin: 0 auto; max-width: 110rem; padding: 1.5rem 2rem 4rem; color: #22303c;
+       background: #f5f7f9; font: 16px/1.5 Helvetica, Arial, sans-serif; }
+h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; }
+h2 { font-size: 1.15rem; margin: 2.5rem 0 0.75rem; }
+figure { margin: 0 0 1.25rem; padding: 0.9rem 1.2rem; background: #fff; border-radius: 8px;
+         border: 1px solid #dde3e8; }
+figcaption { display: flex; justify-content: space-between; gap: 2rem; margin-bottom: 0.4rem; }
+figcaption .number { color: #7d8894; margin-inline-end: 0.6em; }
+figcaption .tree { color: #5b6874; white-space: nowrap; font-size: 0.9rem; }
+.scroll { overflow-x: auto; }
+.scroll svg { display: block; }
+.automaton { max-width: 100%; height: auto; }
+.displacy-tag { fill: #5b6874; font-size: 0.8em; }
+.legend { display: flex; flex-wrap: wrap; align-items: center; gap: 0.4rem 1.6rem;
+          margin: 0.75rem 0 1.5rem; color: #5b6874; font-size: 0.9rem; }
+.legend svg { vertical-align: middle; margin-inline-end: 0.4em; }
+"""
+
+
+@spectral_cli.command("draw")
+def draw_cli(
+    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    data: Annotated[str, typer.Argument(help="CoNLL-U or .spacy file, or a text in quotes")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write")],
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most sentences to draw")] = 10,
+    gold_tags: Annotated[
+        bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
+    ] = False,
+    automaton: Annotated[
+        list[str] | None,
+        typer.Option("--automaton", help="Draw this automaton too, e.g. NN:left (repeatable)"),
+    ] = None,
+    component: Annotated[
+        str, typer.Option("--component", help="The name of the parser with the automata")
+    ] = "spectral_parser",
+) -> None:
+    """Draw parses to an HTML page; arcs show their probability as opacity and number.
+
+    A treebank is parsed inside its own sentences. A text is split into sentences by the pipeline.
+    """
+    from wasabi import msg
+
+    from ..serialize import write_atomically
+    from ..shag.automaton import head_automaton
+    from ._pipelines import grammar_of, load_pipeline
+
+    nlp = load_pipeline(model)
+    try:
+        graphs = []
+        for name in automaton or ():
+            head, colon, direction = name.rpartition(":")
+            if not colon:
+                msg.fail(f"'{name}' is no automaton: write TAG:left or TAG:right", exits=1)
+            graphs.append(head_automaton(grammar_of(nlp, component), head, direction))
+        sentences = parsed_sentences(nlp, data, limit=limit, gold_tags=gold_tags)
+    except ValueError as error:
+        msg.fail(str(error), exits=1)
+    if not any(sentence.doc.has_annotation("DEP") for sentence in sentences):
+        reason = "does it have a parser?" if sentences else "the text has no words"
+        msg.fail(f"The pipeline '{model}' gives no parses ({reason})", exits=1)
+    name = nlp.meta.get("name") or "pipeline"
+    try:
+        write_atomically(output, page(sentences, graphs, title=f"{nlp.lang}_{name}"))
+    except OSError as error:
+        msg.fail(f"Can't write to {output}: {error.strerror or error}", exits=1)
+    drawn = f"{len(sentences)} sentence{'' if len(sentences) == 1 else 's'}"
+    if graphs:
+        drawn += f" and {len(graphs)} automat{'on' if len(graphs) == 1 else 'a'}"
+    msg.good(f"{drawn} in {output}")
+
+
+def parsed_sentences(
+    nlp: "Language", data: str, *, limit: int, gold_tags: bool = False
+) -> list["Span"]:
+    """Parse a text, or the words of a treebank.
+
+    nlp (Language): The pipeline.
+    data (str): A path of a treebank, or a text.
+    limit (int): Most sentences.
+    gold_tags (bool): Whether to parse on the treebank's tags.
+    RETURNS (List[Span]): The parsed sentences.
+    """
+    from ..treebank.documents import SUFFIXES, read_docs
+    from ._pipelines import parse_text, superseded, without_parses
+
+    path = Path(data)
+    # a text can be too long for a path to be looked up, and an empty one would be "."
+    if path.suffix in SUFFIXES or (0 < len(data) < 256 and path.exists()):
+        references = islice(read_docs(path, nlp.vocab), limit)
+        docs: Iterable = without_parses(references, gold_tags=gold_tags)
+        with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
+            docs = list(nlp.pipe(docs))
+    else:
+        docs = [parse_text(nlp, data)]
+    return list(islice((sentence for doc in docs for sentence in doc.sents), limit))
+
+
+def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str) -> str:
+    """Make the HTML page.
+
+    sentences (List[Span]): Parsed sentences.
+    graphs (List[AutomatonGraph]): Automata to show below them.
+    title (str): The heading.
+    RETURNS (str): The page; nothing else is needed to show it.
+    """
+    parts = [f"<h1>{escape(title)}</h1>", _legend(bool(graphs))]
+    parts += [_figure(number, sentence) for number, sentence in enumerate(sentences, start=1)]
+    if graphs:
+        parts.append("<h2>Head automata</h2>")
+        parts += [f'<figure><div class="scroll">{g.to_svg()}</div></figure>' for g in graphs]
+    doc = sentences[0].doc
+    direction = doc.vocab.writing_system.get("direction", "ltr")
+    return (
+        f'<!DOCTYPE html>\n<html lang="{escape(doc.lang_)}" dir="{direction}">\n<head>\n'
+        '<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _figure(number: int, sentence: "Span") -> str:
+    from ..displacy import parse_deps, render
+
+    options: dict[str, Any] = _OPTIONS | {"fine_grained": sentence.doc.has_annotation("TAG")}
+    parsed = parse_deps(sentence, options)
+    # displaCy sets all words at the same distance: the longest word and the labels between
+    # neighbours must fit, but one long word should not blow up everything
+    needed = [8.6 * len(word["text"]) + 12 for word in parsed["words"]]
+    needed += [
+        6.2 * len(arc["label"]) + 48 for arc in parsed["arcs"] if arc["end"] - arc["start"] == 1
+    ]
+    distance = min(max(needed), _MOST_DISTANCE)
+    options |= {"distance": distance, "offset_x": distance / 2}
+    drawing = render(parsed, options=options, jupyter=False, manual=True)
+    return (
+        f'<figure><figcaption><span><span class="number">{number}</span>'
+        f"{escape(sentence.text)}</span>{_tree_probability(sentence)}</figcaption>"
+        f'<div class="scroll">{drawing}</div></figure>'
+    )
+
+
+def _tree_probability(sentence: "Span") -> str:
+    from math import exp
+
+    if not sentence.has_extension("parse_logprob") or sentence._.parse_logprob is None:
+        return ""
+    shown = f"{exp(sentence._.parse_logprob):.2g}"
+    return f'<span class="tree" title="probability of the tree">P(tree) = {shown}</span>'
+
+
+def _legend(automata: bool) -> str:
+    from ..displacy import opacity
+
+    samples = "".join(
+        f'<svg width="34" height="12"><path d="M2,6 H24" stroke="#22303c" stroke-width="2" '
+        f'opacity="{opacity(value):.2f}"/><path d="M32,6 L22,1 L22,11 Z" fill="#22303c" '
+        f'opacity="{opacity(value):.2f}"/></svg>{text}'
+        for value, text in ((1.0, "certain &emsp;"), (0.5, ".50 &emsp;"), (0.1, ".10"))
+    )
+    notes = [f"<span>{samples}</span>", "<span>probability of an arc, given the sentence</span>"]
+    if automata:
+        notes.append(
+            "<span>automata: modifiers from the head outwards; in a state, its share of all "
+            "visits</span>"
+        )
+    return f'<div class="legend">{"".join(notes)}</div>'

@@ -1,0 +1,52 @@
+"""What several test files need."""
+
+import os
+from pathlib import Path
+
+import pytest
+import spacy
+from hypothesis import settings
+
+from spacy_spectral.readers import Corpus
+from spacy_spectral.treebank.sample import write_sample
+
+# Machines differ in speed: no test may fail for taking long.
+settings.register_profile("unhurried", deadline=None, derandomize=True)
+settings.load_profile("unhurried")
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory):
+    """A small sample treebank: the paths of its train, dev and test files."""
+    directory = tmp_path_factory.mktemp("sample")
+    write_sample(directory, seed=1, train=400, dev=60, test=60)
+    return {split: directory / f"sample-{split}.conllu" for split in ("train", "dev", "test")}
+
+
+@pytest.fixture(scope="session")
+def examples(sample):
+    """Reads the examples of a split, for a given pipeline."""
+
+    def read(nlp, split="train", annotations=("tag", "pos", "sents")):
+        return list(Corpus(sample[split], annotations=annotations)(nlp))
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def trained(examples):
+    """A pipeline with a trained spectral_parser. Tests must not change it."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_parser")
+    nlp.initialize(lambda: examples(nlp))
+    return nlp
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The directory of real treebanks; tests that need it are skipped where there is none."""
+    default = Path(__file__).parents[2] / "shared"
+    path = Path(os.environ.get("SPACY_SPECTRAL_SHARED", default))
+    if not path.is_dir():
+        pytest.skip("no shared treebanks on this machine")
+    return path

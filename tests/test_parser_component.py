@@ -1,0 +1,433 @@
+"""The component spectral_parser: spaCy's contract, and what it gives beyond heads."""
+
+import pickle
+
+import numpy
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+
+
+def make(**config):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_parser", config=config)
+    return nlp
+
+
+def parse_of(doc):
+    return [(token.head.i, token.dep_) for token in doc]
+
+
+@pytest.fixture
+def docs(trained, examples):
+    return [eg.predicted for eg in examples(trained, "dev")]
+
+
+def test_learns_to_parse(trained, examples):
+    scores = trained.evaluate(examples(trained, "dev"))
+    assert scores["dep_uas"] > 0.9
+    assert scores["dep_las"] > 0.88
+
+
+def test_every_sentence_is_a_projective_tree_with_one_root(trained, docs):
+    for doc in trained.pipe(docs):
+        for sent in doc.sents:
+            assert sum(token.head == token for token in sent) == 1
+            for token in sent:
+                low, high = sorted((token.i, token.head.i))
+                assert all(low <= doc[k].head.i <= high for k in range(low + 1, high))
+                assert sent.start <= token.head.i < sent.end
+
+
+def test_batches_and_processes_give_the_same_parses(trained, docs):
+    expected = [parse_of(trained(doc.copy())) for doc in docs]
+    for size in (1, 7, 1000):
+        batch = trained.pipe([doc.copy() for doc in docs], batch_size=size)
+        assert [parse_of(doc) for doc in batch] == expected
+    parallel = list(trained.pipe([doc.copy() for doc in docs], n_process=2))
+    assert [parse_of(doc) for doc in parallel] == expected
+    assert all(token._.head_prob is not None for doc in parallel for token in doc)
+
+
+def test_parsing_again_changes_nothing(trained, docs):
+    for doc in docs[:10]:
+        first = parse_of(trained(doc))
+        assert parse_of(trained(doc)) == first
+
+
+def test_training_twice_gives_the_same_bytes(examples):
+    first, second = make(), make()
+    for nlp in (first, second):
+        nlp.initialize(lambda nlp=nlp: examples(nlp))
+    assert (
+        first.get_pipe("spectral_parser").model.to_bytes()
+        == second.get_pipe("spectral_parser").model.to_bytes()
+    )
+
+
+def test_serialisation_keeps_parses(trained, docs, tmp_path):
+    expected = [parse_of(trained(doc.copy())) for doc in docs[:10]]
+    trained.to_disk(tmp_path)
+    copies = [
+        spacy.load(tmp_path),
+        make().from_bytes(trained.to_bytes()),
+        pickle.loads(pickle.dumps(trained)),
+    ]
+    for nlp in copies:
+        assert [parse_of(nlp(doc.copy())) for doc in docs[:10]] == expected
+        assert nlp.get_pipe("spectral_parser").labels == trained.get_pipe("spectral_parser").labels
+
+
+@pytest.fixture(scope="module")
+def target():
+    """A parser to load other parsers' data into."""
+    return make().get_pipe("spectral_parser")
+
+
+@given(data=st.data())
+def test_damaged_bytes_give_clear_errors(trained, target, data):
+    good = trained.get_pipe("spectral_parser").to_bytes(exclude=["vocab"])
+    position = data.draw(st.integers(0, len(good) - 1))
+    bad = good[:position] + bytes([data.draw(st.integers(0, 255))]) + good[position + 1 :]
+    parser = make().get_pipe("spectral_parser")
+    try:
+        parser.from_bytes(bad)
+    except ValueError as error:
+        assert "[S0" in str(error)
+    else:
+        assert parser.to_bytes(exclude=["vocab"]) == good or parser.labels is not None
+
+
+@given(data=st.binary(max_size=100))
+def test_random_bytes_give_clear_errors(target, data):
+    with pytest.raises(ValueError, match=r"\[S0"):
+        target.from_bytes(data)
+
+
+def test_damaged_directory_gives_a_clear_error(trained, tmp_path):
+    trained.to_disk(tmp_path)
+    (tmp_path / "spectral_parser" / "model").write_bytes(b"not a model")
+    with pytest.raises(ValueError, match=r"\[S002\]"):
+        spacy.load(tmp_path)
+
+
+def test_marginals_are_distributions_and_agree_with_the_parse(trained, docs):
+    parser = trained.get_pipe("spectral_parser")
+    for doc in docs[:10]:
+        (rows,) = parser.marginals(doc)
+        numpy.testing.assert_allclose(rows.sum(axis=1), 1.0)
+        assert (rows >= 0).all()
+        trained(doc)
+        for token in doc:
+            assert token._.head_prob == pytest.approx(rows[token.i, token.head.i], abs=1e-6)
+            assert 0 < token._.dep_prob <= 1
+
+
+def test_nbest_is_sorted_distinct_and_holds_the_parse(trained, docs):
+    parser = trained.get_pipe("spectral_parser")
+    for doc in docs[:10]:
+        (parses,) = parser.nbest(doc, 5)
+        logs = [parse.logprob for parse in parses]
+        assert logs == sorted(logs, reverse=True)
+        assert numpy.exp(logs).sum() <= 1 + 1e-9
+        assert len({tuple(parse.heads) for parse in parses}) == len(parses)
+        trained(doc)
+        match = [p for p in parses if p.heads == [token.head.i for token in doc]]
+        assert len(match) == 1
+        assert match[0].deps == [token.dep_ for token in doc]
+        (sent,) = doc.sents
+        assert sent._.parse_logprob == pytest.approx(match[0].logprob, abs=1e-4)
+
+
+def test_nbest_refuses_k_below_one(trained, docs):
+    with pytest.raises(ValueError, match=r"\[S120\]"):
+        trained.get_pipe("spectral_parser").nbest(docs[0], 0)
+
+
+def test_scored_parses_has_the_form_of_beam_parser(trained, docs):
+    heads, labels = trained.get_pipe("spectral_parser").scored_parses(docs[:3])
+    for doc, by_head, by_label in zip(docs, heads, labels, strict=False):
+        for token in doc:
+            own = [p for (i, _), p in by_head.items() if i == token.i]
+            assert sum(own) == pytest.approx(1.0)
+            own = [p for (i, _), p in by_label.items() if i == token.i]
+            assert sum(own) == pytest.approx(1.0)
+
+
+def test_stored_values_survive_bytes_and_docbin(trained, examples):
+    nlp = make(store=["head_prob", "parse_logprob", "marginals"])
+    nlp.initialize(lambda: examples(nlp))
+    doc = nlp(examples(nlp, "dev")[0].predicted)
+    expected = [token._.head_prob for token in doc]
+    logprob = next(iter(doc.sents))._.parse_logprob
+    from_bytes = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    docbin = DocBin(store_user_data=True, docs=[doc]).to_bytes()
+    (from_docbin,) = DocBin().from_bytes(docbin).get_docs(nlp.vocab)
+    for copy in (from_bytes, from_docbin):
+        assert [token._.head_prob for token in copy] == expected
+        assert next(iter(copy.sents))._.parse_logprob == logprob
+        assert copy.user_data["spectral_parser"]["marginals"][0].shape == (len(doc), len(doc))
+        assert copy[0]._.dep_prob is None
+
+
+def test_part_of_a_sentence_has_no_logprob(trained, docs):
+    doc = trained(docs[0])
+    assert doc[0 : len(doc) - 1]._.parse_logprob is None
+    assert doc[0 : len(doc)]._.parse_logprob is not None
+
+
+def test_whitespace_attaches_to_a_neighbour(trained, docs):
+    words = ["\n", *[token.text for token in docs[0]], "  "]
+    tags = ["_SP", *[token.tag_ for token in docs[0]], "_SP"]
+    starts = [1] + [-1] * (len(words) - 1)
+    doc = trained(Doc(trained.vocab, words=words, tags=tags, sent_starts=starts))
+    plain = trained(docs[0])
+    assert [token.head.i - 1 for token in doc[1:-1]] == [token.head.i for token in plain]
+    assert doc[0].head.i == 1
+    assert doc[len(doc) - 1].head.i == len(doc) - 2
+    assert len(list(doc.sents)) == 1
+
+
+def test_empty_and_whitespace_documents(trained):
+    assert len(trained(Doc(trained.vocab))) == 0
+    doc = Doc(trained.vocab, words=[" ", "\n"], tags=["_SP", "_SP"], sent_starts=[1, -1])
+    assert [token.head.i for token in trained(doc)] == [0, 0]
+
+
+def test_sentences_are_kept(trained, docs):
+    doc = Doc.from_docs([doc.copy() for doc in docs[:4]])
+    before = [(sent.start, sent.end) for sent in doc.sents]
+    trained(doc)
+    assert [(sent.start, sent.end) for sent in doc.sents] == before
+    single = [parse_of(trained(copy.copy())) for copy in docs[:4]]
+    offsets = numpy.cumsum([0, *(len(copy) for copy in docs[:3])])
+    together = [(h + int(o), d) for own, o in zip(single, offsets, strict=True) for h, d in own]
+    assert parse_of(doc) == together
+
+
+def test_missing_annotation_is_named(trained):
+    with pytest.raises(ValueError, match="senter"):
+        trained(Doc(trained.vocab, words=["a", "b"], tags=["DT", "NN"]))
+    with pytest.raises(ValueError, match="tagger"):
+        trained(Doc(trained.vocab, words=["a", "b"], sent_starts=[1, -1]))
+
+
+def test_error_handler_keeps_the_pipe_going(trained, docs):
+    bad = Doc(trained.vocab, words=["a", "b"])
+    failed = []
+    nlp = make().from_bytes(trained.to_bytes())
+    nlp.set_error_handler(lambda name, proc, docs, error: failed.extend(docs))
+    done = list(nlp.pipe([docs[0].copy(), bad, docs[1].copy()], batch_size=1))
+    assert len(done) == 2
+    assert failed == [bad]
+
+
+def test_unseen_tag(trained):
+    doc = Doc(
+        trained.vocab, words=["x", "y", "z"], tags=["QQ", "NN", "WW"], sent_starts=[1, -1, -1]
+    )
+    assert sum(token.head == token for token in trained(doc)) == 1
+
+
+@pytest.mark.parametrize("estimator", ["det", "det+f", "spectral", "em", "spectral+em"])
+def test_every_estimator(estimator, examples):
+    model = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": estimator, "states": 3}
+    nlp = make(model=model)
+    nlp.initialize(lambda: examples(nlp))
+    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
+
+
+@pytest.mark.parametrize("lexical", ["LEX", "LEX+F", "LEX+FCP"])
+def test_lexical_models(lexical, examples):
+    model = {"@architectures": "spacy-spectral.SHAG.v1", "lexical": lexical}
+    nlp = make(model=model)
+    nlp.initialize(lambda: examples(nlp))
+    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
+    copy = make(model=model).from_bytes(nlp.to_bytes())
+    doc = examples(nlp, "dev")[0].predicted
+    assert parse_of(copy(doc.copy())) == parse_of(nlp(doc.copy()))
+
+
+def test_viterbi_decoding(examples):
+    model = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": "em", "states": 3}
+    nlp = make(model=model, decode="viterbi")
+    nlp.initialize(lambda: examples(nlp))
+    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
+    with pytest.raises(ValueError, match=r"\[S119\]"):
+        nlp = make(decode="viterbi")
+        nlp.initialize(lambda: examples(nlp))
+
+
+def test_symbols_from_several_attributes(examples):
+    nlp = make(symbol=["TAG", "POS"])
+    nlp.initialize(lambda: examples(nlp))
+    assert "NN|NOUN" in nlp.get_pipe("spectral_parser").grammar.symbols
+    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        ({"store": ["everything"]}, "S113"),
+        ({"decode": "guess"}, "S114"),
+        ({"symbol": ["NO_SUCH"]}, "S111"),
+        ({"model": {"@architectures": "spacy-spectral.SHAG.v1", "estimator": "x"}}, "S101"),
+        ({"model": {"@architectures": "spacy-spectral.SHAG.v1", "states": 0}}, "S102"),
+    ],
+)
+def test_bad_settings_are_named(config, code):
+    with pytest.raises(ValueError, match=code):
+        make(**config)
+
+
+def test_bad_lexical_model_is_named(examples):
+    nlp = make(model={"@architectures": "spacy-spectral.SHAG.v1", "lexical": "LEX+X"})
+    with pytest.raises(ValueError, match="S103"):
+        nlp.initialize(lambda: examples(nlp))
+
+
+def test_initialize_without_annotation_is_refused(examples):
+    with pytest.raises(ValueError, match=r"\[S117\]"):
+        make().initialize()
+    nlp = make()
+    nlp.config["training"]["max_epochs"] = -1
+    with pytest.raises(ValueError, match=r"\[S116\]"):
+        nlp.initialize(lambda: examples(nlp))
+    with pytest.raises(ValueError, match=r"\[S115\]"):
+        make()(Doc(nlp.vocab, words=["a"], tags=["DT"], sent_starts=[1]))
+
+
+def test_partial_annotation_is_used_as_far_as_it_goes(examples):
+    nlp = make()
+    partial = []
+    for eg in examples(nlp):
+        doc = eg.reference
+        heads = [token.head.i for token in doc]
+        deps = [token.dep_ for token in doc]
+        middle = len(doc) // 2
+        heads[middle], deps[middle] = None, None
+        starts = [1] + [-1] * (len(doc) - 1)
+        words, tags = [token.text for token in doc], [token.tag_ for token in doc]
+        reference = Doc(
+            nlp.vocab, words=words, tags=tags, heads=heads, deps=deps, sent_starts=starts
+        )
+        partial.append(Example(eg.predicted, reference))
+    nlp.initialize(lambda: partial)
+    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.8
+
+
+def test_update_takes_part_in_the_loop(trained, examples):
+    losses = trained.update(examples(trained, "dev")[:2], losses={})
+    assert losses["spectral_parser"] == 0.0
+
+
+def test_fixed_heads_are_kept(trained, examples):
+    nlp = make(constrain=True)
+    nlp.initialize(lambda: examples(nlp))
+    for eg in examples(nlp, "dev")[:10]:
+        plain = nlp(eg.predicted.copy())
+        n = len(plain)
+        if n < 4:
+            continue
+        # hang the first token on every other one in turn
+        for head in range(1, n):
+            heads, deps = [None] * n, [None] * n
+            heads[0], deps[0] = head, "dep"
+            words, tags = [t.text for t in plain], [t.tag_ for t in plain]
+            starts = [1] + [-1] * (n - 1)
+            doc = Doc(nlp.vocab, words=words, tags=tags, heads=heads, deps=deps, sent_starts=starts)
+            nlp(doc)
+            assert doc[0].head.i == head
+            assert sum(token.head == token for token in doc) == 1
+
+
+def test_impossible_fixed_heads_are_reported_and_not_kept(examples, caplog):
+    nlp = make(constrain=True)
+    nlp.initialize(lambda: examples(nlp))
+    doc = Doc(
+        nlp.vocab,
+        words=["a", "b", "c", "d"],
+        tags=["DT", "NN", "DT", "NN"],
+        heads=[2, 3, 2, 3],
+        deps=["det", "det", "nsubj", "ROOT"],
+        sent_starts=[1, -1, -1, -1],
+    )
+    nlp(doc)
+    assert "W102" in caplog.text
+    assert sum(token.head == token for token in doc) == 1
+
+
+def test_annotate_with_learns_from_predicted_tags(examples):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger")
+    nlp.initialize(lambda: examples(nlp))
+    nlp.add_pipe("spectral_parser", config={"annotate_with": ["tagger"]})
+    with nlp.select_pipes(enable=["spectral_parser"]):
+        parser = nlp.get_pipe("spectral_parser")
+        parser.initialize(lambda: examples(nlp, annotations=("sents",)), nlp=nlp)
+    # the untrained tagger gives few tags, and the grammar knows no others
+    gold = {token.tag_ for eg in examples(nlp) for token in eg.reference}
+    assert len(parser.grammar.symbols) < len(gold)
+    with pytest.raises(ValueError, match=r"\[S118\]"):
+        make(annotate_with=["tagger"]).initialize(lambda: examples(nlp))
+
+
+def test_different_tokenisation_is_aligned(examples):
+    nlp = make()
+    aligned = []
+    for eg in examples(nlp):
+        words = [token.text for token in eg.reference]
+        if words[-1] != ".":
+            continue
+        merged = [*words[:-2], words[-2] + "."]
+        spaces = [bool(token.whitespace_) for token in eg.reference][:-1]
+        aligned.append(Example(Doc(nlp.vocab, words=merged, spaces=spaces), eg.reference))
+    nlp.initialize(lambda: aligned)
+    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.5
+
+
+def test_crossing_arcs_are_restored():
+    """Free word order: a relative clause may stand behind the verb, away from its noun."""
+    nlp = make()
+    patterns = [
+        (
+            ["a", "dog", "came", "who", "barks"],
+            [1, 2, 2, 4, 1],
+            ["det", "nsubj", "ROOT", "nsubj", "acl"],
+        ),
+        (
+            ["a", "dog", "who", "barks", "came"],
+            [1, 4, 3, 1, 4],
+            ["det", "nsubj", "nsubj", "acl", "ROOT"],
+        ),
+    ]
+    tags = {"a": "DT", "dog": "NN", "came": "VBD", "who": "WP", "barks": "VBZ"}
+    examples = []
+    for words, heads, deps in patterns * 20:
+        own = [tags[word] for word in words]
+        reference = Doc(nlp.vocab, words=words, tags=own, heads=heads, deps=deps)
+        starts = [1] + [-1] * 4
+        predicted = Doc(nlp.vocab, words=words, tags=own, sent_starts=starts)
+        examples.append(Example(predicted, reference))
+    nlp.initialize(lambda: examples)
+    assert "acl" in nlp.get_pipe("spectral_parser").labels
+    assert not any("||" in label for label in nlp.get_pipe("spectral_parser").labels)
+    for eg in examples[:2]:
+        doc = nlp(eg.predicted)
+        assert [token.head.i for token in doc] == [token.head.i for token in eg.reference]
+        assert [token.dep_ for token in doc] == [token.dep_ for token in eg.reference]
+
+
+def test_long_sentence(trained):
+    tags = ["DT", "NN", "VBD", "IN", "DT", "NN"] * 100
+    words = [f"w{i}" for i in range(600)]
+    doc = Doc(trained.vocab, words=words, tags=tags, sent_starts=[1] + [-1] * 599)
+    trained(doc)
+    assert sum(token.head == token for token in doc) == 1
+    assert len(list(doc.sents)) == 1
+    for token in doc:
+        low, high = sorted((token.i, token.head.i))
+        assert all(low <= doc[k].head.i <= high for k in range(low + 1, high))
