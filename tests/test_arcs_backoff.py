@@ -119,4 +119,5 @@ def test_length_factor():
         p = (general[side, m][k] + 20 * p) / (sum(general[side, m].values()) + 20)
         p = (exact[h, side, m][k] + 20 * p) / (sum(exact[h, side, m].values()) + 20)
         assert table[h, side, m, k] == pytest.approx(p)
-    assert DISTANCE_BINS[1:].tolist() == [bin_of(distance) for distance in range(1, 12)]
+    for distance in range(1, 30):
+        assert DISTANCE_BINS[min(distance, len(DISTANCE_BINS) - 1)] == bin_of(distance)

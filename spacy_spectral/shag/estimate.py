@@ -68,17 +68,21 @@ def estimate(
     model = OperatorModel.zeros(n_symbols, states, non_negative=settings.estimator != "spectral")
     _set_root(model, sequences[n_symbols][RIGHT])
     background = [_background(sequences, direction, n_symbols) for direction in (LEFT, RIGHT)]
+    from threadpoolctl import threadpool_limits
+
     jobs = [(head, direction) for head in range(n_symbols) for direction in (LEFT, RIGHT)]
-    for head, direction in progress(jobs):
-        own = sequences[head][direction]
-        counts = NgramCounts.from_sequences(own, n_symbols)
-        counts = counts.plus(background[direction], settings.smoothing)
-        rng = numpy.random.default_rng([settings.seed, head, direction])
-        start, operators, stop = _LEARNERS[settings.estimator](own, counts, settings, rng)
-        n = len(start)
-        model.start[head, direction, :n] = start
-        model.stop[head, direction, :n] = stop
-        model.operators[head, direction, :, :n, :n] = operators
+    # Small matrices: more threads only wait for each other, and could change the last digits.
+    with threadpool_limits(1, user_api="blas"):
+        for head, direction in progress(jobs):
+            own = sequences[head][direction]
+            counts = NgramCounts.from_sequences(own, n_symbols)
+            counts = counts.plus(background[direction], settings.smoothing)
+            rng = numpy.random.default_rng([settings.seed, head, direction])
+            start, operators, stop = _LEARNERS[settings.estimator](own, counts, settings, rng)
+            n = len(start)
+            model.start[head, direction, :n] = start
+            model.stop[head, direction, :n] = stop
+            model.operators[head, direction, :, :n, :n] = operators
     _set_unseen_symbols(model, sequences)
     return model
 

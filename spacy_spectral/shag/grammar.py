@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy
@@ -76,9 +77,6 @@ class Grammar:
         self.fallback = fallback
         self.frequency = frequency
         self.lengths = lengths
-        # without a length factor the table says 1 everywhere
-        shape = (len(symbols), 2, len(symbols), N_BINS)
-        self._length_factor = numpy.ones(shape) if lengths is None else lengths
         self.lexical = lexical
         self.labels = labels
 
@@ -185,9 +183,10 @@ class Grammar:
     def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
         """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
         n = len(symbols)
-        weights = arc_weights(symbols, self.frequency, self._length_factor, DISTANCE_BINS)[
-            :, :, None
-        ]
+        lengths, bins = (
+            (self.lengths, DISTANCE_BINS) if self.lengths is not None else self._no_lengths
+        )
+        weights = arc_weights(symbols, self.frequency, lengths, bins)[:, :, None]
         root = 1.0 / self.frequency[symbols]
         word_class = numpy.zeros(n, dtype="int32")
         lexical_stop = None
@@ -206,6 +205,12 @@ class Grammar:
                 stop = (lexical_stop[..., None] * stop[:, :, None]).reshape(n, 2, -1)
             own_root = root * automata.operators[automata.root, RIGHT, symbols, 0, 0]
             yield Factors(symbols, word_class, automata, states, weights, stop, own_root)
+
+    @cached_property
+    def _no_lengths(self) -> tuple[NDArray, NDArray]:
+        """A length factor of 1, with one bin."""
+        shape = (len(self.symbols), 2, len(self.symbols), 1)
+        return numpy.ones(shape), numpy.zeros(1, dtype="int32")
 
     def _chain(self) -> Iterable[tuple[OperatorModel, int]]:
         states = self.automata.states
