@@ -16,7 +16,6 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 import argparse
-import copy
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -37,9 +36,8 @@ from spacy_spectral.readers import copy_words
 from spacy_spectral.serialize import write_atomically
 from spacy_spectral.shag.estimate import EstimatorSettings, estimate
 from spacy_spectral.shag.grammar import Grammar, GrammarSettings
-from spacy_spectral.shag.model import OperatorModel
 from spacy_spectral.shag.posterior import Posterior
-from spacy_spectral.shag.statistics import RIGHT, modifier_sequences
+from spacy_spectral.shag.statistics import modifier_sequences
 from spacy_spectral.treebank.dependency import MISSING, Tree
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.grammar import true_model
@@ -120,9 +118,10 @@ def settings(estimator: str, states: int, **options: Any) -> GrammarSettings:
 
 
 def without_lengths(grammar: Grammar) -> Grammar:
-    result = copy.copy(grammar)
-    result.lengths = None
-    return result
+    automata = (grammar.automata, grammar.fallback, grammar.frequency)
+    return Grammar(
+        grammar.settings, grammar.symbols, *automata, None, grammar.lexical, grammar.labels
+    )
 
 
 def attachment(
@@ -161,25 +160,9 @@ def accuracy_table(train: list[Tree], trees: list[Tree], part: str, options) -> 
         grammar = Grammar.fit(train, own)
         rows.append((name, attachment(without_lengths(grammar), trees), attachment(grammar, trees)))
     if options.sample:
-        ceiling = true_grammar(train)
+        ceiling = Grammar.from_automata(*true_model())
         rows.append(("Ceiling: the true grammar", attachment(ceiling, trees), ""))
     return show(f"UAS on {part}, {options.states} states", ("", "plain", "with lengths"), rows)
-
-
-def true_grammar(train: list[Tree]) -> Grammar:
-    """The grammar that the sample treebank is drawn from, in place of a learnt one."""
-    grammar = without_lengths(Grammar.fit(train, settings("det", 1)))
-    names, start, stop, operators = true_model()
-    # learnt tables are sorted, have the unknown symbol and only tags that occur in training
-    ours = [names.index(name) for name in grammar.symbols.names[:-1]]
-    n, states = len(ours), start.shape[2]
-    model = OperatorModel.zeros(n + 1, states, non_negative=True)
-    model.start[:n], model.stop[:n] = start[ours], stop[ours]
-    model.operators[:n, :, :n] = operators[ours][:, :, ours]
-    root = numpy.einsum("a,xab,b->x", stop[-1, RIGHT], operators[-1, RIGHT], start[-1, RIGHT])
-    model.operators[-1, RIGHT, :n, 0, 0] = root[ours]
-    grammar.automata = model
-    return grammar
 
 
 def decoding_table(train: list[Tree], trees: list[Tree], states: int) -> Cells:

@@ -36,7 +36,7 @@ def test_spectral_comes_close_to_the_ceiling(benchmark, sample):
         name: benchmark.Grammar.fit(train, benchmark.settings(name, 8))
         for name in ("det+f", "spectral")
     }
-    ceiling = benchmark.true_grammar(train)
+    ceiling = benchmark.Grammar.from_automata(*benchmark.true_model())
     for trees in parts:
         plain = {
             name: benchmark.attachment(benchmark.without_lengths(grammar), trees)

@@ -32,12 +32,13 @@ def treebank(seed=0, size=80):
     return trees
 
 
-def fit(*, trees=None, lexical=None, max_length=250, min_symbol_count=1, **automata):
+def fit(*, trees=None, lexical=None, max_length=250, min_symbol_count=1, lengths=True, **automata):
     return Grammar.fit(
         trees or treebank(),
         GrammarSettings(
             automata=EstimatorSettings(**{"states": 4, **automata}),
             lexical=lexical,
+            lengths=lengths,
             max_length=max_length,
             min_symbol_count=min_symbol_count,
         ),
@@ -84,8 +85,7 @@ def test_round_trip_and_repetition(estimator, lexical):
 
 @pytest.mark.parametrize("estimator", ["det", "det+f", "em", "spectral+em"])
 def test_marginals_by_enumeration(estimator):
-    grammar = fit(estimator=estimator)
-    grammar.lengths = None
+    grammar = fit(estimator=estimator, lengths=False)
     tags = SENTENCE[:5]
     symbols = grammar.symbols.encode(tags).tolist()
     scores = [grammar.automata.tree_probability(symbols, heads) for heads in projective_trees(5)]

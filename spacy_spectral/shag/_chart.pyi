@@ -1,6 +1,12 @@
 import numpy
 from numpy.typing import NDArray
 
+def arc_weights(
+    symbols: NDArray[numpy.int32],
+    frequency: NDArray[numpy.float64],
+    lengths: NDArray[numpy.float64],
+    distance_bin: NDArray[numpy.int32],
+) -> NDArray[numpy.float64]: ...
 def inside_outside(
     symbols: NDArray[numpy.int32],
     word_class: NDArray[numpy.int32],
