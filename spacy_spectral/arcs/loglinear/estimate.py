@@ -20,7 +20,7 @@ ENTRY = np.dtype([("weight", "<f4"), ("output", "<u4")])
 @dataclass
 class Settings:
     epochs: int = 4
-    rate: float = 0.1
+    rate: float = 0.05
     initial_squares: float = 1.0
     decay: float = 1e-5
     batch_size: int = 4
@@ -34,6 +34,7 @@ class Settings:
     unaries: str | None = None
     siblings: str | None = None
     pruner_epochs: int = 2
+    pruner_rate: float = 0.1
 
 
 def distance_bins(starts, heads):
@@ -264,14 +265,34 @@ class LocalPruner:
 
 
 def fit_pruner(data, heads, between_bit, missing, settings):
+    """Train the pruner on two halves. Training arcs come from the half that did not see them, so that
+    they look as they will on new text; the mean of both halves prunes everything else."""
     templates = compile_templates(missing, pairs=PRUNER, unaries="", siblings="")
-    weights = np.zeros(1 << 21, dtype=np.float32)
-    squares = np.full(1 << 21, 0.1, dtype=np.float32)
+    halves = np.array_split(np.arange(len(data), dtype=np.int32), 2)
     rng = np.random.default_rng(settings.seed)
-    for _ in range(settings.pruner_epochs):
-        order = rng.permutation(len(data)).astype(np.int32)
-        train_pruner(
-            data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs,
-            between_bit, weights, squares, order, 0.3,
-        )  # fmt: skip
-    return LocalPruner(templates, weights, between_bit, settings.threshold, settings.most)
+    pruners = []
+    for half in halves:
+        weights = np.zeros(1 << 21, dtype=np.float32)
+        squares = np.ones(1 << 21, dtype=np.float32)
+        total = np.zeros(1 << 21, dtype=np.float32)
+        parts = [p for _ in range(settings.pruner_epochs) for p in np.array_split(rng.permutation(half), 4)]
+        for i, part in enumerate(parts):
+            train_pruner(
+                data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs,
+                between_bit, weights, squares, part, settings.pruner_rate,
+            )  # fmt: skip
+            if i >= 4:
+                total += weights
+        pruners.append(LocalPruner(templates, total / (len(parts) - 4), between_bit, settings.threshold, settings.most))
+    cut = int(data.starts[halves[1][0]])
+    first, second = slice_sentences(data, 0, len(halves[0])), slice_sentences(data, len(halves[0]), len(data))
+    a = pruners[1](first, heads[:cut])
+    b = pruners[0](second, heads[cut:])
+    arcs = (np.concatenate([a[0], b[0][1:] + a[0][-1]]), np.concatenate([a[1], b[1]]), np.concatenate([a[2], b[2]]))
+    weights = (pruners[0].weights + pruners[1].weights) / 2
+    return LocalPruner(templates, weights, between_bit, settings.threshold, settings.most), arcs
+
+
+def slice_sentences(data, begin, end):
+    a, b = int(data.starts[begin]), int(data.starts[end])
+    return Sentences(data.columns[a:b], (data.starts[begin : end + 1] - a).astype(np.int32), data.tags[a:b], data.wordlike[a:b])
