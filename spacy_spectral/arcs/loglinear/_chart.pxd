@@ -44,5 +44,6 @@ cdef int chart_layout(
 ) noexcept nogil
 cdef int chart_inside(Chart *chart, Arena *arena) noexcept nogil
 cdef int chart_outside(Chart *chart, Arena *arena, double **d_moves) noexcept nogil
-cdef bint is_projective_tree(const int *heads, int n, int *stack) noexcept nogil
+cdef int chart_local(Chart *chart, Arena *arena) noexcept nogil
+cdef bint is_projective_tree(const int *heads, int n) noexcept nogil
 cdef int eisner(const double *score, int n, int *heads, Arena *arena) noexcept nogil

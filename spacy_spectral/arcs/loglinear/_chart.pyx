@@ -13,8 +13,10 @@ An arc h -> m of state c (the class of m's label), m being the outermost modifie
 (C_L in mirror image). States live on arcs only: they multiply sibling pairs, not the sums over split
 points, and those are dot products of contiguous rows. `outside` is the adjoint, line by line.
 """
+import numpy as np
+
 from libc.math cimport INFINITY
-from libc.string cimport memset
+from libc.stdint cimport int32_t
 
 from ._arena cimport Arena, take, take_zeros
 
@@ -309,8 +311,26 @@ cdef int chart_outside(Chart *chart, Arena *arena, double **d_moves) noexcept no
     return 0
 
 
-cdef bint is_projective_tree(const int *heads, int n, int *stack) noexcept nogil:
-    """Whether heads[1..n] are one projective tree with one root. `stack` has n + 2 places."""
+cdef int chart_local(Chart *chart, Arena *arena) noexcept nogil:
+    """In place of `chart_outside` where z is out of reach: every modifier by itself."""
+    cdef int a, c, m, n_states = chart.n_states
+    cdef double *total = <double *>take_zeros(arena, (chart.n + 1) * sizeof(double))
+    chart.mu = <double *>take_zeros(arena, chart.n_arcs * n_states * sizeof(double))
+    if total == NULL or chart.mu == NULL:
+        return -1
+    for a in range(chart.n_arcs):
+        for c in range(n_states):
+            total[chart.mod[a]] += chart.phi[a * n_states + c]
+    for a in range(chart.n_arcs):
+        m = chart.mod[a]
+        for c in range(n_states):
+            if total[m] > 0:
+                chart.mu[a * n_states + c] = chart.phi[a * n_states + c] / total[m]
+    return 0
+
+
+cdef bint is_projective_tree(const int *heads, int n) noexcept nogil:
+    """Whether heads[1..n] are one projective tree with one root."""
     cdef int m, k, low, high, steps, n_roots = 0
     for m in range(1, n + 1):
         n_roots += heads[m] == 0
@@ -396,3 +416,54 @@ cdef int eisner(const double *score, int n, int *heads, Arena *arena) noexcept n
             stack[2 * top], stack[2 * top + 1], stack[2 * top + 2], stack[2 * top + 3] = i, m + 1, k, m
         top += 2
     return 0
+
+
+def lift_heads(const int32_t[::1] starts, const int32_t[::1] heads):
+    """Make trees projective: the shortest arc that is not goes to its head's head, again and again.
+
+    starts (int32[sentences + 1]): Where sentences start.
+    heads (int32[n]): Heads inside the sentences, 0 the root, -1 unknown. Sentences with an unknown
+        head stay as they are.
+    RETURNS (Tuple[ndarray, int]): The lifted heads, and the first sentence that is not a tree with
+        one root, or -1.
+    """
+    result = np.array(heads, dtype=np.int32)
+    cdef int32_t[::1] out = result
+    cdef int s, start, n, m, k, top, low, high, best, best_size, steps, n_roots
+    cdef bint complete
+    for s in range(starts.shape[0] - 1):
+        start = starts[s] - 1  # positions count from 1
+        n = starts[s + 1] - starts[s]
+        n_roots = 0
+        complete = True
+        for m in range(1, n + 1):
+            complete = complete and out[start + m] >= 0
+            n_roots += out[start + m] == 0
+        if not complete or n == 0:
+            continue
+        if n_roots != 1:
+            return result, s
+        for m in range(1, n + 1):
+            k, steps = m, 0
+            while k:
+                k = out[start + k]
+                steps += 1
+                if steps > n or k > n:
+                    return result, s
+        while True:
+            best_size = n + 1
+            for m in range(1, n + 1):
+                top = out[start + m]
+                low, high = min(m, top), max(m, top)
+                if high - low >= best_size:
+                    continue
+                for k in range(low + 1, high):
+                    while k and k != top:
+                        k = out[start + k]
+                    if k != top:
+                        best, best_size = m, high - low
+                        break
+            if best_size > n:
+                break
+            out[start + best] = out[start + out[start + best]]
+    return result, -1

@@ -8,19 +8,17 @@ the annotation, from a second chart in which everything that contradicts it has 
 """
 import numpy as np
 
-from libc.math cimport INFINITY, exp, fabs, isfinite, log, sqrt
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, log, sqrt
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from ._arena cimport Arena, arena_free, arena_reset, take, take_zeros
-from ._chart cimport Chart, chart_inside, chart_outside, eisner, is_projective_tree
+from ._chart cimport Chart, chart_inside, chart_local, chart_outside, eisner, is_projective_tree
 from ._features cimport Entry, Slot
 from ._score cimport (
     N_DISTANCES, Machine, Scored, direction_of, score_sentence, state_potentials, unary_width,
 )
-
-from ...errors import Errors
 
 DEF MIN_PROB = 1e-12
 DEF NEGLIGIBLE = 1e-5  # gradients below it are not worth a visit to memory
@@ -52,13 +50,24 @@ cdef class Engine:
     cdef size_t touched_size
     cdef double[:, :, :, ::1] move_counts
     cdef long n_steps
+    cdef Arena *arenas  # one per sentence of a batch: they are computed in any order, added in one
+    cdef Scored *scored
+    cdef int n_arenas
 
     def __cinit__(self):
         self.slopes = NULL
         self.move_slopes = NULL
         self.touched = NULL
+        self.arenas = NULL
+        self.scored = NULL
+        self.n_arenas = 0
 
     def __dealloc__(self):
+        cdef int i
+        for i in range(self.n_arenas):
+            arena_free(&self.arenas[i])
+        free(self.arenas)
+        free(self.scored)
         free(self.slopes)
         free(self.move_slopes)
         free(self.touched)
@@ -155,7 +164,8 @@ cdef class Engine:
                     &arc_start[start], &arc_head[0])
                 if failed:
                     break
-                failed = _run_chart(&scored, &scored.chart, &arena, NULL)
+                failed = _run_chart(
+                    &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena, NULL)
                 if failed:
                     break
                 out_log_z[s] = scored.log_z
@@ -168,7 +178,42 @@ cdef class Engine:
             arena_free(&arena)
         if failed:
             raise MemoryError
-        return heads, labels, probs[:-1], arc_labels[:-1], label_probs[:-1], log_z
+        k = arc_head.shape[0]
+        return heads, labels, probs[:k], arc_labels[:k], label_probs[:k], log_z
+
+    def log_probs(
+        self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
+        const int32_t[::1] arc_start, const int32_t[::1] arc_head, const int32_t[::1] heads,
+        const int32_t[::1] labels,
+    ) -> np.ndarray:
+        """RETURNS (float64[sentences]): log p(tree | sentence) of the labelled trees given by `heads`
+        and `labels`; -inf for a tree with an arc that was not kept."""
+        cdef int s, n, start, failed = 0
+        cdef Arena arena
+        cdef Scored scored
+        result = np.zeros(starts.shape[0] - 1, dtype=np.float64)
+        cdef double[::1] out = result
+        memset(&arena, 0, sizeof(arena))
+        with nogil:
+            for s in range(starts.shape[0] - 1):
+                start = starts[s]
+                n = starts[s + 1] - start
+                if n == 0:
+                    continue
+                arena_reset(&arena)
+                failed = score_sentence(
+                    &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n,
+                    &arc_start[start], &arc_head[0])
+                failed = failed or _run_chart(
+                    &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena, NULL)
+                if failed:
+                    break
+                out[s] = (self._tree_score(&scored, &heads[start], &labels[start], False)
+                          - scored.log_z)
+            arena_free(&arena)
+        if failed:
+            raise MemoryError
+        return result
 
     cdef int _decode(
         self, Scored *scored, Arena *arena, int32_t *heads, int32_t *labels, float *probs,
@@ -205,7 +250,7 @@ cdef class Engine:
                 top[m] = total
                 best[m] = chart.head[a]
         # every token's best head: if that is a tree, no tree is better (96 % of sentences)
-        if not is_projective_tree(best, n, NULL):
+        if not is_projective_tree(best, n):
             table = <double *>take(arena, <size_t>(n + 1) * (n + 1) * sizeof(double))
             if table == NULL:
                 return -1
@@ -246,96 +291,120 @@ cdef class Engine:
     def gradient(
         self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
         const int32_t[::1] arc_start, const int32_t[::1] arc_head, const int32_t[::1] heads,
-        const int32_t[::1] labels, const int32_t[::1] batch,
+        const int32_t[::1] labels, const int32_t[::1] batch, run=map, int n_threads=1,
     ) -> float:
         """Add the gradient of the log-likelihood of some sentences.
 
         heads, labels (int32[n]): The annotation, -1 where it is missing; annotated arcs must be kept.
         batch (int32[]): Which sentences.
+        run (Callable): `map` of an executor with `n_threads` threads.
         RETURNS (float): The negative log-likelihood of the annotation.
         """
-        cdef int i, s, n, start, failed = 0
-        cdef double loss = 0, value
-        cdef Arena arena
-        cdef Scored scored
-        memset(&arena, 0, sizeof(arena))
+        cdef int i, failed = 0
+        cdef double loss = 0
+
+        def compute(int worker):
+            cdef int k, s, n, start, bad = 0
+            with nogil:
+                k = worker - n_threads
+                while k + n_threads < batch.shape[0]:
+                    k += n_threads
+                    s = batch[k]
+                    start = starts[s]
+                    n = starts[s + 1] - start
+                    arena_reset(&self.arenas[k])
+                    self.scored[k].n = n
+                    self.scored[k].likelihood = 0
+                    if n == 0:
+                        continue
+                    bad = score_sentence(
+                        &self.machine, &self.scored[k], &self.arenas[k], &columns[start, 0],
+                        &tags[start], n, &arc_start[start], &arc_head[0])
+                    bad = bad or self._differentiate(
+                        &self.scored[k], &self.arenas[k], &heads[start], &labels[start])
+                    if bad:
+                        break
+            return bad
+
+        self._prepare_arenas(batch.shape[0])
+        if any(list(run(compute, range(n_threads)))):
+            raise MemoryError
         with nogil:
             for i in range(batch.shape[0]):
-                s = batch[i]
-                start = starts[s]
-                n = starts[s + 1] - start
-                if n == 0:
+                if self.scored[i].n == 0 or not isfinite(self.scored[i].likelihood):
                     continue
-                arena_reset(&arena)
-                failed = score_sentence(
-                    &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n,
-                    &arc_start[start], &arc_head[0])
-                if failed:
-                    break
-                failed = self._differentiate(&scored, &arena, &heads[start], &labels[start], &value)
-                if failed:
-                    break
-                if not isfinite(value):
-                    continue
-                loss -= value
-                failed = self._spread(&scored, &arena)
-                if failed:
-                    break
-            arena_free(&arena)
+                loss -= self.scored[i].likelihood
+                failed |= self._spread(&self.scored[i], &self.arenas[i])
         if failed:
             raise MemoryError
         return loss
 
+    cdef void _prepare_arenas(self, int n) except *:
+        cdef int i
+        cdef void *longer
+        if n <= self.n_arenas:
+            return
+        longer = realloc(self.scored, n * sizeof(Scored))
+        if longer == NULL:
+            raise MemoryError
+        self.scored = <Scored *>longer
+        longer = realloc(self.arenas, n * sizeof(Arena))
+        if longer == NULL:
+            raise MemoryError
+        self.arenas = <Arena *>longer
+        memset(self.arenas + self.n_arenas, 0, (n - self.n_arenas) * sizeof(Arena))
+        self.n_arenas = n
+
     cdef int _differentiate(
-        self, Scored *scored, Arena *arena, const int32_t *heads, const int32_t *labels,
-        double *likelihood
+        self, Scored *scored, Arena *arena, const int32_t *heads, const int32_t *labels
     ) noexcept nogil:
         """Gradients of the potentials of a sentence, and its log-likelihood."""
-        cdef int n = scored.n, m, h, side, n_arcs = scored.n_arcs, n_labels = self.machine.n_labels
-        cdef int n_pairs = scored.chart.pair_start[n_arcs], size = self._move_size()
+        cdef int n = scored.n, m, i, n_arcs = scored.n_arcs, n_labels = self.machine.n_labels
+        cdef int n_pairs = scored.chart.pair_start[n_arcs], size = self._move_size() // 2
         cdef bint complete = True
-        cdef Chart *chart = &scored.chart
         cdef Chart given
+        cdef double log_z
         cdef double **counts = <double **>take(arena, (2 * n + 2) * sizeof(double *))
-        cdef double *fresh = <double *>take_zeros(arena, <size_t>(2 * n + 2) * size // 2 * sizeof(double))
-        scored.gradient = <double *>take_zeros(arena, (n_arcs * n_labels + 1) * sizeof(double))
-        scored.sibling_gradient = <double *>take_zeros(arena, (n_pairs + 1) * sizeof(double))
-        scored.last_gradient = <double *>take_zeros(arena, (n_arcs + 1) * sizeof(double))
+        scored.gradient = <double *>take_zeros(arena, n_arcs * n_labels * sizeof(double))
+        scored.sibling_gradient = <double *>take_zeros(arena, n_pairs * sizeof(double))
+        scored.last_gradient = <double *>take_zeros(arena, n_arcs * sizeof(double))
         scored.empty_gradient = <double *>take_zeros(arena, (2 * n + 2) * sizeof(double))
-        if counts == NULL or fresh == NULL or scored.gradient == NULL:
+        scored.move_gradient = <double *>take_zeros(
+            arena, <size_t>(2 * n + 2) * size * sizeof(double))
+        if counts == NULL or scored.gradient == NULL or scored.sibling_gradient == NULL:
             return -1
-        if scored.sibling_gradient == NULL or scored.last_gradient == NULL:
+        if scored.last_gradient == NULL or scored.empty_gradient == NULL:
             return -1
-        if scored.empty_gradient == NULL:
+        if scored.move_gradient == NULL:
             return -1
-        for h in range(2 * n + 2):
-            counts[h] = fresh + h * (size // 2)
-        if _run_chart(scored, chart, arena, counts):
+        for i in range(2 * n + 2):
+            counts[i] = scored.move_gradient + i * size
+        if _run_chart(scored, &scored.chart, scored.potential, n_labels, arena, counts):
             return -1
-        self._add_expected(scored, chart, scored.potential, -1)
-        self._add_moves(scored, fresh, -1)
+        self._add_expected(scored, &scored.chart, scored.potential, -1)
+        for i in range((2 * n + 2) * size):
+            scored.move_gradient[i] = -scored.move_gradient[i]
         for m in range(n):
             complete = complete and heads[m] >= 0 and labels[m] >= 0
+        log_z = scored.log_z
         if complete:
-            likelihood[0] = self._add_tree(scored, heads, labels) - scored.log_z
+            scored.likelihood = self._tree_score(scored, heads, labels, True) - log_z
             return 0
-        given = chart[0]
-        value = scored.log_z
-        if self._given_chart(scored, &given, arena, heads, labels, counts, fresh):
+        given = scored.chart
+        if self._given_chart(scored, &given, arena, heads, labels, counts):
             return -1
-        likelihood[0] = scored.log_z - value
-        scored.log_z = value
+        scored.likelihood = scored.log_z - log_z
         return 0
 
     cdef int _given_chart(
         self, Scored *scored, Chart *given, Arena *arena, const int32_t *heads,
-        const int32_t *labels, double **counts, double *fresh
+        const int32_t *labels, double **counts
     ) noexcept nogil:
         """The chart of all trees that agree with the annotation."""
         cdef int a, l, m, n_labels = self.machine.n_labels
         cdef double *potential = <double *>take_zeros(
-            arena, (scored.n_arcs * n_labels + 1) * sizeof(double))
-        given.phi = <double *>take(arena, (scored.n_arcs * self.machine.n_states + 1) * sizeof(double))
+            arena, scored.n_arcs * n_labels * sizeof(double))
+        given.phi = <double *>take(arena, scored.n_arcs * self.machine.n_states * sizeof(double))
         if potential == NULL or given.phi == NULL:
             return -1
         for a in range(scored.n_arcs):
@@ -346,19 +415,16 @@ cdef class Engine:
                 if labels[m] < 0 or labels[m] == l:
                     potential[a * n_labels + l] = scored.potential[a * n_labels + l]
         state_potentials(&self.machine, potential, scored.n_arcs, given.phi)
-        memset(fresh, 0, <size_t>(scored.n + 1) * self._move_size() * sizeof(double))
-        if _run_chart(scored, given, arena, counts):
+        if _run_chart(scored, given, potential, n_labels, arena, counts):
             return -1
-        if given.z > 0:
+        if isfinite(scored.log_z):
             self._add_expected(scored, given, potential, 1)
-            self._add_moves(scored, fresh, 1)
         return 0
 
     cdef void _add_expected(
         self, Scored *scored, Chart *chart, const double *potential, double sign
     ) noexcept nogil:
         cdef int a, l, c, i, n_labels = self.machine.n_labels, n_states = self.machine.n_states
-        cdef double ratio
         for a in range(scored.n_arcs):
             for l in range(n_labels):
                 c = a * n_states + self.machine.label_state[l]
@@ -371,56 +437,52 @@ cdef class Engine:
         for i in range(2, 2 * scored.n + 2):
             scored.empty_gradient[i] += sign * chart.mu_empty[i]
 
-    cdef void _add_moves(self, Scored *scored, const double *fresh, double sign) noexcept nogil:
-        cdef int h, i, size = self._move_size()
-        cdef double *out
-        for h in range(1, scored.n + 1):
-            out = &self.move_counts[scored.tags[h - 1], 0, 0, 0]
-            for i in range(size):
-                out[i] += sign * fresh[h * size + i]
-
-    cdef double _add_tree(
-        self, Scored *scored, const int32_t *heads, const int32_t *labels
+    cdef double _tree_score(
+        self, Scored *scored, const int32_t *heads, const int32_t *labels, bint count
     ) noexcept nogil:
-        """Add the counts of one labelled tree. RETURNS (double): Its score."""
+        """The score of a labelled tree, -inf if it is not in the chart; with `count`, its features
+        are added to the gradients."""
         cdef Chart *chart = &scored.chart
         cdef int h, side, i, a, r, previous, state, label, n_labels = self.machine.n_labels
-        cdef int n_states = self.machine.n_states
+        cdef int n_states = self.machine.n_states, n_found = 0, size = self._move_size() // 2
         cdef double score = 0
-        cdef double *counts
-        for i in range(chart.side_start[1], chart.side_start[2]):
-            a = chart.side_arcs[i]
-            if heads[chart.mod[a] - 1] == 0:
-                label = labels[chart.mod[a] - 1]
-                scored.gradient[a * n_labels + label] += 1
-                score += scored.score[a * n_labels + label]
-        for h in range(1, scored.n + 1):
+        for h in range(scored.n + 1):
             for side in range(2):
-                counts = &self.move_counts[scored.tags[h - 1], side, 0, 0]
                 previous, state = -1, n_states
                 for i in range(chart.side_start[2 * h + side], chart.side_start[2 * h + side + 1]):
                     a = chart.side_arcs[i]
                     if heads[chart.mod[a] - 1] != h:
                         continue
+                    n_found += 1
                     label = labels[chart.mod[a] - 1]
+                    if not self.machine.allowed[(h == 0) * n_labels + label]:
+                        return -INFINITY
+                    score += scored.score[a * n_labels + label]
+                    if count:
+                        scored.gradient[a * n_labels + label] += 1
+                    if h == 0:
+                        continue
                     r = chart.pair_start[a] + (0 if previous < 0 else chart.rank[previous] + 1)
-                    scored.gradient[a * n_labels + label] += 1
-                    scored.sibling_gradient[r] += 1
-                    score += scored.score[a * n_labels + label] + log(chart.sibling[r])
+                    score += log(chart.sibling[r])
+                    if count:
+                        scored.sibling_gradient[r] += 1
                     r = state * (n_states + 1) + self.machine.label_state[label]
-                    counts[r] += 1
                     score += log(chart.moves[2 * h + side][r])
+                    if count:
+                        scored.move_gradient[(2 * h + side) * size + r] += 1
                     previous, state = a, self.machine.label_state[label]
+                if h == 0:
+                    continue
                 r = state * (n_states + 1) + n_states
-                counts[r] += 1
                 score += log(chart.moves[2 * h + side][r])
-                if previous < 0:
-                    scored.empty_gradient[2 * h + side] += 1
-                    score += log(chart.empty[2 * h + side])
-                else:
-                    scored.last_gradient[previous] += 1
-                    score += log(chart.last[previous])
-        return score
+                score += log(chart.empty[2 * h + side] if previous < 0 else chart.last[previous])
+                if count:
+                    scored.move_gradient[(2 * h + side) * size + r] += 1
+                    if previous < 0:
+                        scored.empty_gradient[2 * h + side] += 1
+                    else:
+                        scored.last_gradient[previous] += 1
+        return score if n_found == scored.n else -INFINITY
 
     cdef inline int _touch(self, uint32_t at, float gradient) noexcept nogil:
         cdef void *longer
@@ -437,7 +499,7 @@ cdef class Engine:
         return 0
 
     cdef int _spread(self, Scored *scored, Arena *arena) noexcept nogil:
-        """From gradients of potentials to gradients of weights."""
+        """From gradients of potentials to gradients of weights, added to those of other sentences."""
         cdef int a, l, m, t, h, i, direction, n_labels = self.machine.n_labels, n = scored.n
         cdef int width = unary_width(&self.machine), block = 1 + N_DISTANCES + n_labels
         cdef int bin, failed = 0, n_siblings = self.machine.n_siblings
@@ -447,8 +509,13 @@ cdef class Engine:
         cdef float *own = <float *>take_zeros(arena, (n + 1) * width * sizeof(float))
         cdef float *part
         cdef uint32_t row, last
+        cdef double *counts
         if own == NULL:
             return -1
+        for h in range(1, n + 1):
+            counts = &self.move_counts[scored.tags[h - 1], 0, 0, 0]
+            for i in range(self._move_size()):
+                counts[i] += scored.move_gradient[h * self._move_size() + i]
         for a in range(scored.n_arcs):
             gradient = scored.gradient + a * n_labels
             total, matters = 0, False
@@ -573,9 +640,30 @@ cdef inline void _adagrad(
     slope.drift += change * n_steps
 
 
-cdef int _run_chart(Scored *scored, Chart *chart, Arena *arena, double **counts) noexcept nogil:
+cdef int _run_chart(
+    Scored *scored, Chart *chart, double *potential, int n_labels, Arena *arena, double **counts
+) noexcept nogil:
     """Inside and outside. RETURNS (int): 0, or -1 without memory; log_z is nan if z is useless."""
+    cdef int attempt, i
+    cdef double factor, shift = scored.shift
     if chart_inside(chart, arena):
         return -1
-    scored.log_z = log(chart.z) + scored.shift
+    for attempt in range(1, 9):
+        if 1e-250 < chart.z < 1e250:
+            break
+        # a long sentence: what every token must take once can be shared out at will
+        factor = exp(-attempt if chart.z >= 1e250 or not isfinite(chart.z) else attempt)
+        for i in range(scored.n_arcs * n_labels):
+            potential[i] *= factor
+        for i in range(scored.n_arcs * chart.n_states):
+            chart.phi[i] *= factor
+        shift -= scored.n * log(factor)
+        if chart_inside(chart, arena):
+            return -1
+    if potential == scored.potential:
+        scored.shift = shift  # for a second chart made from these potentials
+    if not (chart.z > 0 and isfinite(chart.z)):
+        scored.log_z = NAN
+        return chart_local(chart, arena)
+    scored.log_z = log(chart.z) + shift
     return chart_outside(chart, arena, counts)

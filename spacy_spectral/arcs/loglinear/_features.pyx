@@ -81,3 +81,52 @@ def build_slots(const uint64_t[::1] keys, const uint32_t[::1] row_starts, Slot[:
                 at = (at + 1) & mask
             slots[at].check = <uint32_t>(keys[i] >> 32)
             slots[at].start = row_starts[i]
+
+
+def number_keys(const uint64_t[::1] keys, const int32_t[::1] blocks, int min_blocks):
+    """Number the keys that occur in enough blocks.
+
+    keys (uint64[n]): Keys in any order, 0 for none.
+    blocks (int32[n]): The block of the text each comes from, ascending.
+    min_blocks (int): In how many different blocks a key must occur.
+    RETURNS (Tuple[ndarray, ndarray]): The kept keys in order of first occurrence, and for each place
+        the number of its key (int32), -1 if it was not kept.
+    """
+    cdef Py_ssize_t n = keys.shape[0], i
+    cdef uint64_t mask = 1, at
+    while mask < 2 * <uint64_t>n + 2:
+        mask *= 2
+    cdef int32_t[::1] table = np.full(mask, -1, dtype=np.int32)
+    mask -= 1
+    numbers = np.full(n, -1, dtype=np.int32)
+    cdef int32_t[::1] number = numbers
+    cdef uint64_t[::1] distinct = np.empty(n, dtype=np.uint64)
+    cdef int32_t[::1] last = np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] count = np.zeros(n + 1, dtype=np.int32)
+    cdef int32_t n_distinct = 0, n_kept = 0
+    with nogil:
+        for i in range(n):
+            if keys[i] == 0:
+                continue
+            at = keys[i] & mask
+            while table[at] >= 0 and distinct[table[at]] != keys[i]:
+                at = (at + 1) & mask
+            if table[at] < 0:
+                table[at] = n_distinct
+                distinct[n_distinct] = keys[i]
+                last[n_distinct] = -1
+                n_distinct += 1
+            number[i] = table[at]
+            if last[table[at]] != blocks[i]:
+                last[table[at]] = blocks[i]
+                count[table[at]] += 1
+        for i in range(n_distinct):  # `last` becomes the new number
+            last[i] = -1
+            if count[i] >= min_blocks:
+                last[i] = n_kept
+                distinct[n_kept] = distinct[i]
+                n_kept += 1
+        for i in range(n):
+            if number[i] >= 0:
+                number[i] = last[number[i]]
+    return np.asarray(distinct)[:n_kept].copy(), numbers

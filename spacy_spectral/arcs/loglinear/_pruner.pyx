@@ -356,13 +356,14 @@ def prune(
 def fill_children(
     uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] arc_start,
     const int32_t[::1] arc_head, const float[::1] arc_prob, const uint8_t[::1] is_function,
-    int source, int left, int right,
+    int word, int left, int right,
 ):
     """Write beside every token the outermost function words that seem to depend on it.
 
-    is_function (uint8[n]): Which tokens may be such (see `estimate.function_tags`).
-    source (int): The column that is copied from the function word to ...
-    left, right (int): ... these columns of its likeliest head; 7 where there is no such word.
+    is_function (uint8[n]): Tokens that hardly ever have modifiers (see `estimate.function_tags`).
+    word (int): The column that is copied.
+    left, right (int): Columns for the word of the outermost function word on that side whose likeliest
+        head is the token; 7 where there is none.
     """
     cdef int s, start, n, m, a, best
     with nogil:
@@ -378,7 +379,10 @@ def fill_children(
                 for a in range(best + 1, arc_start[start + m]):
                     if arc_prob[a] > arc_prob[best]:
                         best = a
-                if arc_head[best] > m:
-                    columns[start + arc_head[best] - 1, left] = columns[start + m - 1, source]
-                elif arc_head[best] > 0 and columns[start + arc_head[best] - 1, right] == 7:
-                    columns[start + arc_head[best] - 1, right] = columns[start + m - 1, source]
+                best = arc_head[best]
+                if best == 0:
+                    continue
+                if best > m:
+                    columns[start + best - 1, left] = columns[start + m - 1, word]
+                elif columns[start + best - 1, right] == 7:
+                    columns[start + best - 1, right] = columns[start + m - 1, word]

@@ -47,11 +47,13 @@ cdef struct Scored:
     double shift  # sum of the shifts
     double log_z
     Chart chart
-    int gold  # index of the sentence, for training
+    # gradients, after differentiation
     double *gradient  # arcs x labels
     double *sibling_gradient
     double *last_gradient
     double *empty_gradient
+    double *move_gradient  # (2n+2) x (C+1) x (C+1)
+    double likelihood
 
 
 cdef int unary_width(const Machine *machine) noexcept nogil

@@ -32,6 +32,16 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def part(self, begin: int, end: int) -> "Sentences":
+        """RETURNS (Sentences): Some of the sentences, sharing memory with this."""
+        first, last = int(self.starts[begin]), int(self.starts[end])
+        return Sentences(
+            self.columns[first:last],
+            self.starts[begin : end + 1] - np.int32(first),
+            self.tags[first:last],
+            self.wordlike[first:last],
+        )
+
 
 def _shape(word: str) -> str:
     """Kinds of characters, runs cut to two: "Xx-dd"."""

@@ -26,7 +26,10 @@ COLUMNS = (
     "left",
     "right",
 )
+# Filled in once the pruner has spoken.
+GUESSED = ("left", "right")
 _MAX_PARTS = 4
+_MAX_TEMPLATES = 256  # room for keys in the kernels
 
 # A token by itself: says something of its head's direction and distance and of labels.
 UNARIES = """
@@ -174,6 +177,25 @@ class Templates:
     pairs: np.ndarray
     unaries: np.ndarray
     siblings: np.ndarray
+
+    def check(self, n_columns: int) -> None:
+        """Raise a ValueError if a kernel would read out of bounds."""
+        columns, offsets = self.composites[..., 1], self.composites[..., 0]
+        n = len(self.composites)
+        tables = (self.pairs[:, :2], self.unaries, self.siblings)
+        if (
+            self.composites.shape != (n, _MAX_PARTS, 2)
+            or n == 0
+            or columns.min() < -1
+            or columns.max() >= n_columns
+            or np.abs(offsets).max() > 8
+            or self.pairs.shape != (len(self.pairs), 3)
+            or self.unaries.ndim != 1
+            or self.siblings.shape != (len(self.siblings), 3)
+            or any(len(table) > _MAX_TEMPLATES for table in tables)
+            or any(table.size and not 0 <= table.min() <= table.max() < n for table in tables)
+        ):
+            raise ValueError("bad 'templates'")
 
 
 def compile_templates(
