@@ -149,6 +149,27 @@ class Errors(metaclass=_WithCodes):
         "'{name}' is trained on the whole corpus at once, but with [training] max_epochs = -1 "
         "spaCy shows it the first 100 examples only. Set max_epochs = 1."
     )
+    S401 = (
+        "There is nothing to train the parser on: no token has both a head and a label. Check that "
+        "the training data contains dependency trees."
+    )
+    S402 = (
+        "Sentence {sentence} (counted from 0) of the training data is not a tree: its heads must be "
+        "positions in the sentence, with one root and no cycle. Correct the annotation, or mark "
+        "heads you do not know as missing."
+    )
+    S403 = (
+        "No projective tree with one root has the fixed heads of sentence {sentence} (counted from "
+        "0). Fix fewer heads, and none that cross each other, form a cycle or make a second root."
+    )
+    S404 = (
+        "This parser was trained with a pruner of its own that is not part of the model. Pass the "
+        "arcs it keeps: parse(sentences, arcs=...)."
+    )
+    S405 = (
+        "Can't fix the head of token {token} to {head}: a head is another position of the sentence "
+        "(1 to {n}) or 0 for the root."
+    )
 
 
 class Warnings(metaclass=_WithCodes):
