@@ -189,7 +189,9 @@ class LogLinearModel:
         payload["templates"] = asdict(self.templates)
         for name in ("slots", "entries"):
             array = getattr(self, name)
-            payload[name] = {field: np.ascontiguousarray(array[field]) for field in array.dtype.names}
+            payload[name] = {
+                field: np.ascontiguousarray(array[field]) for field in array.dtype.names
+            }
         if self.pruner is not None:
             pruner = self.pruner
             used = np.flatnonzero(pruner.weights).astype(np.uint32)
