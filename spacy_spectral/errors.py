@@ -111,13 +111,22 @@ class Errors(metaclass=_WithCodes):
     )
     S119 = (
         "'{name}' can't decode by Viterbi: automata of the estimator 'spectral' have no best path, their "
-        'values can be negative. Set decode = "mbr", or the estimator to det, det+f, em or spectral+em.'
+        'values can be negative, and log-linear models sum over labels. Set decode = "mbr", or use SHAG '
+        "with the estimator det, det+f, em or spectral+em."
     )
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
+    S121 = (
+        "'{name}' is to be trained on jack-knifed tags of '{tagger}' (setting 'jackknife'), but that is no "
+        "'spectral_tagger'. Train the tagger first and name it in 'annotate_with' instead."
+    )
     S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
     S151 = "Unknown direction '{value}'. Choose one of: {choices}."
     S152 = (
         "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
+    )
+    S156 = (
+        "'{name}' has no head automata to draw: its model is not a grammar. Choose a parser with the "
+        "architecture spacy-spectral.SHAG.v1."
     )
     S153 = "An automaton needs at least 1 state and a threshold between 0 and 1."
     S155 = "{path} is not the sample treebank: its grammar has no tag '{tag}'."

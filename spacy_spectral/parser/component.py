@@ -1,7 +1,9 @@
 """The pipeline component `spectral_parser`."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -14,14 +16,14 @@ from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
-from ..docs import SentenceView, SymbolReader, fixed_heads, sentences, training_trees, write_parse
+from ..docs import Batch, TokenReader, fixed_heads, training_treebank, write_parse
 from ..errors import Errors, Warnings
 from ..learnt import Learnt
-from ..progress import progress_bar
+from ..tagger.component import find_clusters
 from ..treebank.dependency import DELIMITER, MISSING
-from ._decode import best_tree
-from .grammar import Grammar
-from .posterior import Posterior
+from .constraints import possible
+from .interface import ParserModel, Parses, Treebank
+from .training import annotated_by, corpus_examples, jackknifed, with_gold_tags
 
 DEFAULT_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
 STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals")
@@ -38,7 +40,7 @@ class SentenceParse:
     heads (List[int]): Head of every token of the sentence, as an index into the document; the root's
         head is itself.
     deps (List[str]): Labels.
-    logprob (float): log P(tree | sentence).
+    logprob (float): log P(tree | sentence); of the labelled tree if the model is about labelled trees.
     """
 
     start: int
@@ -52,7 +54,7 @@ class _Prediction:
     """What `predict` hands to `set_annotations` for one document.
 
     heads (ndarray): Index of every token's head; -1 for whitespace.
-    labels (ndarray): Index of every token's label in the grammar's labels.
+    labels (ndarray): Index of every token's label in the model's labels.
     stored (Dict[str, Any]): What is kept on the document.
     """
 
@@ -71,6 +73,7 @@ class _Prediction:
         "constrain": False,
         "store": ["head_prob", "dep_prob", "parse_logprob"],
         "annotate_with": [],
+        "jackknife": None,
         "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
     },
     default_score_weights={
@@ -90,9 +93,10 @@ def make_spectral_parser(
     constrain: bool,
     store: list[str],
     annotate_with: list[str],
+    jackknife: str | None,
     scorer: Callable | None,
 ) -> "SpectralParser":
-    """Make a parser by spectral head automata; see `SpectralParser`."""
+    """Make a parser; see `SpectralParser`."""
     return SpectralParser(
         nlp.vocab,
         model,
@@ -102,15 +106,16 @@ def make_spectral_parser(
         constrain=constrain,
         store=store,
         annotate_with=annotate_with,
+        jackknife=jackknife,
         scorer=scorer,
     )
 
 
 class SpectralParser(TrainablePipe):
-    """Dependency parser by split head automata, with exact probabilities.
+    """Dependency parser with exact probabilities, by split head automata or a log-linear model.
 
-    It parses inside the sentences that a document has, so something before it must set boundaries, and
-    it looks at the attributes named by `symbol` only (and at words, with a lexical model).
+    It parses inside the sentences that a document has, so something before it must set boundaries and
+    the attributes named by `symbol`.
     """
 
     def __init__(
@@ -124,19 +129,23 @@ class SpectralParser(TrainablePipe):
         constrain: bool = False,
         store: Sequence[str] = (),
         annotate_with: Sequence[str] = (),
+        jackknife: str | None = None,
         scorer: Callable | None = None,
     ):
         """vocab (Vocab): The shared vocabulary.
-        model (Model): From `spacy-spectral.SHAG.v1`.
+        model (Model): From `spacy-spectral.SHAG.v1` or `spacy-spectral.LogLinear.v1`.
         name (str): The component's name in the pipeline.
-        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that the automata see.
+        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
         decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
-            hidden states (not with the estimator "spectral").
+            hidden states (SHAG only, and not with the estimator "spectral").
         constrain (bool): Whether heads that a document has already are kept.
         store (Sequence[str]): What is kept on documents beside the parse: any of "head_prob",
             "dep_prob", "parse_logprob", "marginals".
         annotate_with (Sequence[str]): Components to run over the training documents, so that the
-            grammar is estimated on the symbols it will meet, e.g. ["tagger"]. Without, gold ones.
+            parser is trained on tags like those it will meet, e.g. ["tagger"]: components that were
+            trained before. Without, on gold tags.
+        jackknife (Optional[str]): A `spectral_tagger` that is trained in the same run. The training
+            documents are tagged by five copies of it, each trained without the documents it tags.
         scorer (Optional[Callable]): The scoring method.
         """
         super().__init__(vocab, model, name)
@@ -152,18 +161,17 @@ class SpectralParser(TrainablePipe):
         self.constrain = constrain
         self.store = list(store)
         self.annotate_with = list(annotate_with)
+        self.jackknife = jackknife
         self.scorer = scorer
-        self._read_symbols = SymbolReader(
-            [symbol] if isinstance(symbol, str) else symbol, name=name
-        )
+        self._read = TokenReader([symbol] if isinstance(symbol, str) else symbol, name=name)
 
     @property
-    def grammar(self) -> Grammar:
-        """The learnt grammar."""
-        grammar = self.model.attrs["learnt"].value
-        if grammar is None:
+    def grammar(self) -> ParserModel:
+        """What was learnt: a `Grammar` or another model, as the architecture has it."""
+        learnt = self.model.attrs["learnt"].value
+        if learnt is None:
             raise ValueError(Errors.S115.format(name=self.name))
-        return grammar
+        return learnt
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -171,7 +179,7 @@ class SpectralParser(TrainablePipe):
         learnt = self.model.attrs["learnt"].value
         if learnt is None:
             return ()
-        return tuple(sorted({label.partition(DELIMITER)[0] for label in learnt.labels.labels}))
+        return tuple(sorted({label.partition(DELIMITER)[0] for label in learnt.label_names}))
 
     @property
     def label_data(self) -> list[str]:
@@ -184,12 +192,18 @@ class SpectralParser(TrainablePipe):
         *,
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
+        clusters: str | Path | None = None,
+        dev_corpus: str | None = None,
     ) -> None:
-        """Learn the grammar from all training examples; this is the whole training.
+        """Learn from all training examples; this is the whole training.
 
         get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline, for `annotate_with`.
+        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
         labels (Optional[Sequence[str]]): Accepted for `spacy init labels`; the treebank decides.
+        clusters (Optional[Union[str, Path]]): A directory with eigenword clusters, for models that look
+            at words. By default those of the vocabulary's lookups are used if there are some.
+        dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
+            models that are trained in epochs.
         """
         validate_get_examples(get_examples, "SpectralParser.initialize")
         if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
@@ -197,38 +211,47 @@ class SpectralParser(TrainablePipe):
         examples = list(get_examples())
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
-        trees = list(training_trees(examples, self._annotated(examples, nlp), self._read_symbols))
-        tokens = sum(len(tree) for tree in trees)
-        missing = sum(int((tree.heads == MISSING).sum()) for tree in trees)
+        treebank = self._training_treebank(examples, nlp)
+        missing = int((treebank.heads == MISSING).sum())
         if missing:
+            tokens = len(treebank.heads)
             logger.warning(Warnings.W101.format(name=self.name, missing=missing, tokens=tokens))
-        settings = self.model.attrs["settings"].value
-        grammar = Grammar.fit(trees, settings, progress=progress_bar("Head automata"))
-        self._check_decoding(grammar)
-        self.model.attrs["learnt"] = Learnt(Grammar, grammar)
-        self._symbol_ids = {}
+        learnt = self.model.attrs["recipe"].fit(
+            treebank,
+            dev=self._dev_treebank(nlp, dev_corpus) if dev_corpus else None,
+            clusters=find_clusters(clusters, self.vocab),
+            report=self._report,
+        )
+        if self.decode not in learnt.decoders:
+            raise ValueError(Errors.S119.format(name=self.name))
+        self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
         for label in self.labels:
             self.vocab.strings.add(label)
 
-    def _annotated(self, examples: list[Example], nlp: Language | None) -> Iterator[Doc]:
-        """One document per example with the symbols to learn from."""
-        if not self.annotate_with:
-            for example in examples:
-                aligned = example.x is example.y or [t.orth for t in example.x] == [
-                    t.orth for t in example.y
-                ]
-                yield example.y if aligned else _with_aligned_tags(example)
-            return
-        docs: Iterable[Doc] = (_with_gold_sentences(example) for example in examples)
-        for name in self.annotate_with:
-            if nlp is None or name not in nlp.component_names:
-                raise ValueError(Errors.S118.format(name=self.name, missing=name))
-            docs = nlp.get_pipe(name).pipe(docs)
-        yield from docs
+    def _training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
+        docs: Iterable[Doc]
+        if self.jackknife is not None:
+            docs = jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self._report)
+        elif self.annotate_with:
+            docs = annotated_by(self.annotate_with, examples, nlp, parser=self.name)
+        else:
+            docs = with_gold_tags(examples)
+        return training_treebank(examples, docs, self._read)
 
-    def _check_decoding(self, grammar: Grammar) -> None:
-        if self.decode == "viterbi" and not grammar.automata.non_negative:
-            raise ValueError(Errors.S119.format(name=self.name))
+    def _dev_treebank(self, nlp: Language | None, name: str) -> Treebank | None:
+        examples = corpus_examples(nlp, name)
+        if not examples:
+            return None
+        taggers = [self.jackknife] if self.jackknife is not None else self.annotate_with
+        docs = (
+            annotated_by(taggers, examples, nlp, parser=self.name)
+            if taggers
+            else with_gold_tags(examples)
+        )
+        return training_treebank(examples, docs, self._read)
+
+    def _report(self, message: str) -> None:
+        logger.info("%s: %s", self.name, message)
 
     def update(
         self,
@@ -253,88 +276,52 @@ class SpectralParser(TrainablePipe):
         docs (Iterable[Doc]): The documents.
         RETURNS (List[_Prediction]): One parse per document.
         """
-        docs = list(docs)
-        per_doc = [sentences(doc, name=self.name) for doc in docs]
-        views = [view for own in per_doc for view in own]
-        symbols = [
-            ids for doc, own in zip(docs, per_doc, strict=True) for ids in self._symbols(doc, own)
-        ]
-        posteriors = [self._posterior(ids, view) for ids, view in zip(symbols, views, strict=True)]
-        trees = [self._decode(posterior) for posterior in posteriors]
-        distributions = self.grammar.label_distributions(
-            symbols, [view.words for view in views], trees
-        )
+        batch, parses = self._parse(docs)
+        n = int(batch.offsets[-1])
+        heads, labels = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64")
+        heads[batch.places] = batch.head_places(parses.heads)
+        labels[batch.places] = parses.labels
+        stored = {name: numpy.full(n, numpy.nan, dtype="float32") for name in self.store}
+        if "head_prob" in stored:
+            stored["head_prob"][batch.places] = parses.head_probs()
+        if "dep_prob" in stored:
+            stored["dep_prob"][batch.places] = parses.label_probs()
+        first = batch.places[batch.tokens.starts[:-1]]
+        if "parse_logprob" in stored:
+            stored["parse_logprob"][first] = parses.log_probs()
+        doc_of = numpy.searchsorted(batch.offsets, first, side="right") - 1
         predictions = []
-        begin, done = 0, 0
-        for doc, own in zip(docs, per_doc, strict=True):
-            prediction = self._empty_prediction(len(doc))
-            for view in own:
-                end = begin + len(view)
-                self._record(
-                    prediction, view, posteriors[done], trees[done], distributions[begin:end]
-                )
-                begin, done = end, done + 1
-            predictions.append(prediction)
+        for i, (begin, end) in enumerate(pairwise(batch.offsets.tolist())):
+            # copies, so that a document does not keep the arrays of its whole batch
+            own: dict[str, Any] = {
+                name: values[begin:end].copy() for name, values in stored.items()
+            }
+            if "marginals" in own:
+                own["marginals"] = [
+                    _by_modifier(parses.marginals(s)).astype("float32")
+                    for s in numpy.flatnonzero(doc_of == i).tolist()
+                ]
+            local = heads[begin:end]
+            local = numpy.where(local < 0, -1, local - begin)
+            predictions.append(_Prediction(local, labels[begin:end], own))
         return predictions
 
-    def _symbols(self, doc: Doc, views: list[SentenceView]) -> list[NDArray[numpy.int32]]:
-        if not views:
-            return []
-        ids = self._read_symbols.encode(doc, self.grammar.symbols, self._symbol_ids)
-        return [ids[view.tokens] for view in views]
+    def _parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
+        learnt = self.grammar
+        batch = self._read(docs)
+        fixed = self._fixed_heads(batch) if self.constrain else None
+        return batch, learnt.parse(batch.tokens, fixed=fixed, decode=self.decode)
 
-    def _empty_prediction(self, n: int) -> _Prediction:
-        stored: dict[str, Any] = {}
-        for name in self.store:
-            stored[name] = [] if name == "marginals" else numpy.full(n, numpy.nan, dtype="float32")
-        return _Prediction(numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64"), stored)
-
-    def _record(
-        self,
-        prediction: _Prediction,
-        view: SentenceView,
-        posterior: Posterior,
-        heads: NDArray[numpy.int32],
-        distributions: NDArray[numpy.float64],
-    ) -> None:
-        """Enter one sentence into the prediction for its document."""
-        stored, tokens = prediction.stored, view.tokens
-        labels = distributions.argmax(axis=1)
-        if "head_prob" in stored:
-            stored["head_prob"][tokens] = posterior.marginals[
-                heads, numpy.arange(1, len(heads) + 1)
-            ]
-        if "dep_prob" in stored:
-            stored["dep_prob"][tokens] = distributions[numpy.arange(len(labels)), labels]
-        if "parse_logprob" in stored:
-            stored["parse_logprob"][tokens[0]] = posterior.log_probability(heads)
-        if "marginals" in stored:
-            stored["marginals"].append(_by_modifier(posterior.marginals).astype("float32"))
-        final, plain = self.grammar.labels.deprojectivized(heads, labels)
-        prediction.heads[tokens] = _in_document(view, final)
-        prediction.labels[tokens] = plain
-
-    def _posterior(self, symbols: NDArray[numpy.int32], view: SentenceView) -> Posterior:
-        allowed = self._allowed_arcs(view) if self.constrain else None
-        return self.grammar.posterior(symbols, view.words, allowed=allowed)
-
-    def _allowed_arcs(self, view: SentenceView) -> NDArray[numpy.bool_] | None:
-        """Arcs that agree with the heads given beforehand; None if they cannot all be in one tree."""
-        fixed = fixed_heads(view)
-        known = numpy.flatnonzero(fixed != MISSING)
-        if not len(known):
-            return None
-        n = len(view)
-        allowed = numpy.ones((n + 1, n + 1), dtype=bool)
-        allowed[:, known + 1] = False
-        allowed[fixed[known], known + 1] = True
-        if best_tree(numpy.where(allowed, 0.0, -numpy.inf))[1] == -numpy.inf:
-            logger.warning(Warnings.W102.format(name=self.name, words=" ".join(view.words)[:80]))
-            return None
-        return allowed
-
-    def _decode(self, posterior: Posterior) -> NDArray[numpy.int32]:
-        return posterior.heads if self.decode == "mbr" else posterior.viterbi()
+    def _fixed_heads(self, batch: Batch) -> NDArray[numpy.int32] | None:
+        """Heads given beforehand, but for sentences in which they can't all be in one tree."""
+        fixed = fixed_heads(batch)
+        for begin, end in batch.tokens.bounds():
+            own = fixed[begin:end]
+            if (own != MISSING).any() and not possible(own):
+                words = " ".join(batch.tokens.words[begin:end])[:80]
+                logger.warning(Warnings.W102.format(name=self.name, words=words))
+                own[:] = MISSING
+        return fixed if (fixed != MISSING).any() else None
 
     def set_annotations(self, docs: Iterable[Doc], scores: list[_Prediction]) -> None:
         """Write parses to documents.
@@ -343,7 +330,7 @@ class SpectralParser(TrainablePipe):
         scores (List[_Prediction]): From `predict`.
         """
         add = self.vocab.strings.add
-        hashes = numpy.array([add(label) for label in self.grammar.labels.labels], dtype="uint64")
+        hashes = numpy.array([add(label) for label in self.grammar.label_names], dtype="uint64")
         for doc, prediction in zip(docs, scores, strict=True):
             write_parse(doc, prediction.heads, hashes[prediction.labels])
             if self.store:
@@ -352,12 +339,13 @@ class SpectralParser(TrainablePipe):
     def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
         """Exact arc probabilities, whatever tree was or will be chosen.
 
-        doc (Doc): A document with sentence boundaries and symbols.
+        doc (Doc): A document with sentence boundaries and tags.
         RETURNS (List[ndarray]): Per sentence [n, n]: row m holds the probability of every token of the
             sentence as head of its token m, the diagonal that of being the root. Rows sum to one.
             Whitespace tokens are left out.
         """
-        return [_by_modifier(posterior.marginals) for _, _, posterior in self._posteriors(doc)]
+        batch, parses = self._parse([doc])
+        return [_by_modifier(parses.marginals(s)) for s in range(len(batch.tokens))]
 
     def nbest(self, doc: Doc, k: int = 5) -> list[list[SentenceParse]]:
         """The k best parses of every sentence.
@@ -365,27 +353,28 @@ class SpectralParser(TrainablePipe):
         The k trees with the best products of arc marginals are found exactly and come in the order of
         their exact probabilities; labels and restored crossing arcs are as in a normal parse.
 
-        doc (Doc): A document with sentence boundaries and symbols.
+        doc (Doc): A document with sentence boundaries and tags.
         k (int): How many parses per sentence at most.
         RETURNS (List[List[SentenceParse]]): Per sentence, most probable first.
         """
         if k < 1:
             raise ValueError(Errors.S120.format(name=self.name, k=k))
+        batch, parses = self._parse([doc])
+        names = [label.partition(DELIMITER)[0] for label in self.grammar.label_names]
         result = []
-        for view, symbols, posterior in self._posteriors(doc):
-            parses = posterior.k_best(k)
-            trees = [heads for heads, _ in parses]
-            distributions = self.grammar.label_distributions(
-                [symbols] * len(trees), [view.words] * len(trees), trees
+        for s, (begin, end) in enumerate(batch.tokens.bounds()):
+            tokens = batch.places[begin:end]
+            result.append(
+                [
+                    SentenceParse(
+                        int(tokens[0]),
+                        numpy.where(heads > 0, tokens[heads - 1], tokens).tolist(),
+                        [names[label] for label in labels.tolist()],
+                        log_prob,
+                    )
+                    for heads, labels, log_prob in parses.k_best(s, k)
+                ]
             )
-            labels = distributions.argmax(axis=1).reshape(len(trees), len(view))
-            own = []
-            for (heads, logprob), label_ids in zip(parses, labels, strict=True):
-                final, plain = self.grammar.labels.deprojectivized(heads, label_ids)
-                deps = [self.grammar.labels.labels[i] for i in plain]
-                parse_heads = _in_document(view, final).tolist()
-                own.append(SentenceParse(int(view.tokens[0]), parse_heads, deps, logprob))
-            result.append(own)
         return result
 
     def scored_parses(
@@ -393,42 +382,35 @@ class SpectralParser(TrainablePipe):
     ) -> tuple[list[dict[tuple[int, int], float]], list[dict[tuple[int, str], float]]]:
         """Probabilities of heads and labels, in the form of the method of spaCy's `beam_parser`.
 
-        docs (Iterable[Doc]): Documents with sentence boundaries and symbols.
+        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
         RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every (token, head)
             and of every (token, label), the latter for the chosen head.
         """
+        names = [label.partition(DELIMITER)[0] for label in self.grammar.label_names]
         head_scores, label_scores = [], []
         for doc in docs:
+            batch, parses = self._parse([doc])
             by_head: dict[tuple[int, int], float] = {}
             by_label: dict[tuple[int, str], float] = {}
-            for view, symbols, posterior in self._posteriors(doc):
-                rows = _by_modifier(posterior.marginals)
-                for m, i in enumerate(view.tokens.tolist()):
-                    for h in numpy.flatnonzero(rows[m]):
-                        by_head[i, int(view.tokens[h])] = float(rows[m, h])
-                heads = self._decode(posterior)
-                distributions = self.grammar.label_distributions([symbols], [view.words], [heads])
-                for i, row in zip(view.tokens.tolist(), distributions, strict=True):
-                    for label, value in zip(self.grammar.labels.labels, row.tolist(), strict=True):
-                        key = (i, label.partition(DELIMITER)[0])
-                        by_label[key] = by_label.get(key, 0.0) + value
+            for s, (begin, end) in enumerate(batch.tokens.bounds()):
+                tokens = batch.places[begin:end].tolist()
+                rows = _by_modifier(parses.marginals(s))
+                for m, h in numpy.argwhere(rows > 0).tolist():
+                    by_head[tokens[m], tokens[h]] = float(rows[m, h])
+                distributions = parses.label_distributions(s)
+                for m, label in numpy.argwhere(distributions > 0).tolist():
+                    key = (tokens[m], names[label])
+                    by_label[key] = by_label.get(key, 0.0) + float(distributions[m, label])
             head_scores.append(by_head)
             label_scores.append(by_label)
         return head_scores, label_scores
 
-    def _posteriors(self, doc: Doc) -> Iterator[tuple[SentenceView, NDArray, Posterior]]:
-        views = sentences(doc, name=self.name)
-        for view, symbols in zip(views, self._symbols(doc, views), strict=True):
-            yield view, symbols, self._posterior(symbols, view)
-
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralParser":
         """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
-        self._symbol_ids = {}
         return _loading(super().from_bytes, self.name, bytes_data, exclude)
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralParser":
         """Load the component from a directory, or raise an error that says what is wrong with it."""
-        self._symbol_ids = {}
         return _loading(super().from_disk, self.name, path, exclude)
 
 
@@ -450,30 +432,6 @@ def _by_modifier(marginals: NDArray) -> NDArray[numpy.float64]:
     rows = marginals[1:, 1:].T.copy()
     numpy.fill_diagonal(rows, marginals[0, 1:])
     return rows
-
-
-def _in_document(view: SentenceView, heads: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
-    return numpy.where(heads > 0, view.tokens[heads - 1], view.tokens)
-
-
-def _with_gold_sentences(example: Example) -> Doc:
-    doc = example.predicted.copy()
-    for token, start in zip(doc, example.get_aligned_sent_starts(), strict=True):
-        token.is_sent_start = start == 1 or token.i == 0
-    return doc
-
-
-def _with_aligned_tags(example: Example) -> Doc:
-    """Gold annotation on predicted tokens, where the two are tokenised differently."""
-    doc = example.predicted.copy()
-    for attribute in ("TAG", "POS", "MORPH", "LEMMA"):
-        values = example.get_aligned(attribute, as_string=True)
-        for token, value in zip(doc, values, strict=True):
-            if attribute == "MORPH":
-                token.set_morph(value or "")
-            else:
-                setattr(token, f"{attribute.lower()}_", value or "")
-    return doc
 
 
 def _stored(doc: Doc, name: str) -> Any:
