@@ -19,6 +19,7 @@ from thinc.api import Model, Optimizer
 from ..docs import Batch, TokenReader, fixed_heads, training_treebank, write_parse
 from ..errors import Errors, Warnings
 from ..learnt import Learnt
+from ..progress import report
 from ..tagger.component import find_clusters
 from ..treebank.dependency import DELIMITER, MISSING
 from .constraints import possible
@@ -251,7 +252,7 @@ class SpectralParser(TrainablePipe):
         return training_treebank(examples, docs, self._read)
 
     def _report(self, message: str) -> None:
-        logger.info("%s: %s", self.name, message)
+        report(self.name, message)
 
     def update(
         self,
