@@ -145,19 +145,29 @@ def _names(keys: NDArray[numpy.uint64], strings) -> tuple[list[str], NDArray[num
 
 def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> list[str]:
     """The second guesses of `spectral_tagger`, where it has left some."""
-    names = [""] * int(offsets[-1])
+    n = int(offsets[-1])
+    tags, probs = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="float32")
+    labels: list[str] = []
+    first_label: dict[int, int] = {}  # where the labels of a tagger begin among all
     for doc, offset in zip(docs, offsets.tolist(), strict=False):
         stored = doc.user_data.get(TAG_PROBS)
-        if stored is None or stored["tags"].shape[0] != len(doc) or stored["tags"].shape[1] < 2:
+        if stored is None or len(stored["tags"]) != len(doc) or stored["tags"].shape[1] < 2:
             continue
-        labels, tags, probs = stored["labels"], stored["tags"][:, 1], stored["probs"][:, 1]
-        rivals = numpy.flatnonzero((tags >= 0) & (probs >= _SECOND_BOUNDS[0]))
-        classes = numpy.searchsorted(_SECOND_BOUNDS[1:], probs[rivals])
-        for i, tag, own in zip(
-            rivals.tolist(), tags[rivals].tolist(), classes.tolist(), strict=True
-        ):
-            names[offset + i] = f"{labels[tag]}:{own}"
-    return [names[place] for place in places.tolist()]
+        names = stored["labels"]
+        if id(names) not in first_label:
+            first_label[id(names)] = len(labels)
+            labels.extend(names)
+        own = slice(offset, offset + len(doc))
+        tags[own] = stored["tags"][:, 1]
+        tags[own] += first_label[id(names)] * (tags[own] >= 0)
+        probs[own] = stored["probs"][:, 1]
+    tags, probs = tags[places], probs[places]
+    names = numpy.full(len(places), "", dtype=object)
+    for likely, low, high in zip("012", _SECOND_BOUNDS, (*_SECOND_BOUNDS[1:], 2.0), strict=True):
+        rivals = (tags >= 0) & (probs >= low) & (probs < high)
+        named = numpy.array([f"{label}:{likely}" for label in labels], dtype=object)
+        names[rivals] = named[tags[rivals]]
+    return names.tolist()
 
 
 def training_treebank(
@@ -243,11 +253,12 @@ def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uin
     """
     if not len(doc):
         return
-    loose = numpy.flatnonzero(heads < 0)
-    if len(loose):
-        _attach_whitespace(doc, heads, labels, loose)
-    relative = (heads - numpy.arange(len(doc))).astype("int64").astype("uint64")
-    doc.from_array([HEAD, DEP], numpy.stack([relative, labels], axis=1))
+    if heads.min() < 0:
+        _attach_whitespace(doc, heads, labels, numpy.flatnonzero(heads < 0))
+    values = numpy.empty((len(doc), 2), dtype="int64")
+    values[:, 0] = heads - numpy.arange(len(doc))
+    values[:, 1] = labels.view("int64")
+    doc.from_array([HEAD, DEP], values.view("uint64"))
 
 
 def _attach_whitespace(doc: Doc, heads: NDArray, labels: NDArray, loose: NDArray) -> None:

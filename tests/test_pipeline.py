@@ -8,7 +8,6 @@ import pytest
 import spacy
 from spacy import util
 from spacy.tokens import Doc
-from spacy.training import Example
 from spacy.training.initialize import init_nlp
 
 from spacy_spectral.docs import TokenReader, training_treebank
@@ -167,23 +166,22 @@ def test_tags_without_probabilities_will_do(nlp, sample):
     assert sum(token.head == token for token in parsed) == 1
 
 
-def test_clusters_are_kept_inside_the_model(sample, monkeypatch):
-    pytest.importorskip("spacy_spectral.eigenwords.clusters")
-    from spacy_spectral.eigenwords.clusters import WordClusters
-
+def test_clusters_are_kept_inside_the_model(examples):
+    clusters_of = pytest.importorskip("spacy_spectral.eigenwords.clusters").WordClusters
     nlp = spacy.blank("en")
-    for name in ("spectral_tagger", "spectral_parser"):
-        model = {"@architectures": "spacy-spectral.LogLinear.v1"}
-        nlp.add_pipe(name, config={"model": model} if name == "spectral_parser" else {})
-    examples = [Example(eg.predicted, eg.reference) for eg in corpus_examples(nlp, "corpora.train")]
-    words = sorted({token.text for eg in examples for token in eg.reference})
-    clusters = {word: [len(word) % 4, len(word)] for word in words}
-    WordClusters(clusters, {}, (4, 32)).to_lookups(nlp.vocab.lookups)
-    nlp.initialize(lambda: examples)
+    nlp.add_pipe(
+        "spectral_parser", config={"model": {"@architectures": "spacy-spectral.LogLinear.v1"}}
+    )
+    train = examples(nlp)
+    words = sorted({token.text for eg in train for token in eg.reference})
+    expected = [[len(word) % 4, len(word)] for word in words]
+    clusters = clusters_of(dict(zip(words, expected, strict=True)), {}, (4, 32))
+    clusters.to_lookups(nlp.vocab.lookups)
+    nlp.initialize(lambda: train)
     learnt = nlp.get_pipe("spectral_parser").grammar
-    assert learnt.clusters.ids(words[:3]).tolist() == [clusters[word] for word in words[:3]]
     copy = type(learnt).from_bytes(learnt.to_bytes())
-    assert copy.clusters.ids(words).tolist() == learnt.clusters.ids(words).tolist()
+    for parser in (learnt, copy):
+        assert parser.clusters.ids(words).tolist() == expected
 
 
 def test_senter_config_parses_raw_text(sample):
