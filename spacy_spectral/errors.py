@@ -31,7 +31,8 @@ class Errors(metaclass=_WithCodes):
         "the training data contains dependency trees."
     )
     S402 = (
-        "Sentence {sentence} (counted from 0) of the training data is not a tree: its heads must be "
+        "Sentence {sentence} (counted from 0) of the training data is not a tree: its heads must "
+        "be "
         "positions in the sentence, with one root and no cycle. Correct the annotation, or mark "
         "heads you do not know as missing."
     )

@@ -1,6 +1,7 @@
 """What the log-linear parser looks at. Nothing here is about one language.
 
-A composite is written "tag@-1+tag": columns of a token and of its neighbours, joined. Columns that a
+A composite is written "tag@-1+tag": columns of a token and of its neighbours, joined. Columns "
+"that a
 corpus does not have (no clusters, no morphology) take their templates with them.
 """
 
