@@ -59,12 +59,12 @@ class Settings:
     epochs: int = 3
     rate: float = 0.05
     decay: float = 0.01
-    batch_size: int = 4
+    batch_size: int = 16
     n_states: int = 12
     n_blocks: int = 100
     min_blocks: int = 2
     n_between: int = 6
-    prune_threshold: float = 3e-3
+    prune_threshold: float = 5e-3
     prune_most: int = 10
     prune_epochs: int = 2
     prune_rate: float = 0.1

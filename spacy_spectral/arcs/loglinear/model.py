@@ -15,6 +15,8 @@ from .table import ENTRY, SLOT
 from .templates import COLUMNS, Templates
 
 _KIND, _VERSION = "loglinear", 1
+# Arcs this much worse than a token's best (in log odds) get probability 0 without a look at siblings.
+MARGIN = 10.0
 
 
 @dataclass
@@ -123,8 +125,9 @@ class LogLinearModel:
         if constraints is not None:
             arcs = constrain(arcs, sentences.starts, np.asarray(constraints, dtype=np.int32))
         heads, labels, probs, arc_labels, label_probs, log_z = self._compiled().parse(
-            sentences.columns, sentences.starts, sentences.tags, arcs.starts, arcs.heads
-        )
+            sentences.columns, sentences.starts, sentences.tags, arcs.starts, arcs.heads,
+            MARGIN if constraints is None else np.inf,
+        )  # fmt: skip
         if constraints is not None and np.isnan(log_z).any():
             raise ValueError(Errors.S403.format(sentence=int(np.flatnonzero(np.isnan(log_z))[0])))
         arcs = arcs._replace(probs=probs)
