@@ -5,8 +5,6 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from spacy_spectral.arcs.loglinear._chart import lift_heads
-from spacy_spectral.arcs.loglinear._score import training_keys
 
 from spacy_spectral.arcs.loglinear import (
     Annotated,
@@ -16,6 +14,8 @@ from spacy_spectral.arcs.loglinear import (
     Settings,
     fit,
 )
+from spacy_spectral.arcs.loglinear._chart import lift_heads
+from spacy_spectral.arcs.loglinear._score import training_keys
 from spacy_spectral.arcs.loglinear.statistics import N_DISTANCES
 from spacy_spectral.arcs.loglinear.table import build_table
 from spacy_spectral.arcs.loglinear.templates import COLUMNS, compile_templates
@@ -98,7 +98,7 @@ def random_model():
         pruner=None,
     )  # fmt: skip
     data = model.with_children(data, all_arcs(data.starts))
-    _, model.slots, model.entries = build_table(
+    *_, model.slots, model.entries = build_table(
         data, heads, labels, templates=templates, between_bit=between_bit,
         n_labels=len(LABELS), n_blocks=1, min_blocks=1,
     )  # fmt: skip
@@ -482,8 +482,14 @@ def test_another_pruner():
     )  # fmt: skip
     with pytest.raises(ValueError, match="S404"):
         model.parse(test.sentences)
-    parses = model.parse(test.sentences, arcs=all_arcs(test.sentences.starts))
-    assert (parses.heads == test.heads).mean() > 0.98
+    arcs = all_arcs(test.sentences.starts)
+    assert (model.parse(test.sentences, arcs=arcs).heads == test.heads).mean() > 0.98
+    for bad in (arcs.heads + 1, arcs.heads[::-1], arcs.heads[:-1]):
+        with pytest.raises(ValueError, match="S407"):
+            model.parse(test.sentences, arcs=arcs._replace(heads=np.ascontiguousarray(bad)))
+    foreign = Encoder([*TAGS, "new"])([["x"]], [["new"]])
+    with pytest.raises(ValueError, match="S406"):
+        model.parse(foreign, arcs=all_arcs(foreign.starts))
 
 
 def test_useless_training_data_is_named():

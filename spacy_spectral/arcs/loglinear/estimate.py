@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import Errors
 from ._chart import lift_heads
 from .encode import Sentences
-from .model import LogLinearModel, score
+from .model import LogLinearModel, check_arcs, score
 from .pruner import Arcs, Prune, fit_pruner
 from .statistics import function_tags, label_classes, label_successions, separators
 from .table import build_table, drop_small_weights
@@ -132,6 +132,7 @@ def fit(
         )  # fmt: skip
     else:
         pruner, arcs = None, Arcs(*prune(data, heads))
+        check_arcs(arcs, data.starts)
     templates = compile_templates(missing)
     allowed = np.zeros((2, n_labels), dtype=np.uint8)
     for from_root in (0, 1):
@@ -151,12 +152,14 @@ def fit(
         moves=np.zeros((n_tags, 2, n_states + 1, n_states + 1), dtype=np.float32),
     )  # fmt: skip
     data = model.with_children(data, arcs)
-    keys, model.slots, model.entries = build_table(
+    keys, row_starts, model.slots, model.entries = build_table(
         data, heads, gold_labels, templates=templates, between_bit=between_bit, n_labels=n_labels,
         n_blocks=settings.n_blocks, min_blocks=settings.min_blocks,
     )  # fmt: skip
     dev_arcs = None if prune is None or dev is None else Arcs(*prune(dev.sentences, None))
-    return _climb(model, keys, data, arcs, heads, gold_labels, settings, dev, dev_arcs, progress)
+    return _climb(
+        model, keys, row_starts, data, arcs, heads, gold_labels, settings, dev, dev_arcs, progress
+    )
 
 
 def _projective(train: Annotated) -> np.ndarray:
@@ -176,6 +179,7 @@ def _projective(train: Annotated) -> np.ndarray:
 def _climb(
     model: LogLinearModel,
     keys: np.ndarray,
+    row_starts: np.ndarray,
     data: Sentences,
     arcs: Arcs,
     heads: np.ndarray,
@@ -204,7 +208,7 @@ def _climb(
                 engine.step(settings.rate, settings.decay)
             weights, moves = engine.averaged()
             slots, entries = drop_small_weights(
-                keys, model.entries, weights, smallest=settings.smallest
+                keys, row_starts, model.entries, weights, smallest=settings.smallest
             )
             averaged = replace(model, slots=slots, entries=entries, moves=moves)
             uas = las = None

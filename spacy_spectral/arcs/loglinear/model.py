@@ -15,7 +15,7 @@ from .table import ENTRY, SLOT
 from .templates import COLUMNS, Templates
 
 _KIND, _VERSION = "loglinear", 1
-# Arcs this much worse than a token's best (in log odds) get probability 0 without a look at siblings.
+# Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
 MARGIN = 10.0
 
 
@@ -166,9 +166,13 @@ class LogLinearModel:
         return result
 
     def _prepare(self, sentences: Sentences, arcs: Arcs | None) -> tuple[Sentences, Arcs]:
-        if arcs is None:
-            if self.pruner is None:
-                raise ValueError(Errors.S404)
+        if sentences.tags.max(initial=0) > len(self.tags):
+            raise ValueError(Errors.S406)
+        if arcs is not None:
+            check_arcs(arcs, sentences.starts)
+        elif self.pruner is None:
+            raise ValueError(Errors.S404)
+        else:
             arcs = self.pruner(sentences)
         return self.with_children(sentences, arcs), arcs
 
@@ -300,6 +304,21 @@ def _require(condition: bool, what: str) -> None:
 
 def _power_of_two(n: int) -> bool:
     return n > 1 and n & (n - 1) == 0
+
+
+def check_arcs(arcs: Arcs, starts: np.ndarray) -> None:
+    """Raise a ValueError unless every token has heads, ascending, in its sentence, none itself."""
+    counts = np.diff(arcs.starts)
+    lengths = np.diff(starts)
+    sizes = {len(arcs.heads), len(arcs.probs), int(counts.sum())}
+    if len(counts) != lengths.sum() or len(sizes) > 1 or (counts < 1).any() or arcs.starts[0]:
+        raise ValueError(Errors.S407)
+    mods = np.repeat(np.arange(len(counts)), counts)
+    position = np.arange(len(counts)) - np.repeat(starts[:-1], lengths) + 1
+    inside = (arcs.heads >= 0) & (arcs.heads <= np.repeat(lengths, lengths)[mods])
+    ascending = (np.diff(arcs.heads) > 0) | (np.diff(mods) > 0)
+    if not inside.all() or not ascending.all() or (arcs.heads == position[mods]).any():
+        raise ValueError(Errors.S407)
 
 
 def constrain(arcs: Arcs, starts: np.ndarray, constraints: np.ndarray) -> Arcs:

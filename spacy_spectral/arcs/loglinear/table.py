@@ -28,7 +28,7 @@ def build_table(
     n_labels: int,
     n_blocks: int,
     min_blocks: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, ...]:
     """Make the table with all weights 0.
 
     data (Sentences), heads (ndarray), labels (ndarray): The annotated sentences.
@@ -37,7 +37,7 @@ def build_table(
     n_labels (int): How many labels there are.
     n_blocks (int), min_blocks (int): Into how many blocks to cut the text, and in how many of them
         a feature must occur to be kept.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): The keys of the rows, slots and entries.
+    RETURNS (Tuple[ndarray, ...]): Keys and first entries of the rows, slots and entries.
     """
     pair_keys, unary_keys, sibling_keys = training_keys(
         data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs,
@@ -108,7 +108,7 @@ def _lay_out(keys: np.ndarray, sizes: np.ndarray, outputs: np.ndarray) -> tuple[
     is_output[starts] = False
     entries["output"][starts] = sizes
     entries["output"][is_output] = outputs
-    return keys, _hash(keys, starts), entries
+    return keys, starts, _hash(keys, starts), entries
 
 
 def _hash(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -122,28 +122,21 @@ def _hash(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return slots
 
 
-def row_starts(entries: np.ndarray, n_rows: int) -> np.ndarray:
-    """RETURNS (ndarray): int64, the first entry of every row, in the order of the keys."""
-    result = np.empty(n_rows, dtype=np.int64)
-    sizes = entries["output"].tolist()
-    at = 1
-    for row in range(n_rows):
-        result[row] = at
-        at += sizes[at] + 1
-    return result
-
-
 def drop_small_weights(
-    keys: np.ndarray, entries: np.ndarray, weights: np.ndarray, *, smallest: float
+    keys: np.ndarray,
+    starts: np.ndarray,
+    entries: np.ndarray,
+    weights: np.ndarray,
+    *,
+    smallest: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The table without what hardly counts: it takes less memory and is read faster.
 
-    keys, entries (ndarray): A table as `build_table` made it.
+    keys, starts, entries (ndarray): A table as `build_table` made it.
     weights (ndarray): float32, a weight for every entry.
     smallest (float): Weights nearer to 0 than this are dropped, and rows that have no others.
     RETURNS (Tuple[ndarray, ndarray]): Slots and entries.
     """
-    starts = row_starts(entries, len(keys))
     is_start = np.zeros(len(entries), dtype=bool)
     is_start[starts] = True
     row = np.cumsum(is_start) - 1
