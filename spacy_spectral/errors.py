@@ -163,8 +163,8 @@ class Errors(metaclass=_WithCodes):
         "the training data contains dependency trees."
     )
     S402 = (
-        "Sentence {sentence} (counted from 0) of the training data is not a tree: its heads must be "
-        "positions in the sentence, with one root and no cycle. Correct the annotation, or mark "
+        "Sentence {sentence} (counted from 0) of the training data is not a tree: its heads must "
+        "be positions in the sentence, with one root and no cycle. Correct the annotation, or mark "
         "heads you do not know as missing."
     )
     S403 = (
@@ -178,6 +178,14 @@ class Errors(metaclass=_WithCodes):
     S405 = (
         "Can't fix the head of token {token} to {head}: a head is another position of the sentence "
         "(1 to {n}) or 0 for the root."
+    )
+    S406 = (
+        "The sentences have tags that this parser does not know by number: encode them with "
+        "model.encoder(), not with the encoder of another model."
+    )
+    S407 = (
+        "Bad arcs from a pruner: every token needs at least one head, ascending positions of its "
+        "own sentence (0 for the root), none of them the token itself, and a probability for each."
     )
 
 

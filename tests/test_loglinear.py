@@ -1,9 +1,11 @@
 """The log-linear parser against enumeration of all trees and against finite differences."""
 
-from itertools import product
+from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
+
 from spacy_spectral.arcs.loglinear import (
     Annotated,
     Arcs,
@@ -96,7 +98,7 @@ def random_model():
         pruner=None,
     )  # fmt: skip
     data = model.with_children(data, all_arcs(data.starts))
-    model.slots, model.entries = build_table(
+    *_, model.slots, model.entries = build_table(
         data, heads, labels, templates=templates, between_bit=between_bit,
         n_labels=len(LABELS), n_blocks=1, min_blocks=1,
     )  # fmt: skip
@@ -163,7 +165,7 @@ def tree_scores(model, data, heads):
         for h, side, modifiers in sequences:
             table = model.moves[0, side].astype(float) + model.moves[data.tags[h - 1], side]
             states = [3, *(int(model.label_classes[labels[m - 1]]) for m in modifiers), 3]
-            score += sum(table[a, b] for a, b in zip(states[:-1], states[1:], strict=True))
+            score += sum(table[a, b] for a, b in pairwise(states))
         result[labels] = score
     return result
 
@@ -202,7 +204,7 @@ def test_marginals_are_those_of_enumeration(random_model, pruned):
         arcs = pruned_arcs(np.random.default_rng(3), data, heads)
     engine = model.engine()
     inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
-    got_heads, got_labels, probs, arc_labels, label_probs, log_z = engine.parse(*inputs)
+    got_heads, _, probs, arc_labels, label_probs, log_z = engine.parse(*inputs)
     for sentence in range(len(data)):
         trees, expected_log_z = enumerate_sentence(model, data, arcs, sentence)
         assert log_z[sentence] == pytest.approx(expected_log_z, abs=1e-4)
@@ -275,7 +277,7 @@ def test_gradient_is_that_of_finite_differences(random_model, partial):
     arcs = pruned_arcs(rng, data, heads)
     if partial:
         heads, labels = hide(rng, heads, labels)
-    model = model.with_weights(model.entries["weight"], model.moves.copy())
+    model = replace(model, entries=model.entries.copy(), moves=model.moves.copy())
     batch = np.arange(len(data), dtype=np.int32)
 
     def loss(engine):
@@ -480,8 +482,14 @@ def test_another_pruner():
     )  # fmt: skip
     with pytest.raises(ValueError, match="S404"):
         model.parse(test.sentences)
-    parses = model.parse(test.sentences, arcs=all_arcs(test.sentences.starts))
-    assert (parses.heads == test.heads).mean() > 0.98
+    arcs = all_arcs(test.sentences.starts)
+    assert (model.parse(test.sentences, arcs=arcs).heads == test.heads).mean() > 0.98
+    for bad in (arcs.heads + 1, arcs.heads[::-1], arcs.heads[:-1]):
+        with pytest.raises(ValueError, match="S407"):
+            model.parse(test.sentences, arcs=arcs._replace(heads=np.ascontiguousarray(bad)))
+    foreign = Encoder([*TAGS, "new"])([["x"]], [["new"]])
+    with pytest.raises(ValueError, match="S406"):
+        model.parse(foreign, arcs=all_arcs(foreign.starts))
 
 
 def test_useless_training_data_is_named():

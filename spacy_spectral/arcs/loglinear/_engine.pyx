@@ -125,18 +125,19 @@ cdef class Engine:
 
     def parse(
         self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-        const int32_t[::1] arc_start, const int32_t[::1] arc_head,
+        const int32_t[::1] arc_start, const int32_t[::1] arc_head, double margin=INFINITY,
     ):
         """Marginals and the tree of most expected correct arcs, for every sentence.
 
         columns (uint64[n, columns]), tags (int32[n]): The tokens of all sentences.
         starts (int32[sentences + 1]): Where sentences start.
         arc_start (int32[n + 1]), arc_head (int32[arcs]): The kept heads of every token.
+        margin (float): Drop arcs whose own score is that much below the best of their modifier.
         RETURNS (Tuple): heads (int32[n]), labels (int32[n]), arc probabilities (float32[arcs]), the
             best label of every arc (int32[arcs]), its probability given the arc (float32[arcs]),
             log Z (float64[sentences]; nan if the chart failed).
         """
-        cdef int s, n, start, n_sentences = starts.shape[0] - 1, failed = 0
+        cdef int s, n, start, attempt, n_sentences = starts.shape[0] - 1, failed = 0
         cdef Arena arena
         cdef Scored scored
         heads = np.zeros(columns.shape[0], dtype=np.int32)
@@ -158,14 +159,16 @@ cdef class Engine:
                 n = starts[s + 1] - start
                 if n == 0:
                     continue
-                arena_reset(&arena)
-                failed = score_sentence(
-                    &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n,
-                    &arc_start[start], &arc_head[0])
-                if failed:
-                    break
-                failed = _run_chart(
-                    &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena, NULL)
+                for attempt in range(2):  # without a tree left, once more with all arcs
+                    arena_reset(&arena)
+                    failed = score_sentence(
+                        &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n,
+                        &arc_start[start], &arc_head[0], INFINITY if attempt else margin)
+                    failed = failed or _run_chart(
+                        &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena,
+                        NULL)
+                    if failed or isfinite(scored.log_z) or margin == INFINITY:
+                        break
                 if failed:
                     break
                 out_log_z[s] = scored.log_z
@@ -203,7 +206,7 @@ cdef class Engine:
                 arena_reset(&arena)
                 failed = score_sentence(
                     &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n,
-                    &arc_start[start], &arc_head[0])
+                    &arc_start[start], &arc_head[0], INFINITY)
                 failed = failed or _run_chart(
                     &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena, NULL)
                 if failed:
@@ -242,9 +245,9 @@ cdef class Engine:
                     value *= chart.mu[c] / chart.phi[c]
                     if value > best_value:
                         best_value, best_label = value, l
-            probs[a] = total
-            arc_labels[a] = best_label
-            label_probs[a] = best_value / total if total > 0 else 0
+            probs[scored.origin[a]] = total
+            arc_labels[scored.origin[a]] = best_label
+            label_probs[scored.origin[a]] = best_value / total if total > 0 else 0
             m = chart.mod[a]
             if total > top[m]:
                 top[m] = total
@@ -257,14 +260,14 @@ cdef class Engine:
             for a in range((n + 1) * (n + 1)):
                 table[a] = -1e6
             for a in range(scored.n_arcs):
-                value = probs[a]
+                value = probs[scored.origin[a]]
                 table[chart.head[a] * (n + 1) + chart.mod[a]] = log(max(value, MIN_PROB))
             if eisner(table, n, best, arena):
                 return -1
         for a in range(scored.n_arcs):
             m = chart.mod[a]
             if best[m] == chart.head[a]:
-                labels[m - 1] = arc_labels[a]
+                labels[m - 1] = arc_labels[scored.origin[a]]
         for m in range(1, n + 1):
             heads[m - 1] = best[m]
         return 0
@@ -319,7 +322,7 @@ cdef class Engine:
                         continue
                     bad = score_sentence(
                         &self.machine, &self.scored[k], &self.arenas[k], &columns[start, 0],
-                        &tags[start], n, &arc_start[start], &arc_head[0])
+                        &tags[start], n, &arc_start[start], &arc_head[0], INFINITY)
                     bad = bad or self._differentiate(
                         &self.scored[k], &self.arenas[k], &heads[start], &labels[start])
                     if bad:

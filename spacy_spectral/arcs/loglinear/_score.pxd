@@ -41,6 +41,7 @@ cdef struct Scored:
     uint32_t *sibling_rows  # pairs of the chart x n_siblings
     uint32_t *last_rows  # arcs x n_siblings
     uint32_t *empty_rows  # (2n+2) x n_siblings
+    int *origin  # which of the given arcs this is
     int *distance  # bin of an arc
     float *score  # arcs x labels
     double *potential  # arcs x labels: exp(score - shift of the modifier)
@@ -59,7 +60,7 @@ cdef struct Scored:
 cdef int unary_width(const Machine *machine) noexcept nogil
 cdef int score_sentence(
     const Machine *machine, Scored *scored, Arena *arena, const uint64_t *columns,
-    const int32_t *tags, int n, const int32_t *arc_start, const int32_t *arc_head,
+    const int32_t *tags, int n, const int32_t *arc_start, const int32_t *arc_head, double margin,
 ) noexcept nogil
 cdef void state_potentials(
     const Machine *machine, const double *potential, int n_arcs, double *phi) noexcept nogil

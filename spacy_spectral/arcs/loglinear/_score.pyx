@@ -174,9 +174,11 @@ cdef void state_potentials(
 
 cdef int score_sentence(
     const Machine *machine, Scored *scored, Arena *arena, const uint64_t *columns,
-    const int32_t *tags, int n, const int32_t *arc_start, const int32_t *arc_head,
+    const int32_t *tags, int n, const int32_t *arc_start, const int32_t *arc_head, double margin,
 ) noexcept nogil:
-    """Fill `scored` with everything up to the potentials. RETURNS (int): 0, or -1 without memory."""
+    """Fill `scored` with everything up to the potentials. Arcs that score less than the best of their
+    modifier by `margin` are dropped before siblings are looked at; not to be used in training.
+    RETURNS (int): 0, or -1 without memory."""
     cdef int n_arcs = arc_start[n] - arc_start[0], k = machine.context.n_composites
     cdef int n_labels = machine.n_labels, n_siblings = machine.n_siblings
     cdef int i, a, l, r, t, h, m, side, first, width = unary_width(machine)
@@ -189,6 +191,7 @@ cdef int score_sentence(
     cdef uint64_t keys[MAX_TEMPLATES]
     cdef const uint8_t *allowed
     cdef float top
+    cdef float *tops
     scored.n, scored.n_arcs, scored.tags = n, n_arcs, tags
     scored.composites = <uint64_t *>take(arena, (n + 1) * k * sizeof(uint64_t))
     scored.unary_rows = <uint32_t *>take(arena, (n + 1) * machine.n_unaries * sizeof(uint32_t))
@@ -196,6 +199,8 @@ cdef int score_sentence(
     scored.last_rows = <uint32_t *>take_zeros(arena, n_arcs * n_siblings * sizeof(uint32_t))
     scored.empty_rows = <uint32_t *>take_zeros(arena, (2 * n + 2) * n_siblings * sizeof(uint32_t))
     scored.distance = <int *>take(arena, n_arcs * sizeof(int))
+    scored.origin = <int *>take(arena, n_arcs * sizeof(int))
+    tops = <float *>take(arena, n_arcs * sizeof(float))
     scored.score = <float *>take(arena, n_arcs * n_labels * sizeof(float))
     scored.potential = <double *>take(arena, n_arcs * n_labels * sizeof(double))
     if head == NULL or mod == NULL or own == NULL or scored.composites == NULL:
@@ -204,7 +209,7 @@ cdef int score_sentence(
         return -1
     if scored.empty_rows == NULL or scored.distance == NULL or scored.score == NULL:
         return -1
-    if scored.potential == NULL:
+    if scored.potential == NULL or scored.origin == NULL or tops == NULL:
         return -1
     a = 0
     for m in range(1, n + 1):
@@ -213,12 +218,7 @@ cdef int score_sentence(
             h = arc_head[i]
             scored.distance[a] = distance_bin(m - h if m > h else h - m)
             a += 1
-    if chart_layout(chart, arena, n, n_arcs, machine.n_states, head, mod):
-        return -1
-    scored.sibling_rows = <uint32_t *>take(
-        arena, (chart.pair_start[n_arcs] + 1) * n_siblings * sizeof(uint32_t))
-    if scored.sibling_rows == NULL:
-        return -1
+    chart.head, chart.mod = head, mod
     fill_composites(&machine.context, columns, n, scored.composites)
     for m in range(1, n + 1):
         for t in range(machine.n_unaries):
@@ -235,21 +235,38 @@ cdef int score_sentence(
         _score_arc(machine, scored, own, a)
     # every modifier takes exactly one arc: dividing its potentials by their maximum only shifts log Z
     scored.shift = 0
+    t = 0  # arcs that stay
     for m in range(1, n + 1):
         first = arc_start[m - 1] - arc_start[0]
         r = arc_start[m] - arc_start[0]
         top = -1e30
         for a in range(first, r):
+            tops[a] = -1e30
             allowed = machine.allowed + (head[a] == 0) * n_labels
             for l in range(n_labels):
-                if allowed[l] and scored.score[a * n_labels + l] > top:
-                    top = scored.score[a * n_labels + l]
+                if allowed[l] and scored.score[a * n_labels + l] > tops[a]:
+                    tops[a] = scored.score[a * n_labels + l]
+            top = max(top, tops[a])
         scored.shift += top
         for a in range(first, r):
+            # the arc from the left stays, so that there is a tree
+            if tops[a] < top - margin and head[a] != m - 1:
+                continue
             allowed = machine.allowed + (head[a] == 0) * n_labels
             for l in range(n_labels):
-                scored.potential[a * n_labels + l] = (
+                scored.score[t * n_labels + l] = scored.score[a * n_labels + l]
+                scored.potential[t * n_labels + l] = (
                     exp(scored.score[a * n_labels + l] - top) if allowed[l] else 0)
+            head[t], mod[t], scored.distance[t] = head[a], m, scored.distance[a]
+            scored.origin[t] = a
+            t += 1
+    scored.n_arcs = n_arcs = t
+    if chart_layout(chart, arena, n, n_arcs, machine.n_states, head, mod):
+        return -1
+    scored.sibling_rows = <uint32_t *>take(
+        arena, (chart.pair_start[n_arcs] + 1) * n_siblings * sizeof(uint32_t))
+    if scored.sibling_rows == NULL:
+        return -1
     state_potentials(machine, scored.potential, n_arcs, chart.phi)
     t = 2 * (machine.n_states + 1) * (machine.n_states + 1)
     for h in range(1, n + 1):

@@ -76,7 +76,9 @@ class _Cache:
         rows = [get(string, -1) for string in strings]
         if -1 in rows:
             fresh = list(dict.fromkeys(s for s, row in zip(strings, rows, strict=True) if row < 0))
-            self.index.update(zip(fresh, range(len(self.index), len(self.index) + len(fresh))))
+            self.index.update(
+                zip(fresh, range(len(self.index), len(self.index) + len(fresh)), strict=True)
+            )
             described = list(chain.from_iterable(self.describe(string) for string in fresh))
             hashes = hash_strings(described).reshape(len(fresh), self.n_columns)
             self.table = np.concatenate([self.table, hashes])

@@ -1,12 +1,12 @@
 """From annotated sentences to a log-linear model: what `fit` does, in order.
 
-Count what the templates need (`statistics`), train the pruner, choose features (`table`), then climb the
-conditional log-likelihood with AdaGrad and average the weights.
+Count what the templates need (`statistics`), train the pruner, choose features (`table`), then
+climb the conditional log-likelihood with AdaGrad and average the weights.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +14,10 @@ import numpy as np
 from ...errors import Errors
 from ._chart import lift_heads
 from .encode import Sentences
-from .model import LogLinearModel, score
+from .model import LogLinearModel, check_arcs, score
 from .pruner import Arcs, Prune, fit_pruner
 from .statistics import function_tags, label_classes, label_successions, separators
-from .table import build_table
+from .table import build_table, drop_small_weights
 from .templates import COLUMNS, GUESSED, compile_templates
 
 
@@ -50,6 +50,7 @@ class Settings:
     prune_threshold (float): Drop heads less likely than this relative to the token's best.
     prune_most (int): Keep at most so many heads of a token.
     prune_epochs (int), prune_rate (float): Training of the pruner.
+    smallest (float): Weights nearer to 0 than this are dropped in the end.
     patience (int): Stop after so many epochs without a gain on the development data.
     seed (int): Seed of the order of sentences.
     n_threads (int): Threads; the result does not depend on it.
@@ -58,15 +59,16 @@ class Settings:
     epochs: int = 3
     rate: float = 0.05
     decay: float = 0.01
-    batch_size: int = 4
+    batch_size: int = 16
     n_states: int = 12
     n_blocks: int = 100
     min_blocks: int = 2
     n_between: int = 6
-    prune_threshold: float = 1e-3
-    prune_most: int = 12
+    prune_threshold: float = 5e-3
+    prune_most: int = 10
     prune_epochs: int = 2
     prune_rate: float = 0.1
+    smallest: float = 0.005
     patience: int = 2
     seed: int = 0
     n_threads: int = 1
@@ -95,16 +97,18 @@ def fit(
 ) -> LogLinearModel:
     """Train a parser.
 
-    Trees that are not projective are lifted. Heads and labels that are not annotated are summed out.
+    Trees that are not projective are lifted. Heads and labels that are not annotated are summed
+    out.
 
     train (Annotated): The training sentences, encoded by an `Encoder` of the same tags.
     tags (Sequence[str]): The tags.
     labels (Sequence[str]): The labels.
     dev (Optional[Annotated]): Sentences to choose the best epoch by.
     settings (Optional[Settings]): How to train.
-    prune (Optional[Prune]): A pruner of your own, e.g. by the marginals of automata. It should not have
-        been trained on the sentences it prunes for training. The model does not keep it: give its arcs
-        to `LogLinearModel.parse`.
+    prune (Optional[Prune]): A pruner of your own, e.g. by the marginals of automata. It should
+        not have
+        been trained on the sentences it prunes for training. The model does not keep it: give
+        its arcs to `LogLinearModel.parse`.
     progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
     RETURNS (LogLinearModel): The parser.
     """
@@ -128,6 +132,7 @@ def fit(
         )  # fmt: skip
     else:
         pruner, arcs = None, Arcs(*prune(data, heads))
+        check_arcs(arcs, data.starts)
     templates = compile_templates(missing)
     allowed = np.zeros((2, n_labels), dtype=np.uint8)
     for from_root in (0, 1):
@@ -147,12 +152,14 @@ def fit(
         moves=np.zeros((n_tags, 2, n_states + 1, n_states + 1), dtype=np.float32),
     )  # fmt: skip
     data = model.with_children(data, arcs)
-    model.slots, model.entries = build_table(
+    keys, row_starts, model.slots, model.entries = build_table(
         data, heads, gold_labels, templates=templates, between_bit=between_bit, n_labels=n_labels,
         n_blocks=settings.n_blocks, min_blocks=settings.min_blocks,
     )  # fmt: skip
     dev_arcs = None if prune is None or dev is None else Arcs(*prune(dev.sentences, None))
-    return _climb(model, data, arcs, heads, gold_labels, settings, dev, dev_arcs, progress)
+    return _climb(
+        model, keys, row_starts, data, arcs, heads, gold_labels, settings, dev, dev_arcs, progress
+    )
 
 
 def _projective(train: Annotated) -> np.ndarray:
@@ -171,6 +178,8 @@ def _projective(train: Annotated) -> np.ndarray:
 
 def _climb(
     model: LogLinearModel,
+    keys: np.ndarray,
+    row_starts: np.ndarray,
     data: Sentences,
     arcs: Arcs,
     heads: np.ndarray,
@@ -197,7 +206,11 @@ def _climb(
                     batch, run, settings.n_threads,
                 )  # fmt: skip
                 engine.step(settings.rate, settings.decay)
-            averaged = model.with_weights(*engine.averaged())
+            weights, moves = engine.averaged()
+            slots, entries = drop_small_weights(
+                keys, row_starts, model.entries, weights, smallest=settings.smallest
+            )
+            averaged = replace(model, slots=slots, entries=entries, moves=moves)
             uas = las = None
             if dev is not None:
                 uas, las = score(averaged, dev.sentences, dev.heads, dev.labels, arcs=dev_arcs)

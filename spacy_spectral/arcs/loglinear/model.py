@@ -15,6 +15,8 @@ from .table import ENTRY, SLOT
 from .templates import COLUMNS, Templates
 
 _KIND, _VERSION = "loglinear", 1
+# Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
+MARGIN = 10.0
 
 
 @dataclass
@@ -53,8 +55,8 @@ class Parses:
             return np.log(result)
 
     def probs(self) -> tuple[np.ndarray, np.ndarray]:
-        """RETURNS (Tuple[ndarray, ndarray]): float32 for each token, the probability of its head and
-        that of its label given the head."""
+        """RETURNS (Tuple[ndarray, ndarray]): float32 for each token, the probability of its
+        head and that of its label given the head."""
         mods = np.repeat(np.arange(len(self.heads)), np.diff(self.arcs.starts))
         chosen = self.arcs.heads == self.heads[mods]
         return self.arcs.probs[chosen], self.arc_label_probs[chosen]
@@ -67,8 +69,8 @@ class LogLinearModel:
     tags, labels (List[str]): The inventories; tag numbers start from 1, 0 is unknown.
     templates (Templates): What it looks at.
     slots, entries (ndarray): The feature table, see `table`.
-    moves (ndarray): float32, tags x 2 sides x (C+1) x (C+1), log weights of going from the class of a
-        modifier to the class of the next (START is the last row, STOP the last column).
+    moves (ndarray): float32, tags x 2 sides x (C+1) x (C+1), log weights of going from the
+        class of a modifier to the class of the next (START is the last row, STOP the last column).
     label_classes (ndarray): int32, the class of each label.
     allowed (ndarray): uint8, 2 x labels: labels of arcs between tokens, of arcs from the root.
     between_bit, function_tags (ndarray): uint8 for each tag, see `statistics`.
@@ -93,7 +95,8 @@ class LogLinearModel:
         return Encoder(self.tags)
 
     def engine(self) -> Engine:
-        """RETURNS (Engine): The model behind pointers; learning with it changes `entries`, `moves`."""
+        """RETURNS (Engine): The model behind pointers; learning with it changes `entries`,
+        `moves`."""
         t = self.templates
         return Engine(
             composites=t.composites, pairs=t.pairs, unaries=t.unaries, siblings=t.siblings,
@@ -101,12 +104,6 @@ class LogLinearModel:
             label_state=self.label_classes, allowed=self.allowed, between_bit=self.between_bit,
             n_columns=len(COLUMNS),
         )  # fmt: skip
-
-    def with_weights(self, entries: np.ndarray, moves: np.ndarray) -> "LogLinearModel":
-        """RETURNS (LogLinearModel): The same features with other weights."""
-        weighted = self.entries.copy()
-        weighted["weight"] = entries
-        return replace(self, entries=weighted, moves=moves, _engine=None)
 
     def parse(
         self,
@@ -128,8 +125,9 @@ class LogLinearModel:
         if constraints is not None:
             arcs = constrain(arcs, sentences.starts, np.asarray(constraints, dtype=np.int32))
         heads, labels, probs, arc_labels, label_probs, log_z = self._compiled().parse(
-            sentences.columns, sentences.starts, sentences.tags, arcs.starts, arcs.heads
-        )
+            sentences.columns, sentences.starts, sentences.tags, arcs.starts, arcs.heads,
+            MARGIN if constraints is None else np.inf,
+        )  # fmt: skip
         if constraints is not None and np.isnan(log_z).any():
             raise ValueError(Errors.S403.format(sentence=int(np.flatnonzero(np.isnan(log_z))[0])))
         arcs = arcs._replace(probs=probs)
@@ -168,9 +166,13 @@ class LogLinearModel:
         return result
 
     def _prepare(self, sentences: Sentences, arcs: Arcs | None) -> tuple[Sentences, Arcs]:
-        if arcs is None:
-            if self.pruner is None:
-                raise ValueError(Errors.S404)
+        if sentences.tags.max(initial=0) > len(self.tags):
+            raise ValueError(Errors.S406)
+        if arcs is not None:
+            check_arcs(arcs, sentences.starts)
+        elif self.pruner is None:
+            raise ValueError(Errors.S404)
+        else:
             arcs = self.pruner(sentences)
         return self.with_children(sentences, arcs), arcs
 
@@ -223,7 +225,9 @@ class LogLinearModel:
     @classmethod
     def _from_payload(cls, payload: dict[str, Any]) -> "LogLinearModel":
         def structured(fields: dict[str, np.ndarray], dtype: np.dtype) -> np.ndarray:
-            result = np.zeros(len(fields[dtype.names[0]]), dtype=dtype)
+            # not `zeros`: only memory numpy fills itself gets the large pages that random
+            # access needs
+            result = np.empty(len(fields[dtype.names[0]]), dtype=dtype)
             for name in dtype.names:
                 result[name] = fields[name]
             return result
@@ -267,7 +271,7 @@ class LogLinearModel:
         _require(n_labels > 0 and n_states > 0, "inventories")
         _require(self.moves.shape == (n_tags, 2, n_states + 1, n_states + 1), "moves")
         _require(self.label_classes.shape == (n_labels,), "label_classes")
-        _require(0 <= self.label_classes.min() and self.label_classes.max() < n_states, "classes")
+        _require(self.label_classes.min() >= 0 and self.label_classes.max() < n_states, "classes")
         _require(self.allowed.shape == (2, n_labels), "allowed")
         _require(self.between_bit.shape == self.function_tags.shape == (n_tags,), "tags")
         self.templates.check(len(COLUMNS))
@@ -302,9 +306,24 @@ def _power_of_two(n: int) -> bool:
     return n > 1 and n & (n - 1) == 0
 
 
+def check_arcs(arcs: Arcs, starts: np.ndarray) -> None:
+    """Raise a ValueError unless every token has heads, ascending, in its sentence, none itself."""
+    counts = np.diff(arcs.starts)
+    lengths = np.diff(starts)
+    sizes = {len(arcs.heads), len(arcs.probs), int(counts.sum())}
+    if len(counts) != lengths.sum() or len(sizes) > 1 or (counts < 1).any() or arcs.starts[0]:
+        raise ValueError(Errors.S407)
+    mods = np.repeat(np.arange(len(counts)), counts)
+    position = np.arange(len(counts)) - np.repeat(starts[:-1], lengths) + 1
+    inside = (arcs.heads >= 0) & (arcs.heads <= np.repeat(lengths, lengths)[mods])
+    ascending = (np.diff(arcs.heads) > 0) | (np.diff(mods) > 0)
+    if not inside.all() or not ascending.all() or (arcs.heads == position[mods]).any():
+        raise ValueError(Errors.S407)
+
+
 def constrain(arcs: Arcs, starts: np.ndarray, constraints: np.ndarray) -> Arcs:
-    """Arcs that agree with fixed heads. A sentence with a fixed head keeps all arcs of its other tokens:
-    the pruner's may not leave a tree.
+    """Arcs that agree with fixed heads. A sentence with a fixed head keeps all arcs of its
+    other tokens: the pruner's may not leave a tree.
 
     arcs (Arcs): The kept arcs.
     starts (ndarray): Where sentences start.

@@ -79,9 +79,9 @@ def fit_pruner(
     """Train a pruner, and prune its training data as if it had never seen it.
 
     It is trained on either half of the text. Training sentences are pruned by the half they do not
-    belong to: a pruner knows its own training data too well, and the model trained on such arcs would
-    meet harder ones later (this costs more than a point of UAS). Everything else is pruned by the mean
-    of the two.
+    belong to: a pruner knows its own training data too well, and the model trained on such arcs
+    would meet harder ones later (this costs more than a point of UAS). Everything else is pruned by
+    the mean of the two.
 
     data (Sentences), heads (ndarray): The annotated sentences.
     missing (Set[str]): Columns the data does not have.

@@ -12,8 +12,8 @@ _MAX_LEAF = 0.15
 
 
 def positions(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """RETURNS (Tuple[ndarray, ndarray]): For each token the start of its sentence and its position in
-    the sentence, from 1."""
+    """RETURNS (Tuple[ndarray, ndarray]): For each token the start of its sentence and its
+    position in the sentence, from 1."""
     offset = np.repeat(starts[:-1], np.diff(starts)).astype(np.int64)
     return offset, np.arange(len(offset)) - offset + 1
 
@@ -26,7 +26,8 @@ def distance_bins(distance: np.ndarray) -> np.ndarray:
 def separators(data: Sentences, heads: np.ndarray, *, n_tags: int, n_bits: int) -> np.ndarray:
     """Tags whose standing between two tokens speaks most for or against an arc between them.
 
-    An arc is compared with its mirror image on the other side of the modifier, so that length does not
+    An arc is compared with its mirror image on the other side of the modifier, so that length
+    does not
     count; a tag is worth the information its presence gives about which of the two is the arc.
 
     data (Sentences), heads (ndarray): The annotated sentences.
@@ -108,7 +109,8 @@ def _mutual_information(counts: np.ndarray) -> float:
 
 
 def label_classes(successions: np.ndarray, n_classes: int) -> np.ndarray:
-    """Classes of labels that tell as much as possible about the next class (as Brown clustering does).
+    """Classes of labels that tell as much as possible about the next class (as Brown clustering
+    does).
 
     successions (ndarray): What `label_successions` counted.
     n_classes (int): How many classes.

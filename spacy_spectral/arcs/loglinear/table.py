@@ -1,8 +1,9 @@
 """The feature table: which features are kept, and which outputs each has a weight for.
 
-A feature must occur in several blocks of the text: what occurs in one document only looks reliable in
-training and is never seen again. A row is a weight for the arc, then weights for the bins of distance
-and the labels that were seen with the feature (`_score.pyx` has the layout of outputs).
+A feature must occur in several blocks of the text: what occurs in one document only looks
+reliable in
+training and is never seen again. A row is a weight for the arc, then weights for the bins of
+distance and the labels that were seen with the feature (`_score.pyx` has the layout of outputs).
 """
 
 import numpy as np
@@ -27,7 +28,7 @@ def build_table(
     n_labels: int,
     n_blocks: int,
     min_blocks: int,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, ...]:
     """Make the table with all weights 0.
 
     data (Sentences), heads (ndarray), labels (ndarray): The annotated sentences.
@@ -36,7 +37,7 @@ def build_table(
     n_labels (int): How many labels there are.
     n_blocks (int), min_blocks (int): Into how many blocks to cut the text, and in how many of them
         a feature must occur to be kept.
-    RETURNS (Tuple[ndarray, ndarray]): Slots and entries, structured arrays.
+    RETURNS (Tuple[ndarray, ...]): Keys and first entries of the rows, slots and entries.
     """
     pair_keys, unary_keys, sibling_keys = training_keys(
         data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs,
@@ -57,7 +58,8 @@ def build_table(
     inner = heads > 0
     head_at = (offset + heads - 1)[inner]
     nothing = np.int64(-1)
-    mod_outputs = [np.where(known, as_mod, nothing), np.where(known, as_mod + 1 + distance, nothing),
+    mod_outputs = [np.where(known, as_mod, nothing), np.where(known, as_mod + 1 + distance,
+                   nothing),
                    np.where(labelled, as_mod + 1 + N_DISTANCES + labels, nothing)]  # fmt: skip
     head_outputs = [np.where(known, as_head, nothing),
                     np.where(known, as_head + 1 + distance, nothing),
@@ -96,9 +98,7 @@ def _outputs(
     return np.bincount(distinct // width, minlength=n_keys), distinct % width
 
 
-def _lay_out(
-    keys: np.ndarray, sizes: np.ndarray, outputs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _lay_out(keys: np.ndarray, sizes: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, ...]:
     # entry 0 is the row of all unknown features: a weight of 0 and nothing else
     ends = 1 + np.cumsum(sizes + 1)
     starts = ends - sizes - 1
@@ -108,9 +108,46 @@ def _lay_out(
     is_output[starts] = False
     entries["output"][starts] = sizes
     entries["output"][is_output] = outputs
+    return keys, starts, _hash(keys, starts), entries
+
+
+def _hash(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
     n_slots = 16
     while n_slots < 2 * len(keys):
         n_slots *= 2
-    slots = np.zeros(n_slots, dtype=SLOT)
-    build_slots(keys, starts.astype(np.uint32), slots)
-    return slots, entries
+    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
+    slots = np.empty(n_slots, dtype=SLOT)
+    slots[:] = 0
+    build_slots(np.ascontiguousarray(keys), starts.astype(np.uint32), slots)
+    return slots
+
+
+def drop_small_weights(
+    keys: np.ndarray,
+    starts: np.ndarray,
+    entries: np.ndarray,
+    weights: np.ndarray,
+    *,
+    smallest: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The table without what hardly counts: it takes less memory and is read faster.
+
+    keys, starts, entries (ndarray): A table as `build_table` made it.
+    weights (ndarray): float32, a weight for every entry.
+    smallest (float): Weights nearer to 0 than this are dropped, and rows that have no others.
+    RETURNS (Tuple[ndarray, ndarray]): Slots and entries.
+    """
+    is_start = np.zeros(len(entries), dtype=bool)
+    is_start[starts] = True
+    row = np.cumsum(is_start) - 1
+    large = np.abs(weights) >= smallest
+    large[0] = False
+    alive = np.bincount(row[1:], weights=large[1:], minlength=len(keys)) > 0
+    keep = large | (is_start & alive[np.maximum(row, 0)])
+    keep[0] = True
+    result = np.empty(int(keep.sum()), dtype=ENTRY)
+    result["output"] = entries["output"][keep]
+    result["weight"] = np.where(large, weights, 0)[keep]
+    new_starts = np.flatnonzero(is_start[keep])
+    result["output"][new_starts] = np.diff(np.append(new_starts, len(result))) - 1
+    return _hash(keys[alive], new_starts), result

@@ -1,6 +1,7 @@
 """What the log-linear parser looks at. Nothing here is about one language.
 
-A composite is written "tag@-1+tag": columns of a token and of its neighbours, joined. Columns that a
+A composite is written "tag@-1+tag": columns of a token and of its neighbours, joined. Columns "
+"that a
 corpus does not have (no clusters, no morphology) take their templates with them.
 """
 
@@ -81,16 +82,12 @@ tag | lower | between
 lower | tag
 tag | lower
 lower | lower
-lower+tag | tag
-tag | lower+tag
-lower+tag | lower+tag
 tag+tag@1 | tag@-1+tag
 tag@-1+tag | tag@-1+tag
 tag+tag@1 | tag+tag@1
 tag@-1+tag | tag+tag@1
 tag@-1+tag+tag@1 | tag
 tag | tag@-1+tag+tag@1
-tag@-1+tag+tag@1 | tag@-1+tag+tag@1
 lower | tag@-1+tag
 lower | tag+tag@1
 tag@-1+tag | lower
@@ -104,10 +101,7 @@ tag+second | tag+second
 morph | tag
 tag | morph
 morph | morph
-morph+tag | morph+tag
-morph | morph | between
 tag | left+tag
-lower | left
 lower | left+tag
 lower+tag | left+lower
 left+tag | tag
@@ -115,20 +109,15 @@ left+tag | left+tag
 right+tag | tag
 tag | right+tag
 lower | right
-cluster0 | cluster0
 cluster0+tag | cluster0+tag
 cluster1 | cluster1
 cluster2 | cluster2
 cluster3 | cluster3
 cluster2 | tag
 tag | cluster2
-cluster1 | left
 cluster2 | left
-cluster1 | left+cluster1
 lower | cluster1
 cluster1 | lower
-lower | cluster3
-cluster3 | lower
 cluster0 | cluster0 | between
 """
 
