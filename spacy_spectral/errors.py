@@ -119,6 +119,10 @@ class Errors(metaclass=_WithCodes):
         "'{name}' is to be trained on jack-knifed tags of '{tagger}' (setting 'jackknife'), but that is no "
         "'spectral_tagger'. Train the tagger first and name it in 'annotate_with' instead."
     )
+    S122 = (
+        "'{name}' is to stop training by the corpus '{corpus}' (setting 'dev_corpus'), but the pipeline's "
+        'config has none of that name. Set dev_corpus to null or to a corpus such as "corpora.dev".'
+    )
     S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
     S151 = "Unknown direction '{value}'. Choose one of: {choices}."
     S152 = (
