@@ -4,156 +4,214 @@ Whitespace tokens are never part of a sentence here: no treebank annotates them.
 back, they hang on their neighbour.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy
 from numpy.typing import NDArray
-from spacy.attrs import DEP, HEAD, ORTH, SENT_START, intify_attr
+from spacy.attrs import DEP, HEAD, MORPH, ORTH, POS, SENT_START, intify_attr
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from .errors import Errors
-from .shag.model import SymbolTable
+from .parser.interface import Tokens, Treebank
+from .tagger.component import USER_DATA_KEY as TAG_PROBS
 from .treebank.dependency import MISSING, Tree
 
 WHITESPACE_LABEL = "dep"
+_ANNOTATED = ("TAG", "POS", "MORPH", "LEMMA")
+# A second tag less likely than the first bound is none; the others part the rest into classes.
+_SECOND_BOUNDS = (0.02, 0.1, 0.3)
 
 
 @dataclass
-class SentenceView:
-    """The tokens of one sentence of a Doc.
+class Batch:
+    """The sentences of some documents.
 
-    doc (Doc): The document.
-    tokens (ndarray): Indices of the sentence's tokens in it, whitespace left out.
-    words (List[str]): Their texts.
+    docs (List[Doc]): The documents.
+    offsets (ndarray): Where each document starts among all tokens, closed by their number.
+    places (ndarray): Where each token of `tokens` stands among all tokens, whitespace included.
+    tokens (Tokens): The sentences without whitespace.
     """
 
-    doc: Doc
-    tokens: NDArray[numpy.int64]
-    words: list[str]
+    docs: list[Doc]
+    offsets: NDArray[numpy.int64]
+    places: NDArray[numpy.int64]
+    tokens: Tokens
 
-    def __len__(self) -> int:
-        return len(self.tokens)
+    def head_places(self, heads: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
+        """Heads in sentences as places among all tokens; the root's is its own."""
+        first = numpy.repeat(self.tokens.starts[:-1], numpy.diff(self.tokens.starts))
+        return numpy.where(heads > 0, self.places[first + numpy.maximum(heads, 1) - 1], self.places)
 
-
-def sentences(doc: Doc, *, name: str) -> list[SentenceView]:
-    """The sentences of a document as its boundaries give them.
-
-    doc (Doc): The document.
-    name (str): The component that needs them, for the error message.
-    RETURNS (List[SentenceView]): The sentences that have more than whitespace.
-    """
-    if not len(doc):
-        return []
-    if not doc.has_annotation("SENT_START"):
-        raise ValueError(Errors.S110.format(name=name))
-    starts = doc.to_array([SENT_START]).astype("int64") == 1
-    starts[0] = True
-    return _views(doc, numpy.flatnonzero(starts))
-
-
-def _views(doc: Doc, starts: NDArray) -> list[SentenceView]:
-    words = [token.text for token in doc]
-    spaces = [i for i, word in enumerate(words) if word.isspace()]
-    if len(starts) == 1 and not spaces:
-        return [SentenceView(doc, numpy.arange(len(words)), words)]
-    views = []
-    for begin, end in pairwise([*starts.tolist(), len(doc)]):
-        tokens = numpy.setdiff1d(numpy.arange(begin, end), spaces, assume_unique=True)
-        if len(tokens):
-            views.append(SentenceView(doc, tokens, [words[i] for i in tokens]))
-    return views
+    def heads_at(self, places: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
+        """Places of heads as heads in sentences: 0 where a place is the token's own, MISSING where it
+        is negative, whitespace or in another sentence."""
+        starts = self.tokens.starts
+        sentence = numpy.full(self.offsets[-1] + 1, -1)
+        position = numpy.zeros(self.offsets[-1] + 1, dtype="int32")
+        sentence[self.places] = numpy.repeat(numpy.arange(len(starts) - 1), numpy.diff(starts))
+        position[self.places] = numpy.arange(len(self.places)) + 1
+        position[self.places] -= numpy.repeat(starts[:-1], numpy.diff(starts))
+        places = numpy.where(places < 0, self.offsets[-1], places)
+        inside = sentence[places] == sentence[self.places]
+        heads = numpy.where(inside, position[places], MISSING)
+        return numpy.where(places == self.places, 0, heads).astype("int32")
 
 
-class SymbolReader:
-    """Reads what the automata see of every token: one attribute, or several joined."""
+class TokenReader:
+    """Reads what parsers see of documents."""
 
-    def __init__(self, attributes: Sequence[str], *, name: str):
-        """attributes (Sequence[str]): Names of token attributes, e.g. ["TAG"] or ["POS", "MORPH"].
+    def __init__(self, symbol: Sequence[str], *, name: str):
+        """symbol (Sequence[str]): The token attributes that make a symbol, e.g. ["TAG"] or
+            ["POS", "MORPH"]; several are joined.
         name (str): The component that needs them, for error messages.
         """
-        self.attributes = [attribute.upper() for attribute in attributes]
         self.name = name
-        self._ids = [intify_attr(attribute) for attribute in self.attributes]
+        self._attributes = [attribute.upper() for attribute in symbol]
+        self._ids = [intify_attr(attribute) for attribute in self._attributes]
         if not self._ids or None in self._ids:
-            raise ValueError(Errors.S111.format(value=list(attributes), name=name))
+            raise ValueError(Errors.S111.format(value=list(symbol), name=name))
 
-    def __call__(self, doc: Doc) -> list[str]:
-        """The symbol of every token of a document."""
-        names: dict = {}
-        return [
-            names[key] if key in names else self._name(doc, key, names) for key in self.keys(doc)
-        ]
+    def __call__(
+        self, docs: Iterable[Doc], starts: Iterable[NDArray[numpy.bool_]] | None = None
+    ) -> Batch:
+        """Read documents.
 
-    def keys(self, doc: Doc) -> list:
-        """One hashable key per token; equal keys mean equal symbols."""
-        for attribute in self.attributes:
-            if attribute in ("TAG", "POS", "MORPH", "LEMMA") and not doc.has_annotation(attribute):
-                raise ValueError(Errors.S112.format(name=self.name, attribute=attribute))
-        if len(self._ids) == 1:
-            return doc.to_array(self._ids[0]).tolist()
-        return list(map(tuple, doc.to_array(self._ids).tolist()))
-
-    def _name(self, doc: Doc, key: int | tuple, names: dict) -> str:
-        parts = (key,) if isinstance(key, int) else key
-        names[key] = "|".join(doc.vocab.strings[part] for part in parts)
-        return names[key]
-
-    def encode(self, doc: Doc, table: SymbolTable, known: dict) -> NDArray[numpy.int32]:
-        """Symbol ids of a document.
-
-        doc (Doc): The document.
-        table (SymbolTable): The symbols.
-        known (dict): Ids by key; filled as new keys are met. Belongs to one table and vocabulary.
+        docs (Iterable[Doc]): The documents, all of one vocabulary.
+        starts (Optional[Iterable[ndarray]]): For each document which tokens start sentences. By default
+            the documents must know it.
+        RETURNS (Batch): Their sentences.
         """
-        keys = self.keys(doc)
-        try:
-            ids = [known[key] for key in keys]
-        except KeyError:
-            known.update(zip(keys, table.encode(self(doc)).tolist(), strict=True))
-            ids = [known[key] for key in keys]
-        return numpy.array(ids, dtype="int32")
+        docs = list(docs)
+        offsets = numpy.cumsum([0, *map(len, docs)])
+        columns = [ORTH, SENT_START, POS, MORPH, *self._ids]
+        none = numpy.zeros((0, len(columns)), dtype="uint64")
+        values = numpy.concatenate(
+            [none, *(doc.to_array(columns) for doc in docs if len(doc))]
+        ).astype("uint64")
+        if starts is None:
+            self._require_sentences(docs)
+            is_start = values[:, 1] == 1
+        else:
+            is_start = numpy.concatenate([numpy.zeros(0, dtype=bool), *starts])
+        is_start[offsets[:-1][numpy.diff(offsets) > 0]] = True
+        strings = docs[0].vocab.strings if docs else {}
+
+        words, word_of = _names(values[:, [0]], strings)
+        is_word = ~numpy.array([word.isspace() for word in words], dtype=bool)[word_of]
+        places = numpy.flatnonzero(is_word)
+        sentence = numpy.cumsum(is_start)[places]
+        begins = numpy.flatnonzero(numpy.diff(sentence, prepend=0, append=-1))
+        if len(places):
+            self._require_symbols(docs, offsets, is_word)
+
+        def column(which: list[int]) -> list[str]:
+            names, name_of = _names(values[places][:, which], strings)
+            return numpy.array(names, dtype=object)[name_of].tolist()
+
+        tokens = Tokens(
+            starts=begins.astype("int32") if len(places) else numpy.zeros(1, dtype="int32"),
+            words=numpy.array(words, dtype=object)[word_of[places]].tolist(),
+            symbols=column(list(range(4, values.shape[1]))),
+            second=_second_tags(docs, offsets, places),
+            pos=column([2]),
+            morphs=column([3]),
+        )
+        return Batch(docs, offsets, places, tokens)
+
+    def _require_sentences(self, docs: list[Doc]) -> None:
+        for doc in docs:
+            if len(doc) and not doc.has_annotation("SENT_START"):
+                raise ValueError(Errors.S110.format(name=self.name))
+
+    def _require_symbols(self, docs: list[Doc], offsets: NDArray, is_word: NDArray) -> None:
+        required = [attribute for attribute in self._attributes if attribute in _ANNOTATED]
+        for i, doc in enumerate(docs):
+            for attribute in required:
+                if not doc.has_annotation(attribute) and is_word[offsets[i] : offsets[i + 1]].any():
+                    raise ValueError(Errors.S112.format(name=self.name, attribute=attribute))
 
 
-def training_trees(
-    examples: Iterable[Example], annotated: Iterable[Doc], symbols: SymbolReader
-) -> Iterator[Tree]:
-    """The trees of gold documents, on the tokens and with the symbols of other documents.
+def _names(keys: NDArray[numpy.uint64], strings) -> tuple[list[str], NDArray[numpy.int64]]:
+    """Distinct strings, and which of them each row has; several columns are joined."""
+    if keys.shape[1] == 1:
+        distinct, inverse = numpy.unique(keys[:, 0], return_inverse=True)
+        return [strings[key] for key in distinct.tolist()], inverse.ravel()
+    distinct, inverse = numpy.unique(keys, axis=0, return_inverse=True)
+    names = ["|".join(strings[key] for key in row) for row in distinct.tolist()]
+    return names, inverse.ravel()
+
+
+def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> list[str]:
+    """The second guesses of `spectral_tagger`, where it has left some."""
+    n = int(offsets[-1])
+    tags, probs = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="float32")
+    labels: list[str] = []
+    first_label: dict[int, int] = {}  # where the labels of a tagger begin among all
+    for doc, offset in zip(docs, offsets.tolist(), strict=False):
+        stored = doc.user_data.get(TAG_PROBS)
+        if stored is None or len(stored["tags"]) != len(doc) or stored["tags"].shape[1] < 2:
+            continue
+        names = stored["labels"]
+        if id(names) not in first_label:
+            first_label[id(names)] = len(labels)
+            labels.extend(names)
+        own = slice(offset, offset + len(doc))
+        tags[own] = stored["tags"][:, 1]
+        tags[own] += first_label[id(names)] * (tags[own] >= 0)
+        probs[own] = stored["probs"][:, 1]
+    tags, probs = tags[places], probs[places]
+    names = numpy.full(len(places), "", dtype=object)
+    for likely, low, high in zip("012", _SECOND_BOUNDS, (*_SECOND_BOUNDS[1:], 2.0), strict=True):
+        rivals = (tags >= 0) & (probs >= low) & (probs < high)
+        named = numpy.array([f"{label}:{likely}" for label in labels], dtype=object)
+        names[rivals] = named[tags[rivals]]
+    return names.tolist()
+
+
+def training_treebank(
+    examples: Sequence[Example], annotated: Iterable[Doc], read: TokenReader
+) -> Treebank:
+    """The trees of gold documents, on the tokens and with the tags of other documents.
 
     Heads that are missing, that leave their sentence or that stand on whitespace count as missing.
 
-    examples (Iterable[Example]): Where heads, labels and sentence boundaries come from.
-    annotated (Iterable[Doc]): One document per example with its predicted tokens, for the symbols.
-    symbols (SymbolReader): What to read.
-    YIELDS (Tree): The sentences.
+    examples (Sequence[Example]): Where heads, labels and sentence boundaries come from.
+    annotated (Iterable[Doc]): One document per example with its predicted tokens, for the tags.
+    read (TokenReader): What to read.
+    RETURNS (Treebank): The sentences.
     """
-    for example, doc in zip(examples, annotated, strict=True):
-        if not len(doc):
-            continue
-        heads, labels, starts = _aligned(example)
-        names = symbols(doc)
-        for view in _views(doc, numpy.flatnonzero(starts)):
-            position = {MISSING: MISSING, **{int(i): k for k, i in enumerate(view.tokens, start=1)}}
-            own = [
-                0 if heads[i] == i else position.get(int(heads[i]), MISSING) for i in view.tokens
-            ]
-            yield Tree(
-                view.words,
-                [names[i] for i in view.tokens],
-                numpy.array(own, dtype="int32"),
-                [
-                    labels[i] if head != MISSING else ""
-                    for i, head in zip(view.tokens, own, strict=True)
-                ],
-            )
+    aligned = [_aligned(example) for example in examples]
+    batch = read(annotated, [starts for _, _, starts in aligned])
+    heads = [numpy.zeros(0, dtype="int64")]
+    for (own, _, _), offset in zip(aligned, batch.offsets.tolist(), strict=False):
+        heads.append(numpy.where(own == MISSING, MISSING, own + offset))
+    labels = [label for _, own, _ in aligned for label in own]
+    positions = batch.heads_at(numpy.concatenate(heads)[batch.places])
+    return Treebank(
+        batch.tokens,
+        positions,
+        [
+            labels[place] if head != MISSING else ""
+            for place, head in zip(batch.places.tolist(), positions.tolist(), strict=True)
+        ],
+    )
+
+
+def training_trees(
+    examples: Sequence[Example], annotated: Iterable[Doc], read: TokenReader
+) -> list[Tree]:
+    """The same as single trees."""
+    return training_treebank(list(examples), annotated, read).trees()
 
 
 def _aligned(example: Example) -> tuple[NDArray, list[str], NDArray]:
     """Heads (token indices, MISSING), labels and sentence starts on the predicted tokens."""
     predicted, reference = example.predicted, example.reference
     n = len(predicted)
+    if not n:
+        return numpy.zeros(0, dtype="int64"), [], numpy.zeros(0, dtype=bool)
     if len(reference) == n and (predicted.to_array([ORTH]) == reference.to_array([ORTH])).all():
         array = reference.to_array([HEAD, DEP, SENT_START])
         heads = array[:, 0].astype("int64") + numpy.arange(n)
@@ -174,16 +232,15 @@ def _aligned(example: Example) -> tuple[NDArray, list[str], NDArray]:
     return heads, labels, starts
 
 
-def fixed_heads(view: SentenceView) -> NDArray[numpy.int32]:
-    """Heads that a sentence's tokens have already (1-based, 0 for the root); MISSING for the others."""
-    array = view.doc.to_array([HEAD, DEP])[view.tokens]
-    position = {int(i): k for k, i in enumerate(view.tokens, start=1)}
-    heads = array[:, 0].astype("int64") + view.tokens
-    result = numpy.full(len(view), MISSING, dtype="int32")
-    for k, (head, own, label) in enumerate(zip(heads, view.tokens, array[:, 1], strict=True)):
-        if label:
-            result[k] = 0 if head == own else position.get(int(head), MISSING)
-    return result
+def fixed_heads(batch: Batch) -> NDArray[numpy.int32]:
+    """Heads that tokens have already (1-based, 0 for the root); MISSING for the others."""
+    places = [numpy.zeros(0, dtype="int64")]
+    for doc, offset in zip(batch.docs, batch.offsets.tolist(), strict=False):
+        if len(doc):
+            array = doc.to_array([HEAD, DEP])
+            own = array[:, 0].astype("int64") + numpy.arange(len(doc)) + offset
+            places.append(numpy.where(array[:, 1] == 0, MISSING, own))
+    return batch.heads_at(numpy.concatenate(places)[batch.places])
 
 
 def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uint64]) -> None:
@@ -196,11 +253,12 @@ def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uin
     """
     if not len(doc):
         return
-    loose = numpy.flatnonzero(heads < 0)
-    if len(loose):
-        _attach_whitespace(doc, heads, labels, loose)
-    relative = (heads - numpy.arange(len(doc))).astype("int64").astype("uint64")
-    doc.from_array([HEAD, DEP], numpy.stack([relative, labels], axis=1))
+    if heads.min() < 0:
+        _attach_whitespace(doc, heads, labels, numpy.flatnonzero(heads < 0))
+    values = numpy.empty((len(doc), 2), dtype="int64")
+    values[:, 0] = heads - numpy.arange(len(doc))
+    values[:, 1] = labels.view("int64")
+    doc.from_array([HEAD, DEP], values.view("uint64"))
 
 
 def _attach_whitespace(doc: Doc, heads: NDArray, labels: NDArray, loose: NDArray) -> None:

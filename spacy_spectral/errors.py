@@ -112,13 +112,26 @@ class Errors(metaclass=_WithCodes):
     )
     S119 = (
         "'{name}' can't decode by Viterbi: automata of the estimator 'spectral' have no best path, their "
-        'values can be negative. Set decode = "mbr", or the estimator to det, det+f, em or spectral+em.'
+        'values can be negative, and log-linear models sum over labels. Set decode = "mbr", or use SHAG '
+        "with the estimator det, det+f, em or spectral+em."
     )
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
+    S121 = (
+        "'{name}' is to be trained on jack-knifed tags of '{tagger}' (setting 'jackknife'), but that is no "
+        "'spectral_tagger'. Train the tagger first and name it in 'annotate_with' instead."
+    )
+    S122 = (
+        "'{name}' is to stop training by the corpus '{corpus}' (setting 'dev_corpus'), but the pipeline's "
+        'config has none of that name. Set dev_corpus to null or to a corpus such as "corpora.dev".'
+    )
     S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
     S151 = "Unknown direction '{value}'. Choose one of: {choices}."
     S152 = (
         "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
+    )
+    S156 = (
+        "'{name}' has no head automata to draw: its model is not a grammar. Choose a parser with the "
+        "architecture spacy-spectral.SHAG.v1."
     )
     S153 = "An automaton needs at least 1 state and a threshold between 0 and 1."
     S155 = "{path} is not the sample treebank: its grammar has no tag '{tag}'."
@@ -219,6 +232,35 @@ class Errors(metaclass=_WithCodes):
         "one for each."
     )
     S224 = "Can't draw a map: only {n} of the words have a vector. Give more words (--words)."
+    S401 = (
+        "There is nothing to train the parser on: no token has both a head and a label. Check that "
+        "the training data contains dependency trees."
+    )
+    S402 = (
+        "Sentence {sentence} (counted from 0) of the training data is not a tree: its heads must "
+        "be positions in the sentence, with one root and no cycle. Correct the annotation, or mark "
+        "heads you do not know as missing."
+    )
+    S403 = (
+        "No projective tree with one root has the fixed heads of sentence {sentence} (counted from "
+        "0). Fix fewer heads, and none that cross each other, form a cycle or make a second root."
+    )
+    S404 = (
+        "This parser was trained with a pruner of its own that is not part of the model. Pass the "
+        "arcs it keeps: parse(sentences, arcs=...)."
+    )
+    S405 = (
+        "Can't fix the head of token {token} to {head}: a head is another position of the sentence "
+        "(1 to {n}) or 0 for the root."
+    )
+    S406 = (
+        "The sentences have tags that this parser does not know by number: encode them with "
+        "model.encoder(), not with the encoder of another model."
+    )
+    S407 = (
+        "Bad arcs from a pruner: every token needs at least one head, ascending positions of its "
+        "own sentence (0 for the root), none of them the token itself, and a probability for each."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

@@ -5,6 +5,7 @@ spaCy serialises a component through its Thinc model, and Thinc serialises a mod
 Thinc's own to_bytes, from_bytes, to_disk and copy are all the code there is.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from thinc.api import Model
@@ -30,3 +31,19 @@ def _serialize_learnt(_, value: Learnt, name: str, model: Model) -> bytes:
 @deserialize_attr.register(Learnt)
 def _deserialize_learnt(attribute: Learnt, value: bytes, name: str, model: Model) -> Learnt:
     return Learnt(attribute.kind, attribute.kind.from_bytes(value) if value else None)
+
+
+def parser_model(name: str, kind: type, recipe: Any) -> Model:
+    """The Thinc model of a `spectral_parser`.
+
+    name (str): Its name.
+    kind (type): The class of the parser that `recipe` trains: a `parser.interface.ParserModel`.
+    recipe (Recipe): How to train it. Thinc does not serialise it: the config has the settings.
+    RETURNS (Model): The model.
+    """
+    return Model(name, _parse, attrs={"recipe": recipe, "learnt": Learnt(kind)})
+
+
+def _parse(model: Model, tokens: Any, is_train: bool) -> tuple[Any, Callable]:
+    """Parses of `parser.interface.Tokens`. Module-level, so that the model can be pickled."""
+    return model.attrs["learnt"].value.parse(tokens), lambda gradient: []

@@ -10,10 +10,27 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
+ARCHITECTURES = ("spacy-spectral.SHAG.v1", "spacy-spectral.LogLinear.v1")
+LOGLINEAR = {"@architectures": "spacy-spectral.LogLinear.v1"}
+
 
 def make(**config):
     nlp = spacy.blank("en")
     nlp.add_pipe("spectral_parser", config=config)
+    return nlp
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def model(request):
+    """The settings of a model: what a test with this fixture says holds for every architecture."""
+    return {"@architectures": request.param}
+
+
+@pytest.fixture(scope="module")
+def trained(model, examples):
+    """A pipeline with a trained parser. Tests must not change it."""
+    nlp = make(model=model)
+    nlp.initialize(lambda: examples(nlp))
     return nlp
 
 
@@ -58,8 +75,8 @@ def test_parsing_again_changes_nothing(trained, docs):
         assert parse_of(trained(doc)) == first
 
 
-def test_training_twice_gives_the_same_bytes(examples):
-    first, second = make(), make()
+def test_training_twice_gives_the_same_bytes(model, examples):
+    first, second = make(model=model), make(model=model)
     for nlp in (first, second):
         nlp.initialize(lambda nlp=nlp: examples(nlp))
     assert (
@@ -68,12 +85,12 @@ def test_training_twice_gives_the_same_bytes(examples):
     )
 
 
-def test_serialisation_keeps_parses(trained, docs, tmp_path):
+def test_serialisation_keeps_parses(model, trained, docs, tmp_path):
     expected = [parse_of(trained(doc.copy())) for doc in docs[:10]]
     trained.to_disk(tmp_path)
     copies = [
         spacy.load(tmp_path),
-        make().from_bytes(trained.to_bytes()),
+        make(model=model).from_bytes(trained.to_bytes()),
         pickle.loads(pickle.dumps(trained)),
     ]
     for nlp in copies:
@@ -82,13 +99,14 @@ def test_serialisation_keeps_parses(trained, docs, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def target():
+def target(model):
     """A parser to load other parsers' data into."""
-    return make().get_pipe("spectral_parser")
+    return make(model=model).get_pipe("spectral_parser")
 
 
 @pytest.fixture(scope="module")
 def good(trained):
+    """What a trained parser is written as."""
     return trained.get_pipe("spectral_parser").to_bytes(exclude=["vocab"])
 
 
@@ -97,13 +115,12 @@ def good(trained):
 def test_damaged_bytes_give_clear_errors(good, target, data):
     position = data.draw(st.integers(0, len(good) - 1))
     bad = good[:position] + bytes([data.draw(st.integers(0, 255))]) + good[position + 1 :]
-    parser = make().get_pipe("spectral_parser")
     try:
-        parser.from_bytes(bad)
+        target.from_bytes(bad)
     except ValueError as error:
         assert "[S0" in str(error)
     else:
-        assert parser.to_bytes(exclude=["vocab"]) == good or parser.labels is not None
+        assert target.to_bytes(exclude=["vocab"]) == good or target.labels is not None
 
 
 @given(data=st.binary(max_size=100))
@@ -131,14 +148,14 @@ def test_marginals_are_distributions_and_agree_with_the_parse(trained, docs):
             assert 0 < token._.dep_prob <= 1
 
 
-def test_nbest_is_sorted_distinct_and_holds_the_parse(trained, docs):
+def test_nbest_is_sorted_distinct_and_holds_the_parse(model, trained, docs):
     parser = trained.get_pipe("spectral_parser")
     for doc in docs[:10]:
         (parses,) = parser.nbest(doc, 5)
         logs = [parse.logprob for parse in parses]
         assert logs == sorted(logs, reverse=True)
-        # values of projected automata are probabilities only up to small negative ones
-        assert numpy.exp(logs).sum() <= 1.05
+        # values of projected automata are probabilities only nearly
+        assert numpy.exp(logs).sum() <= 1 + (1e-2 if "SHAG" in model["@architectures"] else 1e-9)
         assert len({tuple(parse.heads) for parse in parses}) == len(parses)
         trained(doc)
         match = [p for p in parses if p.heads == [token.head.i for token in doc]]
@@ -175,11 +192,12 @@ def test_scored_parses_has_the_form_of_beam_parser(trained, docs):
             own = [p for (i, _), p in by_head.items() if i == token.i]
             assert sum(own) == pytest.approx(1.0)
             own = [p for (i, _), p in by_label.items() if i == token.i]
-            assert sum(own) == pytest.approx(1.0)
+            # a log-linear model tells the probability of the best label only
+            assert sum(own) == pytest.approx(1.0) or (len(own) == 1 and 0 < own[0] < 1)
 
 
-def test_stored_values_survive_bytes_and_docbin(trained, examples):
-    nlp = make(store=["head_prob", "parse_logprob", "marginals"])
+def test_stored_values_survive_bytes_and_docbin(model, examples):
+    nlp = make(model=model, store=["head_prob", "parse_logprob", "marginals"])
     nlp.initialize(lambda: examples(nlp))
     doc = nlp(examples(nlp, "dev")[0].predicted)
     expected = [token._.head_prob for token in doc]
@@ -236,10 +254,10 @@ def test_missing_annotation_is_named(trained):
         trained(Doc(trained.vocab, words=["a", "b"], sent_starts=[1, -1]))
 
 
-def test_error_handler_keeps_the_pipe_going(trained, docs):
+def test_error_handler_keeps_the_pipe_going(model, trained, docs):
     bad = Doc(trained.vocab, words=["a", "b"])
     failed = []
-    nlp = make().from_bytes(trained.to_bytes())
+    nlp = make(model=model).from_bytes(trained.to_bytes())
     nlp.set_error_handler(lambda name, proc, docs, error: failed.extend(docs))
     done = list(nlp.pipe([docs[0].copy(), bad, docs[1].copy()], batch_size=1))
     assert len(done) == 2
@@ -305,19 +323,19 @@ def test_bad_settings_are_named(config, code):
         make(**config)
 
 
-def test_initialize_without_annotation_is_refused(examples):
+def test_initialize_without_annotation_is_refused(model, examples):
     with pytest.raises(ValueError, match=r"\[S117\]"):
-        make().initialize()
-    nlp = make()
+        make(model=model).initialize()
+    nlp = make(model=model)
     nlp.config["training"]["max_epochs"] = -1
     with pytest.raises(ValueError, match=r"\[S116\]"):
         nlp.initialize(lambda: examples(nlp))
     with pytest.raises(ValueError, match=r"\[S115\]"):
-        make()(Doc(nlp.vocab, words=["a"], tags=["DT"], sent_starts=[1]))
+        make(model=model)(Doc(nlp.vocab, words=["a"], tags=["DT"], sent_starts=[1]))
 
 
-def test_partial_annotation_is_used_as_far_as_it_goes(examples):
-    nlp = make()
+def test_partial_annotation_is_used_as_far_as_it_goes(model, examples):
+    nlp = make(model=model)
     partial = []
     for eg in examples(nlp):
         doc = eg.reference
@@ -340,8 +358,8 @@ def test_update_takes_part_in_the_loop(trained, examples):
     assert losses["spectral_parser"] == 0.0
 
 
-def test_fixed_heads_are_kept(trained, examples):
-    nlp = make(constrain=True)
+def test_fixed_heads_are_kept(model, examples):
+    nlp = make(model=model, constrain=True)
     nlp.initialize(lambda: examples(nlp))
     for eg in examples(nlp, "dev")[:10]:
         plain = nlp(eg.predicted.copy())
@@ -360,8 +378,8 @@ def test_fixed_heads_are_kept(trained, examples):
             assert sum(token.head == token for token in doc) == 1
 
 
-def test_impossible_fixed_heads_are_reported_and_not_kept(examples, caplog):
-    nlp = make(constrain=True)
+def test_impossible_fixed_heads_are_reported_and_not_kept(model, examples, caplog):
+    nlp = make(model=model, constrain=True)
     nlp.initialize(lambda: examples(nlp))
     doc = Doc(
         nlp.vocab,
@@ -376,23 +394,26 @@ def test_impossible_fixed_heads_are_reported_and_not_kept(examples, caplog):
     assert sum(token.head == token for token in doc) == 1
 
 
-def test_annotate_with_learns_from_predicted_tags(examples):
+def test_annotate_with_learns_from_predicted_tags(model, examples):
     nlp = spacy.blank("en")
     nlp.add_pipe("tagger")
     nlp.initialize(lambda: examples(nlp))
-    nlp.add_pipe("spectral_parser", config={"annotate_with": ["tagger"]})
+    nlp.add_pipe("spectral_parser", config={"model": model, "annotate_with": ["tagger"]})
     with nlp.select_pipes(enable=["spectral_parser"]):
         parser = nlp.get_pipe("spectral_parser")
         parser.initialize(lambda: examples(nlp, annotations=("sents",)), nlp=nlp)
-    # the untrained tagger gives few tags, and the grammar knows no others
+    # the untrained tagger gives few tags, and the model knows no others
     gold = {token.tag_ for eg in examples(nlp) for token in eg.reference}
-    assert len(parser.grammar.symbols) < len(gold)
+    known = (
+        parser.grammar.symbols if "SHAG" in model["@architectures"] else parser.grammar.model.tags
+    )
+    assert len(known) < len(gold)
     with pytest.raises(ValueError, match=r"\[S118\]"):
-        make(annotate_with=["tagger"]).initialize(lambda: examples(nlp))
+        make(model=model, annotate_with=["tagger"]).initialize(lambda: examples(nlp))
 
 
-def test_different_tokenisation_is_aligned(examples):
-    nlp = make()
+def test_different_tokenisation_is_aligned(model, examples):
+    nlp = make(model=model)
     aligned = []
     for eg in examples(nlp):
         words = [token.text for token in eg.reference]
@@ -405,9 +426,9 @@ def test_different_tokenisation_is_aligned(examples):
     assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.5
 
 
-def test_crossing_arcs_are_restored():
+def test_crossing_arcs_are_restored(model):
     """Free word order: a relative clause may stand behind the verb, away from its noun."""
-    nlp = make()
+    nlp = make(model=model)
     patterns = [
         (
             ["a", "dog", "came", "who", "barks"],

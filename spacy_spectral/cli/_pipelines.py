@@ -39,7 +39,7 @@ def parser_of(nlp: "Language", component: str) -> Any:
     from ..errors import Errors
 
     pipe = nlp.get_pipe(component) if component in nlp.component_names else None
-    if not hasattr(pipe, "grammar"):
+    if not hasattr(pipe, "nbest"):
         known = ", ".join(nlp.component_names) or "none"
         raise ValueError(Errors.S154.format(name=component, known=known))
     return pipe
@@ -47,7 +47,13 @@ def parser_of(nlp: "Language", component: str) -> Any:
 
 def grammar_of(nlp: "Language", component: str) -> "Grammar":
     """The grammar of a pipeline's parser; arguments as for `parser_of`."""
-    return parser_of(nlp, component).grammar
+    from ..errors import Errors
+    from ..shag.grammar import Grammar
+
+    grammar = parser_of(nlp, component).grammar
+    if not isinstance(grammar, Grammar):
+        raise ValueError(Errors.S156.format(name=component))
+    return grammar
 
 
 def parse_text(nlp: "Language", text: str) -> "Doc":

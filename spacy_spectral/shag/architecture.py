@@ -1,11 +1,13 @@
 """The registered architecture `spacy-spectral.SHAG.v1`: settings in, a Thinc model out."""
 
 from collections.abc import Callable
-from typing import Any
 
 from thinc.api import Model
 
-from ..learnt import Learnt
+from ..learnt import parser_model
+from ..parser.interface import Treebank
+from ..progress import progress_bar
+from ..tagger.lexicon import Clusters
 from .estimate import EstimatorSettings
 from .grammar import Grammar, GrammarSettings
 
@@ -27,9 +29,9 @@ def build_shag(
     """Build the model of a parser by split head automata.
 
     The settings are explained in `EstimatorSettings` and `GrammarSettings`. The model is not trained by
-    gradients: `fit` in its attributes learns the grammar in one go.
+    gradients: its recipe learns the grammar in one go.
 
-    RETURNS (Model): A model that holds the settings and, once learnt, the grammar.
+    RETURNS (Model): A model that holds the recipe and, once learnt, the grammar.
     """
     automata = EstimatorSettings(
         estimator=estimator,
@@ -48,19 +50,22 @@ def build_shag(
         min_symbol_count=min_symbol_count,
         max_length=max_length,
     )
-    return Model(
-        "shag", _forward, attrs={"settings": Settings(settings), "learnt": Learnt(Grammar)}
-    )
+    return parser_model("shag", Grammar, ShagRecipe(settings))
 
 
-class Settings:
-    """Keeps the settings out of Thinc's serialisation: the config has them already."""
+class ShagRecipe:
+    """Learns a grammar; see `parser.interface.Recipe`."""
 
-    def __init__(self, value: GrammarSettings):
-        self.value = value
+    def __init__(self, settings: GrammarSettings):
+        self.settings = settings
 
-
-def _forward(model: Model, X: Any, is_train: bool) -> tuple[Any, Callable]:
-    """Posteriors of (symbols, words) pairs. Module-level, so that the model can be pickled."""
-    grammar = model.attrs["learnt"].value
-    return [grammar.posterior(symbols, words) for symbols, words in X], lambda d: []
+    def fit(
+        self,
+        treebank: Treebank,
+        *,
+        dev: Treebank | None = None,
+        clusters: Clusters | None = None,
+        report: Callable[[str], None] = print,
+    ) -> Grammar:
+        bar = progress_bar("Head automata")
+        return Grammar.fit(treebank.trees(), self.settings, progress=bar)

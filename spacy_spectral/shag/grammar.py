@@ -13,11 +13,13 @@ from ..arcs.labels import LabelModel
 from ..arcs.lengths import DISTANCE_BINS, N_BINS, length_table
 from ..arcs.lexical import LEXICAL_MODELS, LexicalModel
 from ..errors import Errors
+from ..parser.interface import Tokens
 from ..serialize import pack, unpack
 from ..treebank.dependency import Tree
 from ._chart import arc_weights
 from .estimate import EstimatorSettings, estimate
 from .model import OperatorModel, SymbolTable
+from .parsing import GrammarParses
 from .posterior import Factors, Posterior
 from .statistics import RIGHT, modifier_sequences
 
@@ -144,6 +146,22 @@ class Grammar:
         labels = LabelModel.fit([], [], n + 1)
         settings = GrammarSettings(lengths=False)
         return cls(settings, symbols, automata, automata, uniform, None, None, labels)
+
+    @property
+    def label_names(self) -> list[str]:
+        """RETURNS (List[str]): The labels; see `parser.interface.ParserModel`."""
+        return self.labels.labels
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        """RETURNS (Tuple[str, ...]): How trees can be chosen: projected automata have no best path."""
+        return ("mbr", "viterbi") if self.automata.non_negative else ("mbr",)
+
+    def parse(
+        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
+    ) -> GrammarParses:
+        """Parse a batch of sentences; see `parser.interface.ParserModel`."""
+        return GrammarParses(self, tokens, fixed=fixed, decode=decode)
 
     def posterior(
         self,

@@ -119,6 +119,11 @@ class SpectralTagger(TrainablePipe):
         """RETURNS (Tuple[str]): What `initialize` takes as `labels`."""
         return self.labels
 
+    @property
+    def clusters(self) -> Clusters | None:
+        """RETURNS (Optional[Clusters]): The word clusters that the tagger looks at."""
+        return self._require_model().lexicon.clusters
+
     def add_label(self, label: str) -> int:
         raise ValueError(Errors.S303.format(name=self.name, label=label))
 
@@ -146,7 +151,7 @@ class SpectralTagger(TrainablePipe):
         with _Bar(self.name, 2 * attrs["epochs"]) as report:
             learnt = TaggerModel.fit(
                 sentences,
-                clusters=self._find_clusters(clusters),
+                clusters=find_clusters(clusters, self.vocab),
                 labels=labels,
                 epochs=attrs["epochs"],
                 seed=attrs["seed"],
@@ -233,25 +238,44 @@ class SpectralTagger(TrainablePipe):
             raise ValueError(Errors.S302.format(name=self.name))
         return learnt
 
-    def _find_clusters(self, path: str | Path | None) -> Clusters | None:
-        lookups = self.vocab.lookups
-        if path is None and not lookups.has_table("eigenword_clusters"):
-            return None
-        from ..eigenwords.clusters import WordClusters
-
-        return (
-            WordClusters.from_disk(path) if path is not None else WordClusters.from_lookups(lookups)
-        )
-
     def _get_symbols(self, learnt: TaggerModel) -> tuple[numpy.ndarray, numpy.ndarray]:
         """The values of TAG and POS by class, and of MORPH by analysis (the last for none)."""
         if self._symbols is None or self._symbols[0] is not learnt:
-            strings, morphology = self.vocab.strings, self.vocab.morphology
-            pairs = [(strings.add(tag), POS_IDS.get(pos, 0)) for tag, pos in learnt.tag_classes]
-            morphs = [morphology.add(morph) for morph in learnt.morphs]
-            arrays = numpy.array(pairs, dtype="uint64"), numpy.array([*morphs, 0], dtype="uint64")
+            arrays = annotation_values(self.vocab, learnt.tag_classes, learnt.morphs)
             self._symbols = (learnt, *arrays)
         return self._symbols[1:]
+
+
+def annotation_values(
+    vocab: Vocab, tag_classes: Sequence[tuple[str, str]], morphs: Sequence[str]
+) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Classes as values of token attributes.
+
+    vocab (Vocab): The vocabulary; unknown strings are added.
+    tag_classes (Sequence[Tuple[str, str]]): Pairs of fine and coarse tag.
+    morphs (Sequence[str]): Morphological analyses.
+    RETURNS (Tuple[ndarray, ndarray]): uint64, classes x 2, TAG and POS; and MORPH by analysis, the last
+        for none.
+    """
+    pairs = [(vocab.strings.add(tag), POS_IDS.get(pos, 0)) for tag, pos in tag_classes]
+    values = [*(vocab.morphology.add(morph) for morph in morphs), 0]
+    return numpy.array(pairs, dtype="uint64"), numpy.array(values, dtype="uint64")
+
+
+def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:
+    """Word clusters of a directory, or else of the vocabulary's lookups if there are some.
+
+    path (Optional[Union[str, Path]]): A directory made by `spacy spectral eigenwords`.
+    vocab (Vocab): The vocabulary.
+    RETURNS (Optional[Clusters]): The clusters.
+    """
+    if path is None and not vocab.lookups.has_table("eigenword_clusters"):
+        return None
+    from ..eigenwords.clusters import WordClusters
+
+    if path is not None:
+        return WordClusters.from_disk(path)
+    return WordClusters.from_lookups(vocab.lookups)
 
 
 def tag_probs(token: Token) -> dict[str, float]:

@@ -6,7 +6,7 @@ folds would leak. The tag dictionary is counted anew in every fold.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -27,6 +27,8 @@ class Jackknifed(NamedTuple):
     classes (ndarray): int32, the best pair of each token.
     tags (ndarray): int32, tokens x top, indices into `labels`, best first, -1 for none.
     probs (ndarray): float32, tokens x top, their probabilities.
+    morphs (List[str]): Morphological analyses.
+    morph_classes (ndarray): int32, the analysis of each token, -1 for none.
     """
 
     starts: numpy.ndarray
@@ -35,6 +37,8 @@ class Jackknifed(NamedTuple):
     classes: numpy.ndarray
     tags: numpy.ndarray
     probs: numpy.ndarray
+    morphs: list[str]
+    morph_classes: numpy.ndarray
 
 
 def jackknife(
@@ -45,6 +49,7 @@ def jackknife(
     epochs: int = 2,
     seed: int = 0,
     top: int = 2,
+    morphology: bool = False,
     progress: Progress | None = None,
 ) -> Jackknifed:
     """Tag every sentence by a model trained on the other folds.
@@ -55,6 +60,7 @@ def jackknife(
     epochs (int): Passes over the sentences in each fold.
     seed (int): Seed of the order of sentences.
     top (int): How many tags to report for each token.
+    morphology (bool): Whether to predict morphology too.
     progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
     RETURNS (Jackknifed): The predicted tags.
     """
@@ -69,6 +75,7 @@ def jackknife(
     classes = numpy.full(n_tokens, -1, dtype="int32")
     tags = numpy.full((n_tokens, top), -1, dtype="int32")
     probs = numpy.zeros((n_tokens, top), dtype="float32")
+    morph_classes = numpy.full(n_tokens, -1, dtype="int32")
     for fold in range(folds):
         held_out = corpus.per_token(fold_of == fold)
         if not held_out.any():
@@ -77,12 +84,26 @@ def jackknife(
 
         def report(epoch: Epoch, fold: int = fold) -> None:
             if progress is not None:
-                progress(epoch._replace(stage=f"tags, fold {fold + 1} of {folds}"))
+                progress(epoch._replace(stage=f"{epoch.stage}, fold {fold + 1} of {folds}"))
 
-        lexicon, tagger = preparation.fit_tags(gold, epochs=epochs, seed=seed, progress=report)
+        options: Any = {"epochs": epochs, "seed": seed, "progress": report}
+        lexicon, tagger = preparation.fit_tags(gold, **options)
+        morphologizer = preparation.fit_morphs(gold, **options) if morphology else None
         lengths = numpy.diff(corpus.starts)[fold_of == fold]
         starts = numpy.concatenate([[0], numpy.cumsum(lengths)]).astype("int32")
-        decisions = tag_words(lexicon, tagger, corpus.types, corpus.words[held_out], starts, top)
+        decisions, analyses = tag_words(
+            lexicon, tagger, morphologizer, corpus.types, corpus.words[held_out], starts, top
+        )
         classes[held_out], tags[held_out], probs[held_out] = decisions
+        morph_classes[held_out] = analyses
     labels = list(dict.fromkeys(map(tag_label, corpus.tag_classes)))
-    return Jackknifed(corpus.starts, corpus.tag_classes, labels, classes, tags, probs)
+    return Jackknifed(
+        corpus.starts,
+        corpus.tag_classes,
+        labels,
+        classes,
+        tags,
+        probs,
+        corpus.morphs,
+        morph_classes,
+    )

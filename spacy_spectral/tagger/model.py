@@ -85,7 +85,7 @@ class TaggerModel:
         preparation = Preparation(corpus, clusters)
         options: Any = {"epochs": epochs, "seed": seed, "progress": progress}
         lexicon, tagger = preparation.fit_tags(corpus.tag_gold, **options)
-        morphologizer = preparation.fit_morphs(**options)
+        morphologizer = preparation.fit_morphs(corpus.tag_gold, **options)
         return cls(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
 
     def tag(self, sentences: Sequence[Sequence[str]], *, top: int = 3) -> Tagging:
@@ -234,20 +234,22 @@ def _is_list_of_str(value: Any) -> bool:
 def tag_words(
     lexicon: Lexicon,
     tagger: LinearClassifier,
+    morphologizer: LinearClassifier | None,
     types: list[str],
     words: numpy.ndarray,
     starts: numpy.ndarray,
     top: int,
-) -> Decisions:
-    """Tag sentences given by numbers of words, without morphology and without remembering words.
+) -> tuple[Decisions, numpy.ndarray]:
+    """Tag sentences given by numbers of words, without remembering words.
 
     lexicon (Lexicon): What is known about words.
-    tagger (LinearClassifier): The classifier.
+    tagger (LinearClassifier): The classifier of tags.
+    morphologizer (Optional[LinearClassifier]): The classifier of morphology.
     types (List[str]): The words.
     words (ndarray): int32, the index of each token in `types`.
     starts (ndarray): int32, where sentences start, closed by the number of tokens.
     top (int): How many tags to report for each token.
-    RETURNS (Decisions): The decisions.
+    RETURNS (Tuple[Decisions, ndarray]): The tags, and the analysis of each token, -1 for none.
     """
     used, rows = numpy.unique(words, return_inverse=True)
     of_words = lexicon.attributes([types[i] for i in used])
@@ -256,6 +258,11 @@ def tag_words(
     attributes = numpy.zeros((len(rows), of_words.shape[1] + 2), dtype="uint32")
     attributes[:, :-2] = of_words[rows]
     everywhere = numpy.zeros_like(rows)
-    return tagger.decide(
+    tags = tagger.decide(
         attributes, starts, rows, tagger.word_scores(of_words), everywhere, top=top
     )
+    if morphologizer is None:
+        return tags, numpy.full(len(rows), -1, dtype="int32")
+    scores = morphologizer.word_scores(of_words)
+    morphs = morphologizer.decide(attributes, starts, rows, scores, tags.classes, top=1)
+    return tags, morphs.classes

@@ -75,10 +75,16 @@ class Preparation:
         )  # fmt: skip
 
     def fit_morphs(
-        self, *, epochs: int, seed: int, progress: Progress | None = None
+        self,
+        tag_gold: numpy.ndarray,
+        *,
+        epochs: int,
+        seed: int,
+        progress: Progress | None = None,
     ) -> LinearClassifier:
         """Learn morphological analyses, each among those that were seen with the token's tag.
 
+        tag_gold (ndarray): int32, the class of each token's tags, -1 for tokens to leave out.
         epochs (int): Passes over the sentences.
         seed (int): Seed of the order of sentences.
         progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
@@ -86,24 +92,22 @@ class Preparation:
         """
         corpus = self.corpus
         templates = self._morph_templates
-        gold = numpy.where(corpus.tag_gold >= 0, corpus.morph_gold, -1).astype("int32")
+        gold = numpy.where(tag_gold >= 0, corpus.morph_gold, -1).astype("int32")
         seen = gold >= 0
         groups: list[set[int]] = [set() for _ in corpus.tag_classes]
-        for tag, morph in set(
-            zip(corpus.tag_gold[seen].tolist(), gold[seen].tolist(), strict=True)
-        ):
+        for tag, morph in set(zip(tag_gold[seen].tolist(), gold[seen].tolist(), strict=True)):
             groups[tag].add(morph)
         # an analysis scores as itself and as each of its Feature=Value
         parts = [[("whole", m), *(("value", v) for v in m.split("|"))] for m in corpus.morphs]
         scheme = ClassScheme.make(parts, [sorted(group) for group in groups], corpus.morphs)
-        self._set_classes(templates.out_column - 1, corpus.tag_gold)
+        self._set_classes(templates.out_column - 1, tag_gold)
         self._set_classes(templates.out_column, gold)
         # where the analysis follows from the tag there is nothing to learn
-        ambiguous = numpy.diff(scheme.group_starts)[corpus.tag_gold] > 1
+        ambiguous = numpy.diff(scheme.group_starts)[tag_gold] > 1
         gold[~ambiguous] = -1
         everything = numpy.ones(len(templates.cells), dtype=bool)
         return self._train(
-            gold, numpy.maximum(corpus.tag_gold, 0), self._index(templates, everything),
+            gold, numpy.maximum(tag_gold, 0), self._index(templates, everything),
             templates, scheme, epochs=epochs, seed=seed, stage="morphology", progress=progress,
         )  # fmt: skip
 

@@ -1,0 +1,153 @@
+"""The feature table: which features are kept, and which outputs each has a weight for.
+
+A feature must occur in several blocks of the text: what occurs in one document only looks
+reliable in
+training and is never seen again. A row is a weight for the arc, then weights for the bins of
+distance and the labels that were seen with the feature (`_score.pyx` has the layout of outputs).
+"""
+
+import numpy as np
+
+from ._features import build_slots, number_keys
+from ._score import training_keys
+from .encode import Sentences
+from .statistics import N_DISTANCES, distance_bins, positions
+from .templates import Templates
+
+SLOT = np.dtype([("check", "<u4"), ("start", "<u4")])
+ENTRY = np.dtype([("weight", "<f4"), ("output", "<u4")])
+
+
+def build_table(
+    data: Sentences,
+    heads: np.ndarray,
+    labels: np.ndarray,
+    *,
+    templates: Templates,
+    between_bit: np.ndarray,
+    n_labels: int,
+    n_blocks: int,
+    min_blocks: int,
+) -> tuple[np.ndarray, ...]:
+    """Make the table with all weights 0.
+
+    data (Sentences), heads (ndarray), labels (ndarray): The annotated sentences.
+    templates (Templates): The templates.
+    between_bit (ndarray): What `statistics.separators` chose.
+    n_labels (int): How many labels there are.
+    n_blocks (int), min_blocks (int): Into how many blocks to cut the text, and in how many of them
+        a feature must occur to be kept.
+    RETURNS (Tuple[ndarray, ...]): Keys and first entries of the rows, slots and entries.
+    """
+    pair_keys, unary_keys, sibling_keys = training_keys(
+        data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs,
+        templates.unaries, templates.siblings, between_bit,
+    )  # fmt: skip
+    offset, position = positions(data.starts)
+    labels = labels.astype(np.int64)
+    known, labelled = heads >= 0, (heads >= 0) & (labels >= 0)
+    distance = distance_bins(heads - position)
+    # outputs of pairs: distance, label
+    width = N_DISTANCES + n_labels
+    pair_outputs = [np.where(known, distance, -1), np.where(labelled, N_DISTANCES + labels, -1)]
+    # outputs of tokens: (direction as modifier | side as head) x (arc, distance, label)
+    block = 1 + width
+    side = (position > heads).astype(np.int64)
+    as_mod = np.where(heads == 0, 2, side) * block
+    as_head = (3 + side) * block
+    inner = heads > 0
+    head_at = (offset + heads - 1)[inner]
+    nothing = np.int64(-1)
+    mod_outputs = [np.where(known, as_mod, nothing), np.where(known, as_mod + 1 + distance,
+                   nothing),
+                   np.where(labelled, as_mod + 1 + N_DISTANCES + labels, nothing)]  # fmt: skip
+    head_outputs = [np.where(known, as_head, nothing),
+                    np.where(known, as_head + 1 + distance, nothing),
+                    np.where(labelled, as_head + 1 + N_DISTANCES + labels, nothing)]  # fmt: skip
+    blocks = _blocks(len(heads), n_blocks)
+    rows = []
+    for column in pair_keys.T:
+        keys, numbers = number_keys(np.ascontiguousarray(column), blocks, min_blocks)
+        rows.append((keys, *_outputs(len(keys), width, [(numbers, pair_outputs)])))
+    for column in unary_keys.T:
+        keys, numbers = number_keys(np.ascontiguousarray(column), blocks, min_blocks)
+        seen = [(numbers, mod_outputs), (numbers[head_at], [out[inner] for out in head_outputs])]
+        rows.append((keys, *_outputs(len(keys), 5 * block, seen)))
+    blocks = _blocks(len(sibling_keys), n_blocks)
+    for column in sibling_keys.T:
+        keys, _ = number_keys(np.ascontiguousarray(column), blocks, min_blocks)
+        rows.append((keys, *_outputs(len(keys), 1, [])))
+    return _lay_out(*(np.concatenate(part) for part in zip(*rows, strict=True)))
+
+
+def _blocks(n: int, n_blocks: int) -> np.ndarray:
+    return (np.arange(n, dtype=np.int64) * n_blocks // max(n, 1)).astype(np.int32)
+
+
+def _outputs(
+    n_keys: int, width: int, seen: list[tuple[np.ndarray, list[np.ndarray]]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """RETURNS (Tuple[ndarray, ndarray]): How many outputs were seen with each key, and which."""
+    codes = [np.zeros(0, dtype=np.int64)]
+    for numbers, outputs in seen:
+        codes += [
+            (numbers * np.int64(width) + output)[(numbers >= 0) & (output >= 0)]
+            for output in outputs
+        ]
+    distinct = np.unique(np.concatenate(codes))
+    return np.bincount(distinct // width, minlength=n_keys), distinct % width
+
+
+def _lay_out(keys: np.ndarray, sizes: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, ...]:
+    # entry 0 is the row of all unknown features: a weight of 0 and nothing else
+    ends = 1 + np.cumsum(sizes + 1)
+    starts = ends - sizes - 1
+    entries = np.zeros(int(ends[-1]) if len(ends) else 1, dtype=ENTRY)
+    is_output = np.ones(len(entries), dtype=bool)
+    is_output[0] = False
+    is_output[starts] = False
+    entries["output"][starts] = sizes
+    entries["output"][is_output] = outputs
+    return keys, starts, _hash(keys, starts), entries
+
+
+def _hash(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    n_slots = 16
+    while n_slots < 2 * len(keys):
+        n_slots *= 2
+    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
+    slots = np.empty(n_slots, dtype=SLOT)
+    slots[:] = 0
+    build_slots(np.ascontiguousarray(keys), starts.astype(np.uint32), slots)
+    return slots
+
+
+def drop_small_weights(
+    keys: np.ndarray,
+    starts: np.ndarray,
+    entries: np.ndarray,
+    weights: np.ndarray,
+    *,
+    smallest: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The table without what hardly counts: it takes less memory and is read faster.
+
+    keys, starts, entries (ndarray): A table as `build_table` made it.
+    weights (ndarray): float32, a weight for every entry.
+    smallest (float): Weights nearer to 0 than this are dropped, and rows that have no others.
+    RETURNS (Tuple[ndarray, ndarray]): Slots and entries.
+    """
+    is_start = np.zeros(len(entries), dtype=bool)
+    is_start[starts] = True
+    row = np.cumsum(is_start) - 1
+    large = np.abs(weights) >= smallest
+    large[0] = False
+    alive = np.bincount(row[1:], weights=large[1:], minlength=len(keys)) > 0
+    keep = large | (is_start & alive[np.maximum(row, 0)])
+    keep[0] = True
+    result = np.empty(int(keep.sum()), dtype=ENTRY)
+    result["output"] = entries["output"][keep]
+    result["weight"] = np.where(large, weights, 0)[keep]
+    new_starts = np.flatnonzero(is_start[keep])
+    result["output"][new_starts] = np.diff(np.append(new_starts, len(result))) - 1
+    return _hash(keys[alive], new_starts), result

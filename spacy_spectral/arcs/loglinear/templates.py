@@ -1,0 +1,227 @@
+"""What the log-linear parser looks at. Nothing here is about one language.
+
+A composite is written "tag@-1+tag": columns of a token and of its neighbours, joined. Columns "
+"that a
+corpus does not have (no clusters, no morphology) take their templates with them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+COLUMNS = (
+    "form",
+    "lower",
+    "prefix",
+    "suffix2",
+    "suffix",
+    "shape",
+    "tag",
+    "second",
+    "pos",
+    "morph",
+    "cluster0",
+    "cluster1",
+    "cluster2",
+    "cluster3",
+    "left",
+    "right",
+)
+# Filled in once the pruner has spoken.
+GUESSED = ("left", "right")
+_MAX_PARTS = 4
+_MAX_TEMPLATES = 256  # room for keys in the kernels
+
+# A token by itself: says something of its head's direction and distance and of labels.
+UNARIES = """
+lower
+tag
+lower+tag
+tag@-1+tag
+tag+tag@1
+tag@-1+tag+tag@1
+tag@-2+tag@-1+tag
+tag+tag@1+tag@2
+lower@-1+tag
+tag+lower@1
+lower@-1+lower
+lower+lower@1
+suffix+tag
+suffix2+tag
+prefix+tag
+shape+tag
+tag+second
+second+tag@-1
+second+tag@1
+morph+tag
+morph+tag@-1
+morph+tag@1
+lower+tag@1
+lower+tag@-1
+left+tag
+left+lower
+right+tag
+left+right+tag
+cluster0+tag@-1+tag@1
+cluster1+tag
+cluster1@-1+cluster1
+cluster1+cluster1@1
+cluster2
+cluster2+tag@-1
+cluster2+tag@1
+cluster3
+"""
+
+# Head | modifier; "between" adds which separating tags stand between them.
+PAIRS = """
+tag | tag
+tag | tag | between
+pos | pos | between
+lower | tag | between
+tag | lower | between
+lower | tag
+tag | lower
+lower | lower
+tag+tag@1 | tag@-1+tag
+tag@-1+tag | tag@-1+tag
+tag+tag@1 | tag+tag@1
+tag@-1+tag | tag+tag@1
+tag@-1+tag+tag@1 | tag
+tag | tag@-1+tag+tag@1
+lower | tag@-1+tag
+lower | tag+tag@1
+tag@-1+tag | lower
+tag+tag@1 | lower
+suffix+tag | tag
+tag | suffix+tag
+suffix+tag | suffix+tag
+second | tag
+tag | second
+tag+second | tag+second
+morph | tag
+tag | morph
+morph | morph
+tag | left+tag
+lower | left+tag
+lower+tag | left+lower
+left+tag | tag
+left+tag | left+tag
+right+tag | tag
+tag | right+tag
+lower | right
+cluster0+tag | cluster0+tag
+cluster1 | cluster1
+cluster2 | cluster2
+cluster3 | cluster3
+cluster2 | tag
+tag | cluster2
+cluster2 | left
+lower | cluster1
+cluster1 | lower
+cluster0 | cluster0 | between
+"""
+
+# Head | previous modifier | modifier, all on one side of the head.
+SIBLINGS = """
+tag | tag | tag
+pos | tag | tag
+pos | lower | tag
+pos | tag | lower
+pos | lower | lower
+lower | tag | tag
+lower | lower | lower
+tag+tag@1 | tag | tag
+tag | left+tag | left+tag
+"""
+
+# The pruner: d = with distance, b = with what is between.
+PRUNER = """
+tag | tag | d
+tag | tag | b
+pos | pos | db
+lower | tag | d
+tag | lower | d
+lower | lower |
+tag+tag@1 | tag@-1+tag |
+tag@-1+tag | tag+tag@1 |
+tag@-1+tag+tag@1 | tag | d
+tag | tag@-1+tag+tag@1 | d
+tag+tag@1 | tag | b
+tag | tag+tag@1 | b
+tag@-1+tag | tag | b
+tag | tag@-1+tag | b
+"""
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Templates as index arrays for the kernels.
+
+    composites (int32[k, 4, 2]): Offset and column of each part; column -1 after the last.
+    pairs (int32[p, 3]): Composites of head and modifier, and a flag.
+    unaries (int32[u]), siblings (int32[s, 3]): Composites.
+    """
+
+    composites: np.ndarray
+    pairs: np.ndarray
+    unaries: np.ndarray
+    siblings: np.ndarray
+
+    def check(self, n_columns: int) -> None:
+        """Raise a ValueError if a kernel would read out of bounds."""
+        columns, offsets = self.composites[..., 1], self.composites[..., 0]
+        n = len(self.composites)
+        tables = (self.pairs[:, :2], self.unaries, self.siblings)
+        if (
+            self.composites.shape != (n, _MAX_PARTS, 2)
+            or n == 0
+            or columns.min() < -1
+            or columns.max() >= n_columns
+            or np.abs(offsets).max() > 8
+            or self.pairs.shape != (len(self.pairs), 3)
+            or self.unaries.ndim != 1
+            or self.siblings.shape != (len(self.siblings), 3)
+            or any(len(table) > _MAX_TEMPLATES for table in tables)
+            or any(table.size and not 0 <= table.min() <= table.max() < n for table in tables)
+        ):
+            raise ValueError("bad 'templates'")
+
+
+def compile_templates(
+    missing: set[str], *, pairs: str = PAIRS, unaries: str = UNARIES, siblings: str = SIBLINGS
+) -> Templates:
+    """Compile templates, leaving out those that need a missing column.
+
+    missing (Set[str]): Columns without any value in the training data.
+    RETURNS (Templates): The index arrays.
+    """
+    index: dict[tuple, int] = {}
+
+    def composite(text: str) -> int | None:
+        parts = []
+        for part in text.split("+"):
+            column, _, offset = part.partition("@")
+            if column in missing:
+                return None
+            parts.append((int(offset or 0), COLUMNS.index(column)))
+        parts += [(0, -1)] * (_MAX_PARTS - len(parts))
+        return index.setdefault(tuple(parts), len(index))
+
+    def rows(text: str, n_composites: int, flags: dict[str, int] | None = None) -> np.ndarray:
+        result = []
+        for line in text.strip().splitlines():
+            fields = [field.strip() for field in line.split("|")]
+            row = [composite(field) for field in fields[:n_composites]]
+            if flags is not None:
+                row.append(flags[fields[n_composites] if len(fields) > n_composites else ""])
+            if None not in row:
+                result.append(row)
+        n_columns = n_composites + (flags is not None)
+        return np.asarray(result, dtype=np.int32).reshape(len(result), n_columns)
+
+    flags = {"": 0, "between": 1, "d": 1, "b": 2, "db": 3}
+    compiled_pairs = rows(pairs, 2, flags)
+    compiled_unaries = rows(unaries, 1)[:, 0].copy()
+    compiled_siblings = rows(siblings, 3)
+    composites = np.asarray(list(index), dtype=np.int32).reshape(len(index), _MAX_PARTS, 2)
+    return Templates(composites, compiled_pairs, compiled_unaries, compiled_siblings)

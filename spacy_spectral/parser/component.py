@@ -1,0 +1,433 @@
+"""The pipeline component `spectral_parser`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import logger
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+
+from ..docs import Batch, TokenReader, fixed_heads, training_treebank, write_parse
+from ..errors import Errors, Warnings
+from ..learnt import Learnt
+from ..progress import report
+from ..tagger.component import find_clusters
+from ..treebank.dependency import DELIMITER, MISSING
+from .constraints import possible
+from .extensions import USER_DATA
+from .interface import ParserModel, Parses, Treebank
+from .training import annotated_by, corpus_examples, jackknifed, with_gold_tags
+
+DEFAULT_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
+STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals")
+
+
+@dataclass
+class SentenceParse:
+    """One parse of one sentence, in terms of the document's tokens.
+
+    start (int): Index of the sentence's first token.
+    heads (List[int]): Head of every token of the sentence, as an index into the document; the root's
+        head is itself.
+    deps (List[str]): Labels.
+    logprob (float): log P(tree | sentence); of the labelled tree if the model is about labelled trees.
+    """
+
+    start: int
+    heads: list[int]
+    deps: list[str]
+    logprob: float
+
+
+@dataclass
+class _Prediction:
+    """What `predict` hands to `set_annotations` for one document.
+
+    heads (ndarray): Index of every token's head; -1 for whitespace.
+    labels (ndarray): Index of every token's label in the model's labels.
+    stored (Dict[str, Any]): What is kept on the document.
+    """
+
+    heads: NDArray[numpy.int64]
+    labels: NDArray[numpy.int64]
+    stored: dict[str, Any]
+
+
+@Language.factory(
+    "spectral_parser",
+    assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "symbol": "TAG",
+        "decode": "mbr",
+        "constrain": False,
+        "store": ["head_prob", "dep_prob", "parse_logprob"],
+        "annotate_with": [],
+        "jackknife": None,
+        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
+    },
+    default_score_weights={
+        "dep_uas": 0.5,
+        "dep_las": 0.5,
+        "dep_uas_no_punct": None,
+        "dep_las_no_punct": None,
+        "dep_las_per_type": None,
+    },
+)
+def make_spectral_parser(
+    nlp: Language,
+    name: str,
+    model: Model,
+    symbol: str | list[str],
+    decode: str,
+    constrain: bool,
+    store: list[str],
+    annotate_with: list[str],
+    jackknife: str | None,
+    scorer: Callable | None,
+) -> "SpectralParser":
+    """Make a parser; see `SpectralParser`."""
+    return SpectralParser(
+        nlp.vocab,
+        model,
+        name,
+        symbol=symbol,
+        decode=decode,
+        constrain=constrain,
+        store=store,
+        annotate_with=annotate_with,
+        jackknife=jackknife,
+        scorer=scorer,
+    )
+
+
+class SpectralParser(TrainablePipe):
+    """Dependency parser with exact probabilities, by split head automata or a log-linear model.
+
+    It parses inside the sentences that a document has, so something before it must set boundaries and
+    the attributes named by `symbol`.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str = "spectral_parser",
+        *,
+        symbol: str | Sequence[str] = "TAG",
+        decode: str = "mbr",
+        constrain: bool = False,
+        store: Sequence[str] = (),
+        annotate_with: Sequence[str] = (),
+        jackknife: str | None = None,
+        scorer: Callable | None = None,
+    ):
+        """vocab (Vocab): The shared vocabulary.
+        model (Model): From `spacy-spectral.SHAG.v1` or `spacy-spectral.LogLinear.v1`.
+        name (str): The component's name in the pipeline.
+        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
+        decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
+            hidden states (SHAG only, and not with the estimator "spectral").
+        constrain (bool): Whether heads that a document has already are kept.
+        store (Sequence[str]): What is kept on documents beside the parse: any of "head_prob",
+            "dep_prob", "parse_logprob", "marginals".
+        annotate_with (Sequence[str]): Components to run over the training documents, so that the
+            parser is trained on tags like those it will meet, e.g. ["tagger"]: components that were
+            trained before. Without, on gold tags.
+        jackknife (Optional[str]): A `spectral_tagger` that is trained in the same run. The training
+            documents are tagged by five copies of it, each trained without the documents it tags.
+        scorer (Optional[Callable]): The scoring method.
+        """
+        super().__init__(vocab, model, name)
+        unknown = [item for item in store if item not in STORABLE]
+        if unknown:
+            raise ValueError(
+                Errors.S113.format(name=name, value=unknown, choices=", ".join(STORABLE))
+            )
+        if decode not in ("mbr", "viterbi"):
+            raise ValueError(Errors.S114.format(name=name, value=decode))
+        self.cfg = {}
+        self.decode = decode
+        self.constrain = constrain
+        self.store = list(store)
+        self.annotate_with = list(annotate_with)
+        self.jackknife = jackknife
+        self.scorer = scorer
+        self._read = TokenReader([symbol] if isinstance(symbol, str) else symbol, name=name)
+
+    @property
+    def grammar(self) -> ParserModel:
+        """What was learnt: a `Grammar` or another model, as the architecture has it."""
+        learnt = self.model.attrs["learnt"].value
+        if learnt is None:
+            raise ValueError(Errors.S115.format(name=self.name))
+        return learnt
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The relation labels that the parser can give."""
+        learnt = self.model.attrs["learnt"].value
+        if learnt is None:
+            return ()
+        return tuple(sorted({label.partition(DELIMITER)[0] for label in learnt.label_names}))
+
+    @property
+    def label_data(self) -> list[str]:
+        """The labels as `spacy init labels` stores them."""
+        return list(self.labels)
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+        clusters: str | Path | None = None,
+        dev_corpus: str | None = None,
+    ) -> None:
+        """Learn from all training examples; this is the whole training.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
+        labels (Optional[Sequence[str]]): Accepted for `spacy init labels`; the treebank decides.
+        clusters (Optional[Union[str, Path]]): A directory with eigenword clusters, for models that look
+            at words. By default those of the vocabulary's lookups are used if there are some.
+        dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
+            models that are trained in epochs.
+        """
+        validate_get_examples(get_examples, "SpectralParser.initialize")
+        if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
+            raise ValueError(Errors.S116.format(name=self.name))
+        examples = list(get_examples())
+        if not any(example.reference.has_annotation("DEP") for example in examples):
+            raise ValueError(Errors.S117.format(name=self.name))
+        treebank = self._training_treebank(examples, nlp)
+        missing = int((treebank.heads == MISSING).sum())
+        if missing:
+            tokens = len(treebank.heads)
+            logger.warning(Warnings.W101.format(name=self.name, missing=missing, tokens=tokens))
+        learnt = self.model.attrs["recipe"].fit(
+            treebank,
+            dev=self._dev_treebank(nlp, dev_corpus) if dev_corpus else None,
+            clusters=find_clusters(clusters, self.vocab),
+            report=self._report,
+        )
+        if self.decode not in learnt.decoders:
+            raise ValueError(Errors.S119.format(name=self.name))
+        self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+        for label in self.labels:
+            self.vocab.strings.add(label)
+
+    def _training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
+        docs: Iterable[Doc]
+        if self.jackknife is not None:
+            docs = jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self._report)
+        elif self.annotate_with:
+            docs = annotated_by(self.annotate_with, examples, nlp, parser=self.name)
+        else:
+            docs = with_gold_tags(examples)
+        return training_treebank(examples, docs, self._read)
+
+    def _dev_treebank(self, nlp: Language | None, name: str) -> Treebank | None:
+        examples = corpus_examples(nlp, name, parser=self.name)
+        if not examples:
+            return None
+        taggers = [self.jackknife] if self.jackknife is not None else self.annotate_with
+        docs = (
+            annotated_by(taggers, examples, nlp, parser=self.name)
+            if taggers
+            else with_gold_tags(examples)
+        )
+        return training_treebank(examples, docs, self._read)
+
+    def _report(self, message: str) -> None:
+        report(self.name, message)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Nothing is left to learn after `initialize`; takes part in the training loop all the same."""
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "SpectralParser.update")
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """There are no gradients."""
+
+    def predict(self, docs: Iterable[Doc]) -> list[_Prediction]:
+        """Parse documents without changing them.
+
+        docs (Iterable[Doc]): The documents.
+        RETURNS (List[_Prediction]): One parse per document.
+        """
+        batch, parses = self._parse(docs)
+        n = int(batch.offsets[-1])
+        heads, labels = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64")
+        heads[batch.places] = batch.head_places(parses.heads)
+        labels[batch.places] = parses.labels
+        stored = {name: numpy.full(n, numpy.nan, dtype="float32") for name in self.store}
+        if "head_prob" in stored:
+            stored["head_prob"][batch.places] = parses.head_probs()
+        if "dep_prob" in stored:
+            stored["dep_prob"][batch.places] = parses.label_probs()
+        first = batch.places[batch.tokens.starts[:-1]]
+        if "parse_logprob" in stored:
+            stored["parse_logprob"][first] = parses.log_probs()
+        doc_of = numpy.searchsorted(batch.offsets, first, side="right") - 1
+        predictions = []
+        for i, (begin, end) in enumerate(pairwise(batch.offsets.tolist())):
+            # copies, so that a document does not keep the arrays of its whole batch
+            own: dict[str, Any] = {
+                name: values[begin:end].copy() for name, values in stored.items()
+            }
+            if "marginals" in own:
+                own["marginals"] = [
+                    _by_modifier(parses.marginals(s)).astype("float32")
+                    for s in numpy.flatnonzero(doc_of == i).tolist()
+                ]
+            local = heads[begin:end]
+            local = numpy.where(local < 0, -1, local - begin)
+            predictions.append(_Prediction(local, labels[begin:end], own))
+        return predictions
+
+    def _parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
+        learnt = self.grammar
+        batch = self._read(docs)
+        fixed = self._fixed_heads(batch) if self.constrain else None
+        return batch, learnt.parse(batch.tokens, fixed=fixed, decode=self.decode)
+
+    def _fixed_heads(self, batch: Batch) -> NDArray[numpy.int32] | None:
+        """Heads given beforehand, but for sentences in which they can't all be in one tree."""
+        fixed = fixed_heads(batch)
+        for begin, end in batch.tokens.bounds():
+            own = fixed[begin:end]
+            if (own != MISSING).any() and not possible(own):
+                words = " ".join(batch.tokens.words[begin:end])[:80]
+                logger.warning(Warnings.W102.format(name=self.name, words=words))
+                own[:] = MISSING
+        return fixed if (fixed != MISSING).any() else None
+
+    def set_annotations(self, docs: Iterable[Doc], scores: list[_Prediction]) -> None:
+        """Write parses to documents.
+
+        docs (Iterable[Doc]): The documents.
+        scores (List[_Prediction]): From `predict`.
+        """
+        add = self.vocab.strings.add
+        hashes = numpy.array([add(label) for label in self.grammar.label_names], dtype="uint64")
+        for doc, prediction in zip(docs, scores, strict=True):
+            write_parse(doc, prediction.heads, hashes[prediction.labels])
+            if self.store:
+                doc.user_data[USER_DATA] = prediction.stored
+
+    def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
+        """Exact arc probabilities, whatever tree was or will be chosen.
+
+        doc (Doc): A document with sentence boundaries and tags.
+        RETURNS (List[ndarray]): Per sentence [n, n]: row m holds the probability of every token of the
+            sentence as head of its token m, the diagonal that of being the root. Rows sum to one.
+            Whitespace tokens are left out.
+        """
+        batch, parses = self._parse([doc])
+        return [_by_modifier(parses.marginals(s)) for s in range(len(batch.tokens))]
+
+    def nbest(self, doc: Doc, k: int = 5) -> list[list[SentenceParse]]:
+        """The k best parses of every sentence.
+
+        The k trees with the best products of arc marginals are found exactly and come in the order of
+        their exact probabilities; labels and restored crossing arcs are as in a normal parse.
+
+        doc (Doc): A document with sentence boundaries and tags.
+        k (int): How many parses per sentence at most.
+        RETURNS (List[List[SentenceParse]]): Per sentence, most probable first.
+        """
+        if k < 1:
+            raise ValueError(Errors.S120.format(name=self.name, k=k))
+        batch, parses = self._parse([doc])
+        names = [label.partition(DELIMITER)[0] for label in self.grammar.label_names]
+        result = []
+        for s, (begin, end) in enumerate(batch.tokens.bounds()):
+            tokens = batch.places[begin:end]
+            result.append(
+                [
+                    SentenceParse(
+                        int(tokens[0]),
+                        numpy.where(heads > 0, tokens[heads - 1], tokens).tolist(),
+                        [names[label] for label in labels.tolist()],
+                        log_prob,
+                    )
+                    for heads, labels, log_prob in parses.k_best(s, k)
+                ]
+            )
+        return result
+
+    def scored_parses(
+        self, docs: Iterable[Doc]
+    ) -> tuple[list[dict[tuple[int, int], float]], list[dict[tuple[int, str], float]]]:
+        """Probabilities of heads and labels, in the form of the method of spaCy's `beam_parser`.
+
+        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
+        RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every (token, head)
+            and of every (token, label), the latter for the chosen head.
+        """
+        names = [label.partition(DELIMITER)[0] for label in self.grammar.label_names]
+        head_scores, label_scores = [], []
+        for doc in docs:
+            batch, parses = self._parse([doc])
+            by_head: dict[tuple[int, int], float] = {}
+            by_label: dict[tuple[int, str], float] = {}
+            for s, (begin, end) in enumerate(batch.tokens.bounds()):
+                tokens = batch.places[begin:end].tolist()
+                rows = _by_modifier(parses.marginals(s))
+                for m, h in numpy.argwhere(rows > 0).tolist():
+                    by_head[tokens[m], tokens[h]] = float(rows[m, h])
+                distributions = parses.label_distributions(s)
+                for m, label in numpy.argwhere(distributions > 0).tolist():
+                    key = (tokens[m], names[label])
+                    by_label[key] = by_label.get(key, 0.0) + float(distributions[m, label])
+            head_scores.append(by_head)
+            label_scores.append(by_label)
+        return head_scores, label_scores
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralParser":
+        """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
+        return _loading(super().from_bytes, self.name, bytes_data, exclude)
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralParser":
+        """Load the component from a directory, or raise an error that says what is wrong with it."""
+        return _loading(super().from_disk, self.name, path, exclude)
+
+
+def _loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:
+    try:
+        return load(source, exclude=tuple(exclude))
+    except OSError:
+        raise
+    except ValueError as error:
+        if str(error).startswith("[S"):
+            raise
+        raise ValueError(Errors.S002.format(what=name, reason=error)) from error
+    except Exception as error:
+        raise ValueError(Errors.S002.format(what=name, reason=error)) from error
+
+
+def _by_modifier(marginals: NDArray) -> NDArray[numpy.float64]:
+    """[N+1, N+1] by head and modifier with a root -> [N, N] by modifier and head, roots on the diagonal."""
+    rows = marginals[1:, 1:].T.copy()
+    numpy.fill_diagonal(rows, marginals[0, 1:])
+    return rows

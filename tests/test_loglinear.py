@@ -1,0 +1,530 @@
+"""The log-linear parser against enumeration of all trees and against finite differences."""
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from spacy_spectral.arcs.loglinear import (
+    Annotated,
+    Arcs,
+    Encoder,
+    LogLinearModel,
+    Settings,
+    fit,
+)
+from spacy_spectral.arcs.loglinear._chart import lift_heads
+from spacy_spectral.arcs.loglinear._score import training_keys
+from spacy_spectral.arcs.loglinear.statistics import N_DISTANCES
+from spacy_spectral.arcs.loglinear.table import build_table
+from spacy_spectral.arcs.loglinear.templates import COLUMNS, compile_templates
+
+TAGS = ["D", "N", "V", "P"]
+LABELS = ["root", "det", "arg", "mod"]
+WORDS = {"D": ["the", "a"], "N": ["dog", "Cat", "man", "x1"], "V": ["saw", "ran"], "P": ["of", ","]}
+
+
+def is_tree(heads):
+    """Projective, one root: straight from the definition."""
+    n = len(heads)
+    if list(heads).count(0) != 1:
+        return False
+    ancestors = []
+    for m in range(1, n + 1):
+        chain, k = [], m
+        while k:
+            k = heads[k - 1]
+            chain.append(k)
+            if len(chain) > n:
+                return False
+        ancestors.append(chain)
+    return all(
+        h in ancestors[k - 1]
+        for m, h in enumerate(heads, 1)
+        for k in range(min(h, m) + 1, max(h, m))
+    )
+
+
+def all_trees(n):
+    return [heads for heads in product(range(n + 1), repeat=n) if is_tree(heads)]
+
+
+def random_tree(rng, n):
+    while True:
+        heads = [int(rng.integers(0, n + 1)) for _ in range(n)]
+        heads[int(rng.integers(0, n))] = 0
+        if is_tree(heads):
+            return heads
+
+
+def random_corpus(rng, lengths):
+    tags = [[TAGS[rng.integers(len(TAGS))] for _ in range(n)] for n in lengths]
+    words = [[WORDS[t][rng.integers(len(WORDS[t]))] for t in sentence] for sentence in tags]
+    clusters = rng.integers(-1, 3, size=(sum(lengths), 4))
+    pos = [["X" if t in "DP" else "Y" for t in sentence] for sentence in tags]
+    second = [[TAGS[rng.integers(4)] if rng.random() < 0.3 else "" for _ in s] for s in tags]
+    data = Encoder(TAGS)(words, tags, second=second, pos=pos, morphs=pos, clusters=clusters)
+    heads = [h for n in lengths for h in random_tree(rng, n)]
+    labels = [0 if h == 0 else int(rng.integers(1, len(LABELS))) for h in heads]
+    return data, np.asarray(heads, dtype=np.int32), np.asarray(labels, dtype=np.int32)
+
+
+def all_arcs(starts):
+    heads, counts = [], []
+    for n in np.diff(starts):
+        for m in range(1, n + 1):
+            heads += [h for h in range(n + 1) if h != m]
+            counts.append(int(n))
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    probs = np.full(len(heads), 0.5, dtype=np.float32)
+    return Arcs(ends, np.asarray(heads, dtype=np.int32), probs)
+
+
+@pytest.fixture(scope="module")
+def random_model():
+    """A model with random weights for all features of a small random corpus."""
+    rng = np.random.default_rng(1)
+    data, heads, labels = random_corpus(rng, [1, 2, 3, 4, 5, 4, 5, 5, 3, 4])
+    n_tags = len(TAGS) + 1
+    templates = compile_templates(set())
+    between_bit = np.asarray([0, 1, 0, 2, 4], dtype=np.uint8)
+    model = LogLinearModel(
+        tags=TAGS, labels=LABELS, templates=templates, slots=None, entries=None,
+        moves=(rng.integers(-64, 64, (n_tags, 2, 4, 4)) / 64).astype(np.float32),
+        label_classes=np.asarray([0, 1, 2, 2], dtype=np.int32),
+        allowed=np.asarray([[0, 1, 1, 1], [1, 0, 0, 0]], dtype=np.uint8),
+        between_bit=between_bit, function_tags=np.asarray([0, 1, 0, 0, 1], dtype=np.uint8),
+        pruner=None,
+    )  # fmt: skip
+    data = model.with_children(data, all_arcs(data.starts))
+    *_, model.slots, model.entries = build_table(
+        data, heads, labels, templates=templates, between_bit=between_bit,
+        n_labels=len(LABELS), n_blocks=1, min_blocks=1,
+    )  # fmt: skip
+    model.entries["weight"][1:] = rng.integers(-256, 256, len(model.entries) - 1) / 1024
+    return model, data, heads, labels
+
+
+def find_row(model, key):
+    """Open addressing, written down once more: header entry of a key, 0 if there is none."""
+    if key == 0:
+        return 0
+    mask = len(model.slots) - 1
+    at = int(key) & mask
+    while model.slots["start"][at]:
+        if model.slots["check"][at] == int(key) >> 32:
+            return int(model.slots["start"][at])
+        at = (at + 1) & mask
+    return 0
+
+
+def row_weights(model, key):
+    """RETURNS (Tuple[float, dict]): The weight of the feature itself and those of its outputs."""
+    start = find_row(model, key)
+    entries = model.entries[start : start + 1 + int(model.entries["output"][start])]
+    outputs = dict(zip(entries["output"][1:].tolist(), entries["weight"][1:].tolist(), strict=True))
+    return float(entries["weight"][0]), outputs
+
+
+def tree_scores(model, data, heads):
+    """Scores of all labellings of a tree, feature by feature: {labels: score}."""
+    n = len(heads)
+    t = model.templates
+    pairs, unaries, siblings = training_keys(
+        data.columns, data.starts, data.tags, np.asarray(heads, dtype=np.int32), t.composites,
+        t.pairs, t.unaries, t.siblings, model.between_bit,
+    )  # fmt: skip
+    common = sum(row_weights(model, key)[0] for key in siblings.ravel())
+    block = 1 + N_DISTANCES + len(LABELS)
+    by_label = np.zeros((n, len(LABELS)))
+    for m, h in enumerate(heads, 1):
+        bin_ = int(np.searchsorted([1, 2, 3, 4, 6, 10], abs(m - h)))
+        for key in pairs[m - 1]:
+            weight, outputs = row_weights(model, key)
+            common += weight + outputs.get(bin_, 0)
+            by_label[m - 1] += [outputs.get(N_DISTANCES + label, 0) for label in range(len(LABELS))]
+        direction = 2 if h == 0 else int(m > h)
+        roles = [(m, direction)] + ([(h, 3 + direction)] if h else [])
+        for token, role in roles:
+            for key in unaries[token - 1]:
+                _, outputs = row_weights(model, key)
+                first = role * block
+                common += outputs.get(first, 0) + outputs.get(first + 1 + bin_, 0)
+                by_label[m - 1] += [
+                    outputs.get(first + 1 + N_DISTANCES + label, 0) for label in range(len(LABELS))
+                ]
+    sequences = []
+    for h in range(1, n + 1):
+        sequences.append((h, 0, [m for m in range(h - 1, 0, -1) if heads[m - 1] == h]))
+        sequences.append((h, 1, [m for m in range(h + 1, n + 1) if heads[m - 1] == h]))
+    choices = [np.flatnonzero(model.allowed[int(h == 0)]).tolist() for h in heads]
+    result = {}
+    for labels in product(*choices):
+        score = common + sum(by_label[m, label] for m, label in enumerate(labels))
+        for h, side, modifiers in sequences:
+            table = model.moves[0, side].astype(float) + model.moves[data.tags[h - 1], side]
+            states = [3, *(int(model.label_classes[labels[m - 1]]) for m in modifiers), 3]
+            score += sum(table[a, b] for a, b in pairwise(states))
+        result[labels] = score
+    return result
+
+
+def enumerate_sentence(model, data, arcs, sentence):
+    """RETURNS: {(heads, labels): probability} over all trees of the kept arcs."""
+    part = data.part(sentence, sentence + 1)
+    first, last = data.starts[sentence : sentence + 2]
+    kept = [
+        set(arcs.heads[arcs.starts[i] : arcs.starts[i + 1]].tolist()) for i in range(first, last)
+    ]
+    scores = {}
+    for heads in all_trees(int(last - first)):
+        if all(h in mine for h, mine in zip(heads, kept, strict=True)):
+            for labels, score in tree_scores(model, part, heads).items():
+                scores[heads, labels] = score
+    log_z = np.logaddexp.reduce(list(scores.values()))
+    return {tree: np.exp(score - log_z) for tree, score in scores.items()}, log_z
+
+
+def pruned_arcs(rng, data, heads):
+    """Some arcs at random, those of a given tree among them."""
+    full = all_arcs(data.starts)
+    mods = np.repeat(np.arange(len(heads)), np.diff(full.starts))
+    keep = (rng.random(len(mods)) < 0.6) | (full.heads == heads[mods])
+    counts = np.bincount(mods[keep], minlength=len(heads))
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return Arcs(starts, full.heads[keep], full.probs[keep])
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_marginals_are_those_of_enumeration(random_model, pruned):
+    model, data, heads, _ = random_model
+    arcs = all_arcs(data.starts)
+    if pruned:
+        arcs = pruned_arcs(np.random.default_rng(3), data, heads)
+    engine = model.engine()
+    inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
+    got_heads, _, probs, arc_labels, label_probs, log_z = engine.parse(*inputs)
+    for sentence in range(len(data)):
+        trees, expected_log_z = enumerate_sentence(model, data, arcs, sentence)
+        assert log_z[sentence] == pytest.approx(expected_log_z, abs=1e-4)
+        first, last = data.starts[sentence : sentence + 2]
+        best_total = {tree_heads: 0.0 for tree_heads, _ in trees}
+        for position in range(1, last - first + 1):
+            token = first + position - 1
+            for a in range(arcs.starts[token], arcs.starts[token + 1]):
+                by_label = np.zeros(len(LABELS))
+                for (tree_heads, tree_labels), p in trees.items():
+                    if tree_heads[position - 1] == arcs.heads[a]:
+                        by_label[tree_labels[position - 1]] += p
+                total = by_label.sum()
+                assert probs[a] == pytest.approx(total, abs=1e-5)
+                if total > 1e-6:
+                    assert label_probs[a] == pytest.approx(by_label.max() / total, abs=1e-4)
+                    assert by_label[arc_labels[a]] == pytest.approx(by_label.max(), abs=1e-6)
+                for tree_heads in best_total:
+                    if tree_heads[position - 1] == arcs.heads[a]:
+                        best_total[tree_heads] += np.log(max(total, 1e-12))
+        # minimum risk: no tree of kept arcs has more probable arcs
+        chosen = tuple(got_heads[first:last].tolist())
+        assert best_total[chosen] == pytest.approx(max(best_total.values()), abs=1e-4)
+        trees_here = list(trees)[:40]
+        batch = data.part(sentence, sentence + 1)
+        for tree_heads, tree_labels in trees_here:
+            got = engine.log_probs(
+                batch.columns, batch.starts, batch.tags,
+                arcs.starts[first : last + 1] - arcs.starts[first],
+                arcs.heads[arcs.starts[first] : arcs.starts[last]],
+                np.asarray(tree_heads, dtype=np.int32), np.asarray(tree_labels, dtype=np.int32),
+            )[0]  # fmt: skip
+            assert np.exp(got) == pytest.approx(trees[tree_heads, tree_labels], abs=1e-5)
+
+
+def hide(rng, heads, labels):
+    """Annotation with holes."""
+    heads = np.where(rng.random(len(heads)) < 0.4, -1, heads).astype(np.int32)
+    labels = np.where(rng.random(len(labels)) < 0.4, -1, labels).astype(np.int32)
+    return heads, labels
+
+
+def test_missing_annotation_is_summed_out(random_model):
+    model, data, heads, labels = random_model
+    some_heads, some_labels = hide(np.random.default_rng(5), heads, labels)
+    arcs = all_arcs(data.starts)
+    engine = model.engine()
+    engine.begin_learning(1.0)
+    for sentence in range(len(data)):
+        first, last = data.starts[sentence : sentence + 2]
+        loss = engine.gradient(
+            data.columns, data.starts, data.tags, arcs.starts, arcs.heads, some_heads, some_labels,
+            np.asarray([sentence], dtype=np.int32),
+        )  # fmt: skip
+        trees, _ = enumerate_sentence(model, data, arcs, sentence)
+        agree = 0.0
+        for (tree_heads, tree_labels), p in trees.items():
+            given = zip(tree_heads, tree_labels, some_heads[first:last], some_labels[first:last],
+                        strict=True)  # fmt: skip
+            if all(gh in (-1, h) and gl in (-1, label) for h, label, gh, gl in given):
+                agree += p
+        assert loss >= -1e-9
+        assert np.exp(-loss) == pytest.approx(agree, abs=1e-5)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_gradient_is_that_of_finite_differences(random_model, partial):
+    model, data, heads, labels = random_model
+    rng = np.random.default_rng(7)
+    arcs = pruned_arcs(rng, data, heads)
+    if partial:
+        heads, labels = hide(rng, heads, labels)
+    model = replace(model, entries=model.entries.copy(), moves=model.moves.copy())
+    batch = np.arange(len(data), dtype=np.int32)
+
+    def loss(engine):
+        return engine.gradient(
+            data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels, batch
+        )
+
+    engine = model.engine()
+    engine.begin_learning(1.0)
+    assert loss(engine) > 0
+    entry_gradient, move_gradient = engine.gradients()
+    other = model.engine()  # shares the weights
+    other.begin_learning(1.0)
+    step = 2.0**-6
+
+    def difference(array, at):
+        before = array[at]
+        values = []
+        for sign in (1, -1):
+            array[at] = before + sign * step
+            other.refresh_moves()
+            values.append(-loss(other))
+        array[at] = before
+        return (values[0] - values[1]) / (2 * step)
+
+    weights = model.entries["weight"]
+    starts = set(model.slots["start"].tolist())
+    groups = {
+        "rows": [i for i in range(1, len(weights)) if i in starts and entry_gradient[i]],
+        "outputs": [i for i in range(1, len(weights)) if i not in starts and entry_gradient[i]],
+        "untouched": [i for i in range(1, len(weights)) if not entry_gradient[i]],
+    }
+    assert len(groups["rows"]) > 100 and len(groups["outputs"]) > 100
+    for members in groups.values():
+        for i in rng.choice(members, size=min(60, len(members)), replace=False):
+            assert entry_gradient[i] == pytest.approx(difference(weights, i), abs=2e-3)
+    for at in [tuple(rng.integers(0, s) for s in model.moves.shape) for _ in range(60)]:
+        assert move_gradient[at] == pytest.approx(difference(model.moves, at), abs=2e-3)
+
+
+# ----------------------------------------------------------------- training as a whole
+
+
+def toy_sentence(rng):
+    """Subject, verb, object, with determiners: a language that can be learnt."""
+    words, tags, heads, labels = [], [], [], []
+
+    def add(word, tag):
+        words.append(word)
+        tags.append(tag)
+        heads.append(-1)
+        labels.append("")
+        return len(words)
+
+    def noun_phrase():
+        determiner = add(str(rng.choice(WORDS["D"])), "D") if rng.random() < 0.6 else None
+        noun = add(str(rng.choice(WORDS["N"])), "N")
+        if determiner:
+            heads[determiner - 1], labels[determiner - 1] = noun, "det"
+        if rng.random() < 0.3:
+            of = add("of", "P")
+            inner = noun_phrase()
+            heads[of - 1], labels[of - 1] = inner, "det"
+            heads[inner - 1], labels[inner - 1] = noun, "mod"
+        return noun
+
+    subject = noun_phrase()
+    verb = add(str(rng.choice(WORDS["V"])), "V")
+    heads[verb - 1], labels[verb - 1] = 0, "root"
+    heads[subject - 1], labels[subject - 1] = verb, "arg"
+    if words[verb - 1] == "saw":
+        thing = noun_phrase()
+        heads[thing - 1], labels[thing - 1] = verb, "arg"
+    return words, tags, heads, labels
+
+
+def toy_corpus(seed, n):
+    rng = np.random.default_rng(seed)
+    words, tags, heads, labels = zip(*(toy_sentence(rng) for _ in range(n)), strict=True)
+    flat = [h for sentence in heads for h in sentence]
+    index = [LABELS.index(label) for sentence in labels for label in sentence]
+    data = Encoder(TAGS)(words, tags)
+    return Annotated(data, np.asarray(flat, dtype=np.int32), np.asarray(index, dtype=np.int32))
+
+
+SMALL = Settings(epochs=2, n_states=3, n_blocks=20, prune_most=8)
+
+
+@pytest.fixture(scope="module")
+def toy_model():
+    return fit(toy_corpus(0, 200), tags=TAGS, labels=LABELS, settings=SMALL)
+
+
+def test_learns_a_toy_language(toy_model):
+    test = toy_corpus(1, 100)
+    parses = toy_model.parse(test.sentences)
+    assert (parses.heads == test.heads).mean() > 0.98
+    assert (parses.labels == test.labels).mean() > 0.98
+    head_probs, label_probs = parses.probs()
+    assert len(head_probs) == len(label_probs) == len(test.heads)
+    assert 0.9 < head_probs.mean() <= 1.0001
+    totals = np.add.reduceat(parses.arcs.probs, parses.arcs.starts[:-1])
+    assert totals == pytest.approx(1, abs=1e-4)
+    log_probs = toy_model.log_probs(test.sentences, parses.heads, parses.labels)
+    assert (log_probs <= 1e-6).all() and np.isfinite(log_probs).all()
+    matrix = np.exp(parses.log_marginals(3))
+    assert matrix[:, 1:].sum(axis=0) == pytest.approx(1, abs=1e-4)
+    assert matrix[0].sum() == pytest.approx(1, abs=1e-4)
+
+
+def test_training_is_deterministic_whatever_the_threads(toy_model):
+    again = fit(toy_corpus(0, 200), tags=TAGS, labels=LABELS, settings=SMALL)
+    threads = Settings(**{**vars(SMALL), "n_threads": 2})
+    threaded = fit(toy_corpus(0, 200), tags=TAGS, labels=LABELS, settings=threads)
+    assert again.to_bytes() == toy_model.to_bytes() == threaded.to_bytes()
+
+
+def test_result_does_not_depend_on_batching(toy_model):
+    data = toy_corpus(2, 30).sentences
+    together = toy_model.parse(data)
+    alone = [toy_model.parse(data.part(i, i + 1)) for i in range(len(data))]
+    assert together.heads.tolist() == [h for parse in alone for h in parse.heads]
+    assert together.arcs.probs.tolist() == [p for parse in alone for p in parse.arcs.probs]
+    empty = toy_model.parse(Encoder(TAGS)([[], ["dog"], []], [[], ["N"], []]))
+    assert empty.heads.tolist() == [0] and empty.labels.tolist() == [0]
+
+
+def test_loss_is_never_negative_and_falls():
+    losses = []
+    fit(toy_corpus(0, 120), tags=TAGS, labels=LABELS, settings=SMALL, dev=toy_corpus(1, 20),
+        progress=losses.append)  # fmt: skip
+    assert [epoch.epoch for epoch in losses] == [1, 2]
+    assert losses[0].loss > losses[1].loss > 0
+    assert losses[1].las > 0.95
+
+
+def test_trains_on_partial_annotation(toy_model):
+    train = toy_corpus(0, 200)
+    rng = np.random.default_rng(3)
+    train.heads, train.labels = hide(rng, train.heads, train.labels)
+    train.labels[train.heads < 0] = -1
+    model = fit(train, tags=TAGS, labels=LABELS, settings=SMALL)
+    test = toy_corpus(1, 100)
+    assert (model.parse(test.sentences).heads == test.heads).mean() > 0.9
+
+
+def test_fixed_heads(toy_model):
+    test = toy_corpus(4, 40)
+    rng = np.random.default_rng(4)
+    wanted = np.full(len(test.heads), -1, dtype=np.int32)
+    for first, last in zip(test.sentences.starts[:-1], test.sentences.starts[1:], strict=True):
+        if last - first <= 6:
+            m = int(rng.integers(0, last - first))
+            wanted[first + m] = random_tree(rng, int(last - first))[m]
+    fixed = wanted >= 0
+    assert fixed.sum() > 10
+    parses = toy_model.parse(test.sentences, constraints=wanted)
+    assert (parses.heads[fixed] == wanted[fixed]).all()
+    assert parses.probs()[0][fixed] == pytest.approx(1, abs=1e-5)
+    for first, last in zip(test.sentences.starts[:-1], test.sentences.starts[1:], strict=True):
+        assert is_tree(parses.heads[first:last].tolist())
+    one = Encoder(TAGS)([["the", "dog", "ran"]], [["D", "N", "V"]])
+    with pytest.raises(ValueError, match="S403"):
+        toy_model.parse(one, constraints=np.asarray([0, 0, -1]))
+    with pytest.raises(ValueError, match="S405"):
+        toy_model.parse(one, constraints=np.asarray([7, -1, -1]))
+
+
+def test_very_long_sentences(toy_model):
+    rng = np.random.default_rng(5)
+    tags = [TAGS[i] for i in rng.integers(0, 4, 700)]
+    words = [WORDS[tag][0] for tag in tags]
+    parses = toy_model.parse(Encoder(TAGS)([words], [tags]))
+    assert list(parses.heads).count(0) == 1
+    assert np.isfinite(parses.arcs.probs).all()
+
+
+def test_round_trip_and_damage(toy_model):
+    data = toy_model.to_bytes()
+    again = LogLinearModel.from_bytes(data)
+    assert again.to_bytes() == data
+    test = toy_corpus(1, 20).sentences
+    assert again.parse(test).arcs.probs.tolist() == toy_model.parse(test).arcs.probs.tolist()
+    with pytest.raises(ValueError, match="S002"):
+        LogLinearModel.from_bytes(data[:-5])
+    for name, value in [
+        ("label_classes", toy_model.label_classes + 50),
+        ("allowed", toy_model.allowed[:, :1]),
+        ("moves", toy_model.moves[:2]),
+        ("entries", toy_model.entries[:-3]),
+    ]:
+        broken = LogLinearModel(**{**vars(toy_model), name: np.ascontiguousarray(value)})
+        with pytest.raises(ValueError, match="S002"):
+            LogLinearModel.from_bytes(broken.to_bytes())
+
+
+def test_another_pruner():
+    train, test = toy_corpus(0, 120), toy_corpus(1, 30)
+    model = fit(
+        train, tags=TAGS, labels=LABELS, settings=SMALL,
+        prune=lambda data, keep: all_arcs(data.starts),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="S404"):
+        model.parse(test.sentences)
+    arcs = all_arcs(test.sentences.starts)
+    assert (model.parse(test.sentences, arcs=arcs).heads == test.heads).mean() > 0.98
+    for bad in (arcs.heads + 1, arcs.heads[::-1], arcs.heads[:-1]):
+        with pytest.raises(ValueError, match="S407"):
+            model.parse(test.sentences, arcs=arcs._replace(heads=np.ascontiguousarray(bad)))
+    foreign = Encoder([*TAGS, "new"])([["x"]], [["new"]])
+    with pytest.raises(ValueError, match="S406"):
+        model.parse(foreign, arcs=all_arcs(foreign.starts))
+
+
+def test_useless_training_data_is_named():
+    train = toy_corpus(0, 5)
+    nothing = Annotated(train.sentences, np.full_like(train.heads, -1), train.labels)
+    with pytest.raises(ValueError, match="S401"):
+        fit(nothing, tags=TAGS, labels=LABELS)
+    train.heads[:] = 0
+    with pytest.raises(ValueError, match="S402"):
+        fit(train, tags=TAGS, labels=LABELS)
+
+
+def test_lifting():
+    starts = np.asarray([0, 4, 8], dtype=np.int32)
+    # 1 -> 3 crosses 2 -> 4 in the first tree; the second is projective
+    heads = np.asarray([0, 4, 1, 1, 2, 0, 2, 3], dtype=np.int32)
+    lifted, wrong = lift_heads(starts, heads)
+    assert wrong == -1
+    assert lifted[4:].tolist() == [2, 0, 2, 3]
+    assert is_tree(lifted[:4].tolist()) and (lifted[:4] != heads[:4]).sum() == 1
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n = int(rng.integers(1, 9))
+        order = rng.permutation(n) + 1
+        tree = np.zeros(n, dtype=np.int32)
+        for i, token in enumerate(order[1:], 1):
+            tree[token - 1] = order[rng.integers(0, i)]
+        lifted, wrong = lift_heads(np.asarray([0, n], dtype=np.int32), tree)
+        assert wrong == -1 and is_tree(lifted.tolist())
+        if is_tree(tree.tolist()):
+            assert lifted.tolist() == tree.tolist()
+
+
+def test_templates_without_columns():
+    everything = compile_templates(set())
+    without = compile_templates({name for name in COLUMNS if name.startswith("cluster")})
+    assert len(without.pairs) < len(everything.pairs)
+    assert without.composites[..., 1].max() < len(COLUMNS)
