@@ -30,7 +30,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from wasabi import msg
 
-from spacy_spectral.docs import SymbolReader, training_trees
+from spacy_spectral.docs import TokenReader, training_treebank
 from spacy_spectral.progress import progress_bar
 from spacy_spectral.readers import copy_words
 from spacy_spectral.serialize import write_atomically
@@ -108,8 +108,8 @@ def run(train_path: Path, test_paths: dict[str, Path], options) -> dict[str, Any
 
 
 def to_trees(docs: Sequence[Doc], symbol: str) -> list[Tree]:
-    reader = SymbolReader([symbol], name="benchmark")
-    return list(training_trees((Example(doc, doc) for doc in docs), docs, reader))
+    reader = TokenReader([symbol], name="benchmark")
+    return training_treebank([Example(doc, doc) for doc in docs], docs, reader).trees()
 
 
 def settings(estimator: str, states: int, **options: Any) -> GrammarSettings:
