@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 import srsly
 from spacy.cli._util import app
+from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_nlp
 from spacy.util import load_config
+from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from spacy_spectral.treebank.documents import read_docs
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
@@ -112,8 +115,13 @@ def test_overrides(sample, tmp_path, overrides):
 
 
 def test_tagger_then_parser(sample, tmp_path):
-    tagger = train("tagger.cfg", sample, tmp_path / "tagger")
-    path = train("shag_tagged.cfg", sample, tmp_path / "parser", **{"paths.tagger": str(tagger)})
+    converted = {}
+    for split, path in sample.items():
+        converted[split] = tmp_path / f"{split}.spacy"
+        DocBin(docs=read_docs(path, Vocab()), store_user_data=False).to_disk(converted[split])
+    tagger = train("tagger.cfg", converted, tmp_path / "tagger")
+    overrides = {"paths.tagger": str(tagger)}
+    path = train("shag_tagged.cfg", converted, tmp_path / "parser", **overrides)
     scores = srsly.read_json(path / "meta.json")["performance"]
     assert scores["dep_uas"] > 0.7
     result = run("spectral", "evaluate", path, sample["test"])
