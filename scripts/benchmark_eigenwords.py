@@ -1,6 +1,8 @@
 """How good and how fast eigenwords are: everything is measured in this one run.
 
-    python scripts/benchmark_eigenwords.py ../shared
+    python scripts/benchmark_eigenwords.py DATA
+
+DATA has text/english.txt, treebanks/UD_English-EWT and sts2012/*.train.tsv.
 
 Prints: time and memory over 1/4, 1/2, 1 and 2 copies of the text; V-measure of 100 clusters of the
 2,000 most frequent words against their majority UPOS, beside PPMI+SVD and word2vec of the same size
@@ -84,7 +86,7 @@ def print_scaling(text: Path) -> None:
                 file.writelines(lines[: int(len(lines) * copies)] if copies < 1 else lines)
                 file.writelines(lines if copies == 2 else [])
                 file.flush()
-                command = [sys.executable, __file__, "--measure", file.name]
+                command = [sys.executable, __file__, "-", "--measure", file.name]
                 command += ["--tokenized"] * tokenized
                 result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             s = json.loads(result.stdout)
@@ -167,8 +169,8 @@ def print_quality(text: Path, conllu: Path) -> spacy.Language:
     timed("eigenwords, window 1", lambda: estimate_vectors(counts, k=K, window=1)[0][rows])
     timed("eigenwords, bag", lambda: estimate_vectors(counts, k=K, context="bag")[0][rows])
     timed(
-        "eigenwords, two steps (LR-MVL)",
-        lambda: estimate_vectors(counts, k=K, two_step=True)[0][rows],
+        "eigenwords, two steps (LR-MVL), window 1",
+        lambda: estimate_vectors(counts, k=K, window=1, two_step=True)[0][rows],
     )
     timed("PPMI + SVD (same contexts)", lambda: ppmi_svd(counts)[rows])
     timed("word2vec (gensim, window 2)", lambda: word2vec(text, chosen, tokenize))
@@ -216,19 +218,19 @@ def print_similarity(nlp: spacy.Language, paths: list[Path]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("shared", nargs="?", type=Path, default=Path("../shared"))
+    parser.add_argument("data", type=Path, help="Directory of texts and treebanks")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--tokenized", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         print(json.dumps(measure(arguments.measure, arguments.tokenized)))
         return
-    text = arguments.shared / "text" / "english.txt"
+    text = arguments.data / "text" / "english.txt"
     print_scaling(text)
-    treebank = arguments.shared / "treebanks" / "UD_English-EWT" / "en_ewt-ud-train.conllu"
+    treebank = arguments.data / "treebanks" / "UD_English-EWT" / "en_ewt-ud-train.conllu"
     nlp = print_quality(text, treebank)
     print_neighbors(nlp)
-    print_similarity(nlp, sorted((arguments.shared / "sts2012").glob("*.train.tsv")))
+    print_similarity(nlp, sorted((arguments.data / "sts2012").glob("*.train.tsv")))
 
 
 if __name__ == "__main__":
