@@ -17,8 +17,7 @@ FIGURES = {
 
 
 def test_quick_benchmark(tmp_path):
-    pytest.importorskip("jinja2")
-    write_sample(tmp_path, seed=1, train=120, dev=20, test=1)
+    write_sample(tmp_path, seed=1, train=100, dev=20, test=1)
     splits = [str(tmp_path / f"sample-{split}.conllu") for split in ("train", "dev")]
     command = [
         sys.executable,
