@@ -16,7 +16,7 @@ from spacy.training import Example
 from .errors import Errors
 from .parser.interface import Tokens, Treebank
 from .tagger.component import USER_DATA_KEY as TAG_PROBS
-from .treebank.dependency import MISSING, Tree
+from .treebank.dependency import MISSING
 
 WHITESPACE_LABEL = "dep"
 _ANNOTATED = ("TAG", "POS", "MORPH", "LEMMA")
@@ -197,13 +197,6 @@ def training_treebank(
             for place, head in zip(batch.places.tolist(), positions.tolist(), strict=True)
         ],
     )
-
-
-def training_trees(
-    examples: Sequence[Example], annotated: Iterable[Doc], read: TokenReader
-) -> list[Tree]:
-    """The same as single trees."""
-    return training_treebank(list(examples), annotated, read).trees()
 
 
 def _aligned(example: Example) -> tuple[NDArray, list[str], NDArray]:

@@ -77,6 +77,7 @@ class Errors(metaclass=_WithCodes):
         "There is nothing to learn a parser from: no training sentence has heads. Check the training "
         "data with 'python -m spacy spectral check FILE'."
     )
+    S105 = "A grammar needs max_length >= 2 and min_symbol_count >= 1, and only_lexical a lexical model."
     S110 = (
         "'{name}' parses inside sentences, but the document has no sentence boundaries. Add a component "
         "that sets them before it, e.g. 'senter' or 'sentencizer', or set token.is_sent_start yourself."
@@ -119,6 +120,10 @@ class Errors(metaclass=_WithCodes):
         "'{name}' is to be trained on jack-knifed tags of '{tagger}' (setting 'jackknife'), but that is no "
         "'spectral_tagger'. Train the tagger first and name it in 'annotate_with' instead."
     )
+    S122 = (
+        "'{name}' is to stop training by the corpus '{corpus}' (setting 'dev_corpus'), but the pipeline's "
+        'config has none of that name. Set dev_corpus to null or to a corpus such as "corpora.dev".'
+    )
     S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
     S151 = "Unknown direction '{value}'. Choose one of: {choices}."
     S152 = (
@@ -158,6 +163,75 @@ class Errors(metaclass=_WithCodes):
         "'{name}' is trained on the whole corpus at once, but with [training] max_epochs = -1 "
         "spaCy shows it the first 100 examples only. Set max_epochs = 1."
     )
+    S201 = "Can't find the text file '{path}'."
+    S202 = (
+        "Can't read '{path}': the file is truncated or damaged ({reason}). Copy or compress it "
+        "again; 'gzip -t' tells whether a .gz file is whole."
+    )
+    S203 = (
+        "Can't read '{path}': it is not valid UTF-8 ({reason}) in the line {line!r}. Convert the "
+        "file, e.g. with 'iconv -f latin1 -t utf8'."
+    )
+    S204 = (
+        "Can't read '{path}': in the line {line!r}: {reason}. Each line of a .jsonl file must be "
+        'an object with "text" (a string) or "tokens" (a list of strings).'
+    )
+    S205 = "There are no words in the text: the files are empty or contain whitespace only."
+    S206 = (
+        "Only {n} of {n_types} distinct words occur at least {min_count} times; at least 2 are "
+        "needed. Give more text or lower the minimum count (--min-count)."
+    )
+    S207 = "The file '{path}' changed while it was counted. Count it again when it rests."
+    S208 = "The window must be between 1 and {largest}, not {window}."
+    S209 = (
+        'Some files are tokenised (DocBin, or JSONL with "tokens") and others are raw text. Count '
+        "one kind at a time, or say that the text is tokenised too (--tokenized)."
+    )
+    S210 = "The number of workers must be at least 1, not {workers}."
+    S211 = (
+        "A scheduler was given, but Dask is not installed. Install it with "
+        "'pip install spacy-spectral[dask]', or leave out --scheduler."
+    )
+    S212 = "Can't reach the Dask scheduler '{scheduler}': {reason}."
+    S213 = (
+        "A window of {window} needs counts of words up to {needed} apart, but they were counted "
+        "up to {counted} apart. Count again with a larger window."
+    )
+    S214 = (
+        "Can't make vectors of {k} dimensions: the counts have rank {rank}. Choose a smaller k "
+        "(-k) or give more text."
+    )
+    S215 = (
+        "There are no eigenword clusters here: the lookups have no table '{name}'. Make them with "
+        "'python -m spacy spectral eigenwords TEXT --output DIR' and load the pipeline from DIR."
+    )
+    S216 = (
+        "There are no eigenwords in '{path}'. Give the directory that 'python -m spacy spectral "
+        "eigenwords TEXT --output DIR' wrote."
+    )
+    S217 = "The word '{word}' has no vector: neither it nor a word that looks like it was counted."
+    S218 = "Can't read the sentence pairs in '{path}', line {line}: {reason}."
+    S219 = (
+        "The extra columns in '{path}' do not fit: {reason}. Give a TSV file with a header line "
+        "and one line of numbers per sentence pair."
+    )
+    S220 = (
+        "The similarity model was trained with the extra columns {expected}, but got {found}. Give "
+        "the same columns (--features)."
+    )
+    S221 = (
+        "There are too few sentence pairs to train on: {n}. At least {least} are needed for "
+        "cross-validation."
+    )
+    S222 = (
+        "The pipeline has no word vectors. Make some with 'python -m spacy spectral eigenwords "
+        "TEXT --output DIR', then load DIR or set initialize.vectors to it."
+    )
+    S223 = (
+        "There are {n_features} files of features (--features) for {n_pairs} files of pairs. Give "
+        "one for each."
+    )
+    S224 = "Can't draw a map: only {n} of the words have a vector. Give more words (--words)."
     S401 = (
         "There is nothing to train the parser on: no token has both a head and a label. Check that "
         "the training data contains dependency trees."

@@ -22,15 +22,27 @@ class Learnt:
         self.kind = kind
         self.value = value
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # by the same bytes, so that caches do not travel to other processes
+        return _from_bytes, (self.kind, _to_bytes(self))
+
+
+def _to_bytes(learnt: Learnt) -> bytes:
+    return b"" if learnt.value is None else learnt.value.to_bytes()
+
+
+def _from_bytes(kind: type, data: bytes) -> Learnt:
+    return Learnt(kind, kind.from_bytes(data) if data else None)
+
 
 @serialize_attr.register(Learnt)
 def _serialize_learnt(_, value: Learnt, name: str, model: Model) -> bytes:
-    return b"" if value.value is None else value.value.to_bytes()
+    return _to_bytes(value)
 
 
 @deserialize_attr.register(Learnt)
 def _deserialize_learnt(attribute: Learnt, value: bytes, name: str, model: Model) -> Learnt:
-    return Learnt(attribute.kind, attribute.kind.from_bytes(value) if value else None)
+    return _from_bytes(attribute.kind, value)
 
 
 def parser_model(name: str, kind: type, recipe: Any) -> Model:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import spacy
-
 from hypothesis import settings
+
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.sample import write_sample
 

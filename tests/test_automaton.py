@@ -58,8 +58,9 @@ def grammar_with(automaton, names):
     """What `head_automaton` looks at of a grammar; the automaton is that of names[0], left."""
     start, operators, stops = automaton
     model = OperatorModel.zeros(len(names) + 1, len(start), non_negative=False)
-    model.start[0, 0], model.stop[0, 0] = start, stops
-    model.operators[0, 0, : len(names)] = operators
+    n = len(start)  # models are padded to a multiple of four states
+    model.start[0, 0, :n], model.stop[0, 0, :n] = start, stops
+    model.operators[0, 0, : len(names), :n, :n] = operators
     return SimpleNamespace(
         symbols=SymbolTable(names),
         automata=model,

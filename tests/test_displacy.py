@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral import displacy
-from spacy_spectral.parser.component import USER_DATA
+from spacy_spectral.parser.extensions import USER_DATA
 from spacy_spectral.readers import create_corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample import write_sample

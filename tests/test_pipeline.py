@@ -29,7 +29,7 @@ def nlp(sample):
 
 
 def dev_examples(nlp, sample):
-    return corpus_examples(nlp, "corpora.dev")
+    return corpus_examples(nlp, "corpora.dev", parser="p")
 
 
 def parses(docs):
@@ -45,7 +45,7 @@ def test_one_run_trains_tagger_and_parser(nlp, sample):
 
 def test_training_again_gives_the_same_bytes(nlp, sample):
     again = train(sample, components__spectral_parser__model__n_threads=2)
-    for name in nlp.pipe_names:
+    for name in ("spectral_tagger", "spectral_parser"):
         assert again.get_pipe(name).model.to_bytes() == nlp.get_pipe(name).model.to_bytes()
 
 
@@ -76,7 +76,7 @@ def test_epochs_are_reported_and_stop_by_the_development_corpus(sample, caplog):
 
 
 def test_jackknifed_documents_carry_what_the_tagger_would_say(nlp, sample):
-    examples = corpus_examples(nlp, "corpora.train")
+    examples = corpus_examples(nlp, "corpora.train", parser="p")
     reports = []
     docs = list(jackknifed("spectral_tagger", examples, nlp, parser="p", report=reports.append))
     read = TokenReader(["TAG"], name="p")
@@ -111,6 +111,14 @@ def test_jackknifing_needs_a_spectral_tagger(examples):
         nlp.initialize(lambda: examples(nlp))
 
 
+def test_unknown_development_corpus_is_named(examples):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_parser")
+    nlp.config["initialize"]["components"]["spectral_parser"] = {"dev_corpus": "corpora.none"}
+    with pytest.raises(ValueError, match=r"\[S122\]"):
+        nlp.initialize(lambda: examples(nlp))
+
+
 def test_probabilities_given_a_fixed_head_follow_from_those_without(sample):
     """P(tree | arc) = P(tree) / P(arc) for every tree with the arc, if nothing is pruned."""
     everything = {
@@ -142,8 +150,9 @@ def test_probabilities_given_a_fixed_head_follow_from_those_without(sample):
             assert parse.heads[0] == head
             deps, logprob = with_arc.get(tuple(parse.heads), (None, 0.0))
             if deps == parse.deps:
+                # marginals leave out arcs far below the best, probabilities of trees don't
                 assert parse.logprob == pytest.approx(
-                    logprob - numpy.log(marginals[0, head]), abs=1e-4
+                    logprob - numpy.log(marginals[0, head]), abs=1e-3
                 )
                 checked += 1
     assert checked >= 5
@@ -182,6 +191,13 @@ def test_clusters_are_kept_inside_the_model(examples):
     copy = type(learnt).from_bytes(learnt.to_bytes())
     for parser in (learnt, copy):
         assert parser.clusters.ids(words).tolist() == expected
+
+
+def test_raw_text_is_split_and_given_sentences_are_kept(nlp):
+    assert len(list(nlp("The dog barked. The cat slept.").sents)) == 2
+    words = ["The", "dog", "barked", ".", "The", "cat", "slept", "."]
+    doc = nlp(Doc(nlp.vocab, words=words, sent_starts=[1] + [-1] * 7))
+    assert len(list(doc.sents)) == 1
 
 
 def test_senter_config_parses_raw_text(sample):

@@ -303,5 +303,5 @@ def test_clusters_stay_in_the_model(tmp_path):
     blank.add_pipe("spectral_tagger").from_bytes(tagger.to_bytes(exclude=["vocab"]))
     assert not blank.vocab.lookups.has_table("eigenword_clusters")
     assert [annotation(blank(text)) for text in TEXTS[:5]] == before
-    lexicon = blank.get_pipe("spectral_tagger").model.attrs["learnt"].model.lexicon
+    lexicon = blank.get_pipe("spectral_tagger").model.attrs["learnt"].value.lexicon
     numpy.testing.assert_array_equal(lexicon.clusters.ids(list(words)), list(words.values()))

@@ -118,6 +118,7 @@ class BackoffModel:
         types = [array.dtype.str for array in (keys, offsets, outcomes, counts)]
         sound = (
             types == ["<u8", "<i8", "<i4", "<f8"]
+            and isinstance(payload["n_outcomes"], int)
             and len(offsets) == len(keys) + 1
             and offsets[0] == 0
             and offsets[-1] == len(outcomes) == len(counts)
@@ -127,6 +128,7 @@ class BackoffModel:
                 or (outcomes.min() >= 0 and outcomes.max() < payload["n_outcomes"])
             )
             and (counts > 0).all()
+            and numpy.isfinite(counts).all()
             and (keys > 0).all()
         )
         if not sound:

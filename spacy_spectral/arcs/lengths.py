@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 # First distance of every bin: 1, 2, 3, 4, 5-6, 7-10, 11 and more
 _EDGES = numpy.array([2, 3, 4, 5, 7, 11])
 N_BINS = len(_EDGES) + 1
-_PSEUDO_COUNT = 5.0
+_PSEUDO_COUNT = 20.0
 
 
 # Bin of every distance up to the first of the last bin

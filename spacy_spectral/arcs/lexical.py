@@ -109,7 +109,14 @@ class LexicalModel:
 
     @staticmethod
     def _word_contexts(symbol, word, side, modifier) -> NDArray[numpy.uint64]:
-        return context_keys([(modifier, symbol, side, word), (modifier, symbol, side), (modifier,)])
+        return context_keys(
+            [
+                (modifier, symbol, side, word),
+                (modifier, symbol, side),
+                (modifier, side),
+                (modifier,),
+            ]
+        )
 
     def encode(self, words: Sequence[str]) -> NDArray[numpy.int64]:
         get, unknown = self._ids.get, len(self.words)
@@ -133,7 +140,7 @@ class LexicalModel:
         word = self.encode(words)
         symbol = symbols.astype("int64")
         # the most general level alone: P(word | symbol)
-        general = numpy.ascontiguousarray(self._word_contexts(0, 0, 0, symbol)[:, 2:])
+        general = numpy.ascontiguousarray(self._word_contexts(0, 0, 0, symbol)[:, -1:])
         base = self.word_model.probabilities(general, word)
         previous = numpy.arange(classes)
         head, head_word = symbol[:, None, None], word[:, None, None]

@@ -1,6 +1,18 @@
 """`python -m spacy spectral ...`: loaded by spaCy through the `spacy_cli` entry point."""
 
-from . import automaton, check, draw, evaluate, nbest, sample
+# each module adds its command
+from . import (  # noqa: F401
+    automaton,
+    check,
+    draw,
+    eigenwords,
+    evaluate,
+    nbest,
+    neighbors,
+    sample,
+    similarity,
+    word_map,
+)
 from ._app import spectral_cli
 
-__all__ = ["automaton", "check", "draw", "evaluate", "nbest", "sample", "spectral_cli"]
+__all__ = ["spectral_cli"]

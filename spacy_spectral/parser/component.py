@@ -10,7 +10,7 @@ import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.tokens import Doc, Span, Token
+from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.util import logger
 from spacy.vocab import Vocab
@@ -23,14 +23,12 @@ from ..progress import report
 from ..tagger.component import find_clusters
 from ..treebank.dependency import DELIMITER, MISSING
 from .constraints import possible
+from .extensions import USER_DATA
 from .interface import ParserModel, Parses, Treebank
 from .training import annotated_by, corpus_examples, jackknifed, with_gold_tags
 
 DEFAULT_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
 STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals")
-# One entry of doc.user_data holds everything stored, as plain arrays: they survive to_bytes, DocBin and
-# n_process without further ado.
-USER_DATA = "spectral_parser"
 
 
 @dataclass
@@ -240,7 +238,7 @@ class SpectralParser(TrainablePipe):
         return training_treebank(examples, docs, self._read)
 
     def _dev_treebank(self, nlp: Language | None, name: str) -> Treebank | None:
-        examples = corpus_examples(nlp, name)
+        examples = corpus_examples(nlp, name, parser=self.name)
         if not examples:
             return None
         taggers = [self.jackknife] if self.jackknife is not None else self.annotate_with
@@ -433,33 +431,3 @@ def _by_modifier(marginals: NDArray) -> NDArray[numpy.float64]:
     rows = marginals[1:, 1:].T.copy()
     numpy.fill_diagonal(rows, marginals[0, 1:])
     return rows
-
-
-def _stored(doc: Doc, name: str) -> Any:
-    return doc.user_data.get(USER_DATA, {}).get(name)
-
-
-def _token_value(name: str) -> Callable[[Token], float | None]:
-    def get(token: Token) -> float | None:
-        values = _stored(token.doc, name)
-        if values is None or numpy.isnan(values[token.i]):
-            return None
-        return float(values[token.i])
-
-    return get
-
-
-def _parse_logprob(span: Span) -> float | None:
-    """Sum over the sentences that a span is made of; None if it is not made of whole sentences."""
-    values = _stored(span.doc, "parse_logprob")
-    whole = (
-        span.start < span.end and span.start == span[0].sent.start and span.end == span[-1].sent.end
-    )
-    if values is None or not whole:
-        return None
-    return float(numpy.nansum(values[span.start : span.end]))
-
-
-for _name in ("head_prob", "dep_prob"):
-    Token.set_extension(_name, getter=_token_value(_name), force=True)
-Span.set_extension("parse_logprob", getter=_parse_logprob, force=True)

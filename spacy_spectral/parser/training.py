@@ -103,17 +103,20 @@ def jackknifed(
         yield doc
 
 
-def corpus_examples(nlp: Language | None, name: str) -> list[Example]:
+def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Example]:
     """The examples of a corpus of the pipeline's own config.
 
     nlp (Optional[Language]): The pipeline.
     name (str): Where the config has the corpus, e.g. "corpora.dev".
-    RETURNS (List[Example]): The examples; none if there is no such corpus or it has no path.
+    parser (str): Who asks, for the error message.
+    RETURNS (List[Example]): The examples; none if the corpus has no path.
     """
     section, _, key = name.partition(".")
     config = nlp.config.interpolate() if nlp is not None else {}
     block = config.get(section, {}).get(key)
-    if not block or ("path" in block and block["path"] is None):
+    if block is None:
+        raise ValueError(Errors.S122.format(name=parser, corpus=name))
+    if "path" in block and block["path"] is None:
         return []
     (corpus,) = resolve_dot_names(config, [name])
     return list(corpus(nlp))

@@ -446,6 +446,8 @@ cdef bint _is_projective_tree(const int[::1] heads) noexcept nogil:
     cdef int n = heads.shape[0], m, h, k, steps, roots = 0
     for m in range(1, n + 1):
         h = heads[m - 1]
+        if h < 0 or h > n or h == m:
+            return False
         roots += h == 0
         for k in range(min(h, m) + 1, max(h, m)):
             if heads[k - 1] < min(h, m) or heads[k - 1] > max(h, m):

@@ -68,17 +68,21 @@ def estimate(
     model = OperatorModel.zeros(n_symbols, states, non_negative=settings.estimator != "spectral")
     _set_root(model, sequences[n_symbols][RIGHT])
     background = [_background(sequences, direction, n_symbols) for direction in (LEFT, RIGHT)]
+    from threadpoolctl import threadpool_limits
+
     jobs = [(head, direction) for head in range(n_symbols) for direction in (LEFT, RIGHT)]
-    for head, direction in progress(jobs):
-        own = sequences[head][direction]
-        counts = NgramCounts.from_sequences(own, n_symbols)
-        counts = counts.plus(background[direction], settings.smoothing)
-        rng = numpy.random.default_rng([settings.seed, head, direction])
-        start, operators, stop = _LEARNERS[settings.estimator](own, counts, settings, rng)
-        n = len(start)
-        model.start[head, direction, :n] = start
-        model.stop[head, direction, :n] = stop
-        model.operators[head, direction, :, :n, :n] = operators
+    # Small matrices: more threads only wait for each other, and could change the last digits.
+    with threadpool_limits(1, user_api="blas"):
+        for head, direction in progress(jobs):
+            own = sequences[head][direction]
+            counts = NgramCounts.from_sequences(own, n_symbols)
+            counts = counts.plus(background[direction], settings.smoothing)
+            rng = numpy.random.default_rng([settings.seed, head, direction])
+            start, operators, stop = _LEARNERS[settings.estimator](own, counts, settings, rng)
+            n = len(start)
+            model.start[head, direction, :n] = start
+            model.stop[head, direction, :n] = stop
+            model.operators[head, direction, :, :n, :n] = operators
     _set_unseen_symbols(model, sequences)
     return model
 
@@ -197,7 +201,8 @@ def _em(own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng)
 
 def _useful_states(own: SequenceSet, settings: EstimatorSettings) -> int:
     """No more states than there are distinct sequences to tell apart."""
-    return max(1, min(settings.states, len(own.counts)))
+    distinct = {sequence.tobytes() for sequence, _ in own}
+    return max(1, min(settings.states, len(distinct)))
 
 
 def _spectral_em(
@@ -242,11 +247,8 @@ def _spectral_em(
 def _run_em(own, counts: NgramCounts, settings, start, operators, stop) -> Automaton:
     """Smoothing enters as a Dirichlet prior with the background's symbol frequencies."""
     smoothed = counts.bigrams.sum(axis=1) * counts.weight
-    if len(own.symbols) or own.total:
-        observed = numpy.bincount(own.symbols, _per_token(own), minlength=len(smoothed) - 1)
-        prior = numpy.maximum(smoothed - numpy.append(observed, own.total), 0.0)
-    else:
-        prior = smoothed
+    observed = numpy.bincount(own.symbols, _per_token(own), minlength=len(smoothed) - 1)
+    prior = numpy.maximum(smoothed - numpy.append(observed, own.total), 0.0)
     expectation_maximisation(
         own.symbols,
         own.offsets,

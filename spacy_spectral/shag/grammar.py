@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..arcs.labels import LabelModel
 from ..arcs.lengths import DISTANCE_BINS, N_BINS, length_table
-from ..arcs.lexical import LexicalModel
+from ..arcs.lexical import LEXICAL_MODELS, LexicalModel
 from ..errors import Errors
 from ..parser.interface import Tokens
 from ..serialize import pack, unpack
@@ -44,6 +45,14 @@ class GrammarSettings:
     min_symbol_count: int = 1
     max_length: int = 250
 
+    def __post_init__(self) -> None:
+        if self.lexical is not None and self.lexical not in LEXICAL_MODELS:
+            choices = ", ".join(LEXICAL_MODELS)
+            raise ValueError(Errors.S103.format(value=self.lexical, choices=choices))
+        without_model = self.only_lexical and self.lexical is None
+        if self.max_length < 2 or self.min_symbol_count < 1 or without_model:
+            raise ValueError(Errors.S105)
+
 
 class Grammar:
     """A split head-automata grammar with relation labels."""
@@ -70,9 +79,6 @@ class Grammar:
         self.fallback = fallback
         self.frequency = frequency
         self.lengths = lengths
-        # without a length factor the table says 1 everywhere
-        shape = (len(symbols), 2, len(symbols), N_BINS)
-        self._length_factor = numpy.ones(shape) if lengths is None else lengths
         self.lexical = lexical
         self.labels = labels
 
@@ -175,27 +181,30 @@ class Grammar:
         allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
         RETURNS (Posterior): Marginals, trees and their probabilities.
         """
+        if len(symbols) == 0:
+            return Posterior(numpy.zeros((1, 1)), factors=None, log_z=0.0)
         if len(symbols) <= self.settings.max_length:
             return Posterior.from_factors(self._attempts(symbols, words), allowed)
         pieces = -(-len(symbols) // self.settings.max_length)
         edges = numpy.linspace(0, len(symbols), pieces + 1).astype(int)
         parts = []
         for begin, end in pairwise(edges):
-            inner = None
-            if allowed is not None:
-                keep = numpy.concatenate([[0], numpy.arange(begin + 1, end + 1)])
-                inner = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
+            inner = None if allowed is None else _allowed_inside(allowed, begin, end)
             parts.append(self.posterior(symbols[begin:end], words[begin:end], allowed=inner))
         roots = [begin + part.root for begin, part in zip(edges, parts, strict=False)]
-        top = self.posterior(symbols[roots], [words[r] for r in roots])
+        if allowed is not None:
+            keep = numpy.array([0, *(root + 1 for root in roots)])
+            allowed = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
+        top = self.posterior(symbols[roots], [words[r] for r in roots], allowed=allowed)
         return Posterior.from_parts(parts, edges, top)
 
     def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
         """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
         n = len(symbols)
-        weights = arc_weights(symbols, self.frequency, self._length_factor, DISTANCE_BINS)[
-            :, :, None
-        ]
+        lengths, bins = (
+            (self.lengths, DISTANCE_BINS) if self.lengths is not None else self._no_lengths
+        )
+        weights = arc_weights(symbols, self.frequency, lengths, bins)[:, :, None]
         root = 1.0 / self.frequency[symbols]
         word_class = numpy.zeros(n, dtype="int32")
         lexical_stop = None
@@ -214,6 +223,12 @@ class Grammar:
                 stop = (lexical_stop[..., None] * stop[:, :, None]).reshape(n, 2, -1)
             own_root = root * automata.operators[automata.root, RIGHT, symbols, 0, 0]
             yield Factors(symbols, word_class, automata, states, weights, stop, own_root)
+
+    @cached_property
+    def _no_lengths(self) -> tuple[NDArray, NDArray]:
+        """A length factor of 1, with one bin."""
+        shape = (len(self.symbols), 2, len(self.symbols), 1)
+        return numpy.ones(shape), numpy.zeros(1, dtype="int32")
 
     def _chain(self) -> Iterable[tuple[OperatorModel, int]]:
         states = self.automata.states
@@ -249,15 +264,26 @@ class Grammar:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Grammar":
         payload = unpack("shag grammar", _VERSION, data)
+        try:
+            return cls._from_payload(payload)
+        except Exception as error:
+            # the checksum was right, so another program wrote this: it may be wrong in any way
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(Errors.S002.format(what="shag grammar", reason=reason)) from error
+
+    @classmethod
+    def _from_payload(cls, payload: dict) -> "Grammar":
         settings = dict(payload["settings"])
         settings["automata"] = EstimatorSettings(**settings["automata"])
         symbols = SymbolTable(payload["symbols"])
         n = len(symbols)
-        lexical, lengths, frequency = payload["lexical"], payload["lengths"], payload["frequency"]
-        if lengths is not None and lengths.shape != (n, 2, n, N_BINS):
-            raise ValueError(Errors.S002.format(what="grammar", reason="shape of lengths"))
-        if frequency.shape != (n,) or not (frequency > 0).all():
-            raise ValueError(Errors.S002.format(what="grammar", reason="symbol frequencies"))
+        frequency, lengths, lexical = (payload[k] for k in ("frequency", "lengths", "lexical"))
+        for table, shape in ((frequency, (n,)), (lengths, (n, 2, n, N_BINS))):
+            # written so that NaN is not sound either
+            if table is not None and not (
+                table.shape == shape and table.dtype == numpy.float64 and (table > 0).all()
+            ):
+                raise ValueError(Errors.S002.format(what="shag grammar", reason="bad tables"))
         return cls(
             GrammarSettings(**settings),
             symbols,
@@ -268,6 +294,16 @@ class Grammar:
             LexicalModel.from_payload(lexical, n) if lexical else None,
             LabelModel.from_payload(payload["labels"]),
         )
+
+
+def _allowed_inside(allowed: NDArray[numpy.bool_], begin: int, end: int) -> NDArray[numpy.bool_]:
+    """The allowed arcs of one piece of a sentence; who may have a head outside may be its root."""
+    inside = numpy.arange(begin + 1, end + 1)
+    keep = numpy.concatenate([[0], inside])
+    inner = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
+    outside = numpy.delete(allowed[:, inside], inside, axis=0)
+    inner[0, 1:] = outside.any(axis=0)
+    return inner
 
 
 def _uniform_automata(n_symbols: int) -> OperatorModel:

@@ -127,6 +127,8 @@ class OperatorModel:
     def from_payload(cls, payload: dict, n_symbols: int) -> "OperatorModel":
         """Read `to_payload` back; kernels index these arrays unchecked, so shapes are checked here."""
         model = cls(**payload)
+        if not isinstance(model.non_negative, bool):
+            raise ValueError(Errors.S002.format(what="automata", reason="non_negative"))
         states = model.start.shape[-1]
         expected = cls.zeros(n_symbols, states, non_negative=True)
         for name in ("start", "stop", "operators"):

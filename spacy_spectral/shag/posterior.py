@@ -7,7 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ._chart import inside_outside, tree_scores
-from ._decode import best_tree, greedy_tree, k_best_trees
+from ._decode import best_tree, greedy_tree, is_projective_tree, k_best_trees
 from ._viterbi import viterbi
 from .model import OperatorModel
 
@@ -85,8 +85,9 @@ class Posterior:
     ) -> "Posterior":
         """Run the chart with the first model that gives the sentence a positive, finite total.
 
-        Projected automata can give long sentences a negative one. If no model succeeds (or nothing is
-        allowed), all allowed arcs are equally likely: there is always a tree.
+        Projected automata can give long sentences a negative one. If no model succeeds, all allowed
+        arcs are equally likely; if what is allowed makes no tree, the tree has as few other arcs as
+        possible. There is always a tree.
 
         attempts (Iterable[Factors]): The sentence under one model after another.
         allowed (Optional[ndarray]): [N+1, N+1], the allowed arcs.
@@ -103,11 +104,13 @@ class Posterior:
                     marginals[:, 1:] /= marginals[:, 1:].sum(axis=0)
                 return cls(marginals, factors=factors, log_z=float(numpy.log(z)), allowed=allowed)
         n = len(factors.symbols)
-        marginals = numpy.ones((n + 1, n + 1)) if allowed is None else allowed.astype("float64")
+        marginals = numpy.ones((n + 1, n + 1))
+        if allowed is not None:
+            marginals[~allowed] = _SMALLEST_MARGINAL
         numpy.fill_diagonal(marginals, 0.0)
         marginals[:, 0] = 0.0
-        marginals[:, 1:] /= numpy.maximum(marginals[:, 1:].sum(axis=0), 1.0)
-        return cls(marginals, factors=None, log_z=0.0, allowed=allowed)
+        marginals[:, 1:] /= marginals[:, 1:].sum(axis=0)
+        return cls(marginals, factors=None, log_z=0.0)
 
     @classmethod
     def from_parts(
@@ -174,7 +177,10 @@ class Posterior:
 
     def log_probability(self, heads: NDArray[numpy.int32]) -> float:
         """log P(tree | sentence). Where the automata cannot say, the product of its arcs' marginals."""
-        return float(self._log_probabilities(numpy.ascontiguousarray(heads, "int32")[None])[0])
+        heads = numpy.ascontiguousarray(heads, "int32")
+        if len(heads) != len(self.marginals) - 1 or not is_projective_tree(heads):
+            return -numpy.inf
+        return float(self._log_probabilities(heads[None])[0])
 
     def _log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
         if self._factors is None:
@@ -202,7 +208,8 @@ def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:
     for _ in range(_RESCALINGS):
         z, marginals, largest = inside_outside(*factors.arguments(), factors.states, True)
         if numpy.isfinite(z) and _SMALLEST_Z < abs(z) < _LARGEST_Z:
-            return factors, z, marginals if z > 0 else None
+            sound = z > 0 and numpy.isfinite(marginals).all()
+            return factors, z, marginals if sound else None
         sound = numpy.flatnonzero((largest > 1e-200) & (largest < 1e200))
         if not len(sound) or sound[-1] == 0:
             break

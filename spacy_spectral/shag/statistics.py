@@ -132,7 +132,7 @@ class NgramCounts:
         wrapped[inside] = sequences.symbols
         owner = numpy.repeat(numpy.arange(len(lengths)), lengths + 2)
         weights = sequences.counts[owner]
-        total = sequences.total
+        scale = 1.0 / sequences.total if sequences.total else 0.0
         bigrams = numpy.zeros((size, size))
         second = numpy.flatnonzero(owner[1:] == owner[:-1]) + 1
         numpy.add.at(bigrams, (wrapped[second], wrapped[second - 1]), weights[second])
@@ -141,12 +141,12 @@ class NgramCounts:
         keys, inverse = numpy.unique(keys, return_inverse=True)
         counts = numpy.bincount(inverse, weights[third], minlength=len(keys))
         return cls(
-            bigrams / max(total, 1.0),
+            bigrams * scale,
             (keys // size**2).astype("int32"),
             (keys // size % size).astype("int32"),
             (keys % size).astype("int32"),
-            counts / max(total, 1.0),
-            total,
+            counts * scale,
+            sequences.total,
         )
 
     def plus(self, other: "NgramCounts", weight: float) -> "NgramCounts":

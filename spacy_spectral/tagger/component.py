@@ -18,7 +18,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model
 
 from ..errors import Errors
-from .architecture import LearntTagger
+from ..learnt import Learnt
 from .estimate import Epoch
 from .examples import tagged_sentences
 from .lexicon import Clusters
@@ -111,7 +111,7 @@ class SpectralTagger(TrainablePipe):
     @property
     def labels(self) -> tuple[str, ...]:
         """RETURNS (Tuple[str]): The tags that were learnt."""
-        learnt = self.model.attrs["learnt"].model
+        learnt = self.model.attrs["learnt"].value
         return tuple(learnt.tags) if learnt is not None else ()
 
     @property
@@ -157,7 +157,7 @@ class SpectralTagger(TrainablePipe):
                 seed=attrs["seed"],
                 progress=report,
             )
-        attrs["learnt"] = LearntTagger(learnt)
+        attrs["learnt"] = Learnt(TaggerModel, learnt)
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Tag Docs without changing them, sentence by sentence where sentences are known.
@@ -233,7 +233,7 @@ class SpectralTagger(TrainablePipe):
         return losses
 
     def _require_model(self) -> TaggerModel:
-        learnt = self.model.attrs["learnt"].model
+        learnt = self.model.attrs["learnt"].value
         if learnt is None:
             raise ValueError(Errors.S302.format(name=self.name))
         return learnt

@@ -102,20 +102,36 @@ def deprojectivize(
     children: list[list[int]] = [[] for _ in range(len(restored) + 1)]
     for m, h in enumerate(restored, start=1):
         children[max(int(h), 0)].append(m)
-    for m, label in enumerate(labels, start=1):
-        wanted = label.partition(DELIMITER)[2]
-        if not wanted or restored[m - 1] <= 0:
-            continue
-        # breadth first below the present head, never through the token itself: no cycle can arise
-        queue = list(children[restored[m - 1]])
-        while queue:
-            candidate = queue.pop(0)
-            if candidate == m:
-                continue
-            if plain[candidate - 1] == wanted:
+    waiting = {
+        m: label.partition(DELIMITER)[2]
+        for m, label in enumerate(labels, start=1)
+        if DELIMITER in label and restored[m - 1] > 0
+    }
+    moved = True
+    # again after every move: a token's former head may itself have been lifted out of reach
+    while moved:
+        moved = False
+        for m, wanted in list(waiting.items()):
+            found = _nearest_below(int(restored[m - 1]), wanted, plain, children, skip=m)
+            if found is not None:
                 children[restored[m - 1]].remove(m)
-                children[candidate].append(m)
-                restored[m - 1] = candidate
-                break
-            queue.extend(children[candidate])
+                children[found].append(m)
+                restored[m - 1] = found
+                del waiting[m]
+                moved = True
     return restored, plain
+
+
+def _nearest_below(
+    head: int, label: str, labels: list[str], children: list[list[int]], *, skip: int
+) -> int | None:
+    """The first token with a label, breadth first; never through `skip`, so no cycle can arise."""
+    queue = list(children[head])
+    while queue:
+        candidate = queue.pop(0)
+        if candidate == skip:
+            continue
+        if labels[candidate - 1] == label:
+            return candidate
+        queue.extend(children[candidate])
+    return None

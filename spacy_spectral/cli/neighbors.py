@@ -1,0 +1,37 @@
+"""`spacy spectral neighbors`: the words nearest to a word."""
+
+from typing import Annotated
+
+from typer import Argument, Exit, Option
+from wasabi import msg
+
+from ._app import spectral_cli
+
+
+@spectral_cli.command("neighbors")
+def neighbors_cli(
+    vectors: Annotated[str, Argument(help="A pipeline with vectors: a directory or a package")],
+    words: Annotated[list[str], Argument(help="Words to look up")],
+    n: Annotated[int, Option("--number", "-n", help="How many neighbors", min=1)] = 10,
+) -> None:
+    """Print the nearest words, with the cosine of the angle between their vectors."""
+    import spacy
+
+    from ..eigenwords.vectors import nearest_words
+    from ..errors import Errors
+
+    try:
+        nlp = spacy.load(vectors)
+    except OSError as error:
+        msg.fail(str(error), exits=1)
+    failed = False
+    for word in words:
+        found = nearest_words(nlp.vocab, word, n=n)
+        if not found:
+            msg.fail(Errors.S217.format(word=word))
+            failed = True
+            continue
+        msg.divider(word)
+        msg.table([(name, f"{cosine:.3f}") for name, cosine in found], aligns=("l", "r"))
+    if failed:
+        raise Exit(1)

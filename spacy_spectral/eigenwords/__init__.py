@@ -1,0 +1,1 @@
+"""Eigenwords: spectral word vectors and clusters from raw text, and similarity of sentences."""

@@ -1,0 +1,176 @@
+"""Eigenwords as spaCy knows vectors: a blank pipeline with a vectors table and lookups."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy
+import spacy
+from spacy.language import Language
+from spacy.vectors import Vectors
+from spacy.vocab import Vocab
+
+from .model import Eigenwords
+from .vocabulary import Tokenize, normalize, signatures
+
+WEIGHTS_TABLE = "eigenword_weights"
+_BATCH = 1000
+# numerals are counted by their shape; up to this many digits each gets a key of its own
+_MAX_DIGITS = 4
+
+
+def make_pipeline(model: Eigenwords, *, lang: str = "en", meta: dict[str, Any]) -> Language:
+    """A blank pipeline whose vocabulary has the vectors and clusters, to be written to disk.
+
+    Words and the classes of rare words are keys of the vectors. `initialize.vectors` in a config
+    copies the vectors; the clusters are read by `WordClusters.from_disk`, or come with spacy.load.
+
+    model (Eigenwords): What was learnt.
+    lang (str): Code of the language.
+    meta (Dict[str, Any]): What to record about the run in meta.json.
+    RETURNS (Language): The pipeline.
+    """
+    nlp = spacy.blank(lang)
+    names = model.vocabulary.names[:-1]
+    attr = "LOWER" if model.vocabulary.lowercase else "ORTH"
+    keys = [nlp.vocab.strings.add(name) for name in names]
+    vectors = Vectors(
+        strings=nlp.vocab.strings, data=model.vectors, keys=keys, name="eigenwords", attr=attr
+    )
+    for row, word in enumerate(model.vocabulary.words):
+        for numeral in _numerals(word):
+            vectors.add(nlp.vocab.strings.add(numeral), row=row)
+    nlp.vocab.vectors = vectors
+    model.clusters.to_lookups(nlp.vocab.lookups)
+    nlp.vocab.lookups.add_table(WEIGHTS_TABLE, _weights(model))
+    nlp.meta["eigenwords"] = meta
+    return nlp
+
+
+def _weights(model: Eigenwords) -> dict[str, float]:
+    """Minus the logarithm of each word's frequency: rare words say more.
+
+    A class of rare words weighs as much as a word that was seen once.
+    """
+    words = model.vocabulary.words
+    total = float(model.vocabulary.counts.sum())
+    frequencies = model.vocabulary.counts[: len(words)] / total
+    weights = dict(zip(words, (-numpy.log(frequencies)).tolist(), strict=True))
+    return weights | {name: float(numpy.log(total)) for name in model.vocabulary.classes}
+
+
+def _numerals(word: str) -> Iterator[str]:
+    if len(word) <= _MAX_DIGITS and word == "0" * len(word):
+        yield from (str(n).zfill(len(word)) for n in range(1, 10 ** len(word)))
+
+
+def spacy_tokenizer(nlp: Language) -> Tokenize:
+    """Tokenise chunks of text as spaCy would.
+
+    nlp (Language): A pipeline, of which only the tokenizer is used.
+    RETURNS (Callable[[List[str]], List[List[str]]]): A function from chunks to lists of tokens.
+    """
+
+    def tokenize(chunks: list[str]) -> list[list[str]]:
+        result: list[list[str]] = []
+        rest = iter(chunks)
+        # one text of many chunks is quicker than many texts; spaCy splits at whitespace first
+        while batch := list(islice(rest, _BATCH)):
+            ends = numpy.cumsum([len(chunk) + 1 for chunk in batch])
+            lists: list[list[str]] = [[] for _ in batch]
+            at = 0
+            for token in nlp.tokenizer(" ".join(batch)):
+                while token.idx >= ends[at]:
+                    at += 1
+                if not token.is_space:
+                    lists[at].append(token.text)
+            result.extend(lists)
+        return result
+
+    return tokenize
+
+
+def find_row(vocab: Vocab, form: str) -> int:
+    """The row of a form in a vectors table, with the same fall-backs that were used in counting.
+
+    vocab (Vocab): A vocabulary with eigenwords, or with any other vectors.
+    form (str): The word as it stands in a text.
+    RETURNS (int): The row: of the form, its normal form, its lower-cased form, the class of rare
+        words that look like it; or -1.
+    """
+    key2row, strings = vocab.vectors.key2row, vocab.strings
+    return next((key2row[k] for name in _names(form) if (k := strings[name]) in key2row), -1)
+
+
+def _names(form: str) -> Iterator[str]:
+    """Under which names to look for a word, one after the other."""
+    yield form
+    shape = normalize(form)
+    yield shape
+    yield shape.lower()
+    yield from signatures(form)
+
+
+def nearest_words(vocab: Vocab, form: str, *, n: int = 10) -> list[tuple[str, float]]:
+    """The words whose vectors have the smallest angles to that of a word.
+
+    vocab (Vocab): A vocabulary with vectors.
+    form (str): The word.
+    n (int): How many neighbours.
+    RETURNS (List[Tuple[str, float]]): Words and cosines, the nearest first; empty if the word has
+        no vector.
+    """
+    row = find_row(vocab, form)
+    if row < 0:
+        return []
+    names = row_names(vocab)
+    data = unit_rows(numpy.asarray(vocab.vectors.data))
+    cosines = data @ data[row]
+    order = numpy.argsort(-cosines, kind="stable")
+    found = ((names[i], float(cosines[i])) for i in order.tolist() if i != row and i in names)
+    return list(islice(found, n))
+
+
+def row_names(vocab: Vocab) -> dict[int, str]:
+    """RETURNS (Dict[int, str]): The first key of every row that is a word, not a class of words."""
+    names: dict[int, str] = {}
+    classes = vocab.lookups.get_table("eigenword_cluster_classes", {})
+    for key, row in vocab.vectors.key2row.items():
+        if key not in classes:
+            names.setdefault(row, vocab.strings[key])
+    return names
+
+
+def unit_rows(matrix: numpy.ndarray) -> numpy.ndarray:
+    """RETURNS (ndarray): The rows scaled to length 1; rows of zeros stay."""
+    lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix / numpy.where(lengths > 0, lengths, 1.0)
+
+
+def word_vectors(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
+    """The vectors of some words, of length 1.
+
+    vocab (Vocab): A vocabulary with vectors.
+    forms (Sequence[str]): The words as they stand in a text.
+    RETURNS (ndarray): float64, one row per word; zeros for a word that has none.
+    """
+    rows = numpy.array([find_row(vocab, form) for form in forms], dtype="int64")
+    data = numpy.asarray(vocab.vectors.data)
+    vectors = numpy.zeros((len(rows), data.shape[1]))
+    vectors[rows >= 0] = data[rows[rows >= 0]]
+    return unit_rows(vectors)
+
+
+def word_weights(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
+    """How informative words are: minus the logarithm of their frequency.
+
+    vocab (Vocab): Its lookups have the weights if it has eigenwords; otherwise all weights are 1.
+    forms (Sequence[str]): The words as they stand in a text.
+    RETURNS (ndarray): float64, one weight per word.
+    """
+    if not vocab.lookups.has_table(WEIGHTS_TABLE):
+        return numpy.ones(len(forms))
+    table = vocab.lookups.get_table(WEIGHTS_TABLE)
+    return numpy.array(
+        [next((table[name] for name in _names(form) if name in table), 0.0) for form in forms]
+    )

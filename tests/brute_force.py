@@ -1,0 +1,95 @@
+"""Oracles: definitions written out over every tree, sharing nothing with the code under test."""
+
+from functools import cache
+from itertools import product
+
+import numpy
+
+
+def is_single_root_projective(heads):
+    """By definition: one root, everyone reaches it, and every subtree covers a gapless span.
+
+    heads: 1-based, 0 is the root.
+    """
+    n = len(heads)
+    if sum(head == 0 for head in heads) != 1:
+        return False
+    below = {m: {m} for m in range(1, n + 1)}
+    for m in range(1, n + 1):
+        ancestor, steps = heads[m - 1], 0
+        while ancestor != 0:
+            below[ancestor].add(m)
+            ancestor, steps = heads[ancestor - 1], steps + 1
+            if steps > n:
+                return False
+    return all(max(span) - min(span) + 1 == len(span) for span in below.values())
+
+
+@cache
+def projective_trees(n):
+    """All projective trees of n tokens with one root, as tuples of heads."""
+    choices = [[h for h in range(n + 1) if h != m] for m in range(1, n + 1)]
+    return [heads for heads in product(*choices) if is_single_root_projective(heads)]
+
+
+def modifiers(heads, h):
+    """The modifiers of token h (1-based), nearest first: those on the left, those on the right."""
+    own = [m for m in range(1, len(heads) + 1) if heads[m - 1] == h]
+    return tuple(m for m in reversed(own) if m < h), tuple(m for m in own if m > h)
+
+
+class Automata:
+    """A weighted sentence as explicit arrays; the arguments of the chart, by name."""
+
+    def __init__(self, symbols, word_class, start, operators, weights, stop, root, states):
+        self.symbols, self.word_class = symbols, word_class
+        self.start, self.operators = start, operators
+        self.weights, self.stop, self.root = weights, stop, root
+        self.states = states
+
+    def arguments(self):
+        arrays = (self.start, self.operators, self.weights, self.stop, self.root)
+        return (
+            numpy.array(self.symbols, dtype="int32"),
+            numpy.array(self.word_class, dtype="int32"),
+            *(numpy.ascontiguousarray(array, dtype="float64") for array in arrays),
+        )
+
+    def _half(self, h, side, sequence, step):
+        """Run head h's automaton over its modifiers; `step` multiplies a matrix with a vector."""
+        n = self.states
+        state, previous = self.start[self.symbols[h - 1], side, :n], 0
+        for m in sequence:
+            matrix = self.operators[self.symbols[h - 1], side, self.symbols[m - 1], :n, :n]
+            state = self.weights[h - 1, m - 1, previous] * step(matrix, state)
+            previous = self.word_class[m - 1]
+        return step(self.stop[h - 1, side, previous * n : (previous + 1) * n][None], state)[0]
+
+    def _scores(self, trees, step):
+        half = cache(lambda h, side, sequence: self._half(h, side, sequence, step))
+        scores = []
+        for heads in trees:
+            value = self.root[heads.index(0)]
+            for h in range(1, len(heads) + 1):
+                for side, sequence in enumerate(modifiers(heads, h)):
+                    value = value * half(h, side, sequence)
+            scores.append(value)
+        return numpy.array(scores)
+
+    def scores(self, trees):
+        """Sum over hidden states."""
+        return self._scores(trees, lambda matrix, state: matrix @ state)
+
+    def best_path_scores(self, trees):
+        """Maximum over hidden states."""
+        return self._scores(trees, lambda matrix, state: (matrix * state).max(axis=1))
+
+
+def marginals(scores, trees):
+    """Sum of the scores of the trees that have an arc, for every arc (head, modifier)."""
+    n = len(trees[0])
+    result = numpy.zeros((n + 1, n + 1))
+    for score, heads in zip(scores, trees, strict=True):
+        for m, h in enumerate(heads, start=1):
+            result[h, m] += score
+    return result

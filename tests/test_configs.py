@@ -1,0 +1,128 @@
+"""What is shipped beside the package: configs, the project file, commands on a trained pipeline."""
+
+from pathlib import Path
+
+import pytest
+import srsly
+from spacy.cli._util import app
+from spacy.tokens import DocBin
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_nlp
+from spacy.util import load_config
+from spacy.vocab import Vocab
+from typer.testing import CliRunner
+
+import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from spacy_spectral.treebank.documents import read_docs
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def train(name, sample, output, **overrides):
+    """What `spacy train` does with a config."""
+    overrides = {"paths.train": str(sample["train"]), "paths.dev": str(sample["dev"]), **overrides}
+    config = load_config(ROOT / "configs" / name, overrides=overrides, interpolate=False)
+    output.mkdir(exist_ok=True)
+    nlp = init_nlp(config)
+    train_nlp(nlp, output)
+    return output / "model-best"
+
+
+@pytest.fixture(scope="module")
+def model(sample, tmp_path_factory):
+    return train("shag.cfg", sample, tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_configs_are_filled(path, tmp_path):
+    if "source = " in path.read_text(encoding="utf8"):
+        pytest.skip("needs a trained tagger to be filled")
+    result = run("init", "fill-config", path, tmp_path / "filled.cfg")
+    assert result.exit_code == 0, result.output
+    filled = load_config(tmp_path / "filled.cfg", interpolate=False)
+    assert filled == load_config(path, interpolate=False)
+
+
+def test_project_names_existing_commands_and_configs():
+    project = srsly.read_yaml(ROOT / "project.yml")
+    names = {command["name"] for command in project["commands"]}
+    for workflow in project["workflows"].values():
+        assert set(workflow) <= names
+    for command in project["commands"]:
+        for dep in command.get("deps", []):
+            if dep.startswith("configs/"):
+                assert (ROOT / dep).exists()
+
+
+def test_evaluate_beside_the_ceiling(model, sample, tmp_path):
+    scores = tmp_path / "scores.json"
+    options = ["--gold-tags", "--sample-ceiling", "--json", scores]
+    result = run("spectral", "evaluate", model, sample["test"], *options)
+    assert result.exit_code == 0, result.output
+    found = srsly.read_json(scores)
+    assert 0.9 < found["uas"] < found["ceiling_uas"] <= 1
+    assert found["tag_acc"] == 1.0
+    assert found["las"] <= found["uas"]
+
+
+def test_ceiling_of_another_treebank_is_refused(model, tmp_path):
+    other = tmp_path / "other.conllu"
+    columns = ["1", "x", "x", "X", "STRANGE", "_", "0", "root", "_", "_"]
+    other.write_text("\t".join(columns) + "\n\n", encoding="utf8")
+    result = run("spectral", "evaluate", model, other, "--gold-tags", "--sample-ceiling")
+    assert result.exit_code == 1
+    assert "S155" in result.output.replace("\n", "")
+
+
+def test_nbest(model):
+    text = "The_DT dog_NN saw_VBD a_DT man_NN in_IN the_DT park_NN-P ._."
+    result = run("spectral", "nbest", model, text, "-k", 3)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("log P") == 3
+    first, second = result.output.split("log P")[1:3]
+    assert "*" not in first
+    assert "*" in second
+
+
+def test_nbest_says_what_is_missing(model):
+    result = run("spectral", "nbest", model, "no tags here")
+    assert result.exit_code == 1
+    assert "S112" in result.output
+    result = run("spectral", "nbest", model, "a_DT", "--component", "parser")
+    assert result.exit_code == 1
+    assert "S154" in result.output
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"components.spectral_parser.model.estimator": "em"},
+        {"components.spectral_parser.model.states": 7},
+        {"components.spectral_parser.model.lexical": "LEX+FCP"},
+        {"components.spectral_parser.symbol": "POS"},
+    ],
+    ids=lambda overrides: "-".join(map(str, overrides.values())),
+)
+def test_overrides(sample, tmp_path, overrides):
+    path = train("shag.cfg", sample, tmp_path, **overrides)
+    scores = srsly.read_json(path / "meta.json")["performance"]
+    assert scores["dep_uas"] > 0.6
+
+
+def test_tagger_then_parser(sample, tmp_path):
+    converted = {}
+    for split, path in sample.items():
+        converted[split] = tmp_path / f"{split}.spacy"
+        DocBin(docs=read_docs(path, Vocab()), store_user_data=False).to_disk(converted[split])
+    tagger = train("tagger.cfg", converted, tmp_path / "tagger")
+    overrides = {"paths.tagger": str(tagger)}
+    path = train("shag_tagged.cfg", converted, tmp_path / "parser", **overrides)
+    scores = srsly.read_json(path / "meta.json")["performance"]
+    assert scores["dep_uas"] > 0.7
+    result = run("spectral", "evaluate", path, sample["test"])
+    assert result.exit_code == 0, result.output
