@@ -119,6 +119,8 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
         if name != "ours"
     }
     print_systems(figures, results["passes"])
+    if figures["spaCy"]["limited"]:
+        msg.warn(f"spaCy was stopped after {options.minutes:g} minutes: it may not have converged")
     results["lengths"] = time_lengths(loaded["ours"], rounds=rounds, n_tokens=n_tokens)
     print_lengths(results["lengths"])
     if not options.no_ablation:

@@ -126,7 +126,11 @@ def train_spacy(options: argparse.Namespace, path: Path) -> dict[str, Any]:
                 nlp.to_disk(path)
         if seconds > 60 * options.minutes:
             break
-    return trained(curve, perf_counter() - started, path) | {"best_seconds": best}
+    limited = seconds > 60 * options.minutes
+    return trained(curve, perf_counter() - started, path) | {
+        "best_seconds": best,
+        "limited": limited,
+    }
 
 
 def train_udpipe(options: argparse.Namespace, path: Path) -> dict[str, Any]:
