@@ -1,0 +1,305 @@
+"""Measure the whole pipeline beside spaCy's own and UDPipe 1: accuracy, training time, speed, size.
+
+    python scripts/benchmark_pipeline.py TRAIN DEV [--lang tr] [--vectors DIR] [--minutes 8] [--json FILE]
+
+Ours is configs/pipeline.cfg. spaCy's is the CPU pipeline tok2vec+tagger+parser of `spacy init config`, its
+checkpoint with the best LAS on DEV within --minutes. UDPipe 1 takes part if ufal.udpipe is installed.
+All get the same tokens and sentences and one thread. Scores are of all tokens, with full labels.
+"""
+
+# ruff: noqa: E402
+import os
+
+# one thread, for everyone: figures are per core. Read when numpy is loaded, in every process.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import logging
+import re
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from itertools import cycle, islice
+from multiprocessing import TimeoutError, get_context
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import srsly
+from pipeline_rivals import (
+    Curve,
+    SpacySystem,
+    UDPipeSystem,
+    evaluate,
+    note,
+    read,
+    score,
+    train_spacy,
+    train_udpipe,
+    trained,
+)
+from spacy import util
+from spacy.tokens import Doc
+from spacy.training.initialize import init_nlp
+from wasabi import msg
+
+from spacy_spectral.progress import progress_bar
+from spacy_spectral.serialize import write_atomically
+
+CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
+LENGTHS = (10, 20, 50, 100, 150, 200)
+# rounds of timing, tokens of every length; in full and with --quick
+EFFORT = {False: (3, 4000), True: (1, 400)}
+# A part of ours, and what takes it away: overrides of the config, columns that the parser's templates
+# can't see, kinds of templates.
+PARTS: dict[str, dict[str, Any]] = {
+    "clusters": {"overrides": {"paths.vectors": None}},
+    "second tag": {"columns": {"second"}},
+    "siblings": {"templates": {"siblings": ""}},
+    "states": {"overrides": {"components.spectral_parser.model.n_states": 1}},
+    "labels by own window": {"templates": {"unaries": ""}},
+}
+
+
+def main() -> None:
+    options = parse_arguments()
+    with tempfile.TemporaryDirectory() as directory:
+        results = run(options, Path(directory))
+    if options.json:
+        write_atomically(options.json, srsly.json_dumps(results, indent=2) + "\n")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("train", type=Path, help="CoNLL-U or .spacy, or a directory")
+    parser.add_argument("dev", type=Path, help="CoNLL-U or .spacy, or a directory")
+    parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
+    parser.add_argument("--fair-vectors", action="store_true", help="spaCy gets the vectors too")
+    parser.add_argument("--lang", default="en", help="code of the language")
+    parser.add_argument("--minutes", type=float, default=60, help="limit of others' training")
+    parser.add_argument("--quick", action="store_true", help="a trial: a few steps of everything")
+    parser.add_argument("--no-udpipe", action="store_true", help="leave out UDPipe")
+    parser.add_argument("--no-ablation", action="store_true", help="leave out the ablation")
+    parser.add_argument("--json", type=Path, help="write all figures here")
+    options = parser.parse_args()
+    if options.fair_vectors and not options.vectors:
+        parser.error("--fair-vectors needs --vectors")
+    return options
+
+
+def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
+    """Train everyone, each in a process of its own, then measure them side by side in this one."""
+    trainers: dict[str, Callable] = {"ours": train_ours, "spaCy": train_spacy}
+    systems: dict[str, type] = {"ours": SpacySystem, "spaCy": SpacySystem}
+    if not options.no_udpipe and find_spec("ufal") and find_spec("ufal.udpipe"):
+        trainers["UDPipe"], systems["UDPipe"] = train_udpipe, UDPipeSystem
+    elif not options.no_udpipe:
+        msg.info("UDPipe is left out: pip install ufal.udpipe")
+    results: dict[str, Any] = {"train": str(options.train), "dev": str(options.dev)}
+    figures = {}
+    for name, train in trainers.items():
+        note(f"Training {name}")
+        # UDPipe can't be asked to stop early, so it has the time or takes no part
+        limit = 60 * options.minutes if name == "UDPipe" else None
+        try:
+            figures[name] = in_own_process(train, options, directory / name, limit=limit)
+        except TimeoutError:
+            msg.warn(f"{name} was not trained within {options.minutes:g} minutes")
+    loaded = {name: systems[name](directory / name, options.dev) for name in figures}
+    rounds, n_tokens = EFFORT[options.quick]
+    measure(loaded, figures, rounds=rounds)
+    results["systems"] = figures
+    results["passes"] = {
+        name: {
+            "ours_seconds": seconds_to(figures["ours"]["curve"], figures[name]["las"]),
+            "its_seconds": seconds_to(figures[name]["curve"], figures["ours"]["las"]),
+        }
+        for name in figures
+        if name != "ours"
+    }
+    print_systems(figures, results["passes"])
+    if figures["spaCy"]["limited"]:
+        msg.warn(f"spaCy was stopped after {options.minutes:g} minutes: it may not have converged")
+    results["lengths"] = time_lengths(loaded["ours"], rounds=rounds, n_tokens=n_tokens)
+    print_lengths(results["lengths"])
+    if not options.no_ablation:
+        note("Ablation")
+        results["ablation"] = in_own_process(ablate, options)
+        print_ablation(results["ablation"], figures["ours"])
+    return results
+
+
+def in_own_process(
+    function: Callable, *arguments: Any, limit: float | None = None
+) -> dict[str, Any]:
+    """Peak memory is of a process: everyone starts from nothing."""
+    with get_context("spawn").Pool(1) as pool:
+        result = pool.apply_async(function, arguments).get(limit)
+        pool.close()
+        pool.join()
+        return result
+
+
+def seconds_to(curve: Curve, las: float) -> float | None:
+    return next((seconds for seconds, reached in curve if reached >= las), None)
+
+
+# Training: functions that write a model, and tell what it took and how LAS on dev rose with time.
+
+
+class EpochLog(logging.Handler):
+    """Notes when the parser reports an epoch, and its LAS on dev."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = perf_counter()
+        self.curve: Curve = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if found := re.search(r"dev .*LAS ([\d.]+)%", record.getMessage()):
+            self.curve.append((perf_counter() - self.started, float(found[1]) / 100))
+            note(f"  {self.curve[-1][0]:6.0f} s  {record.getMessage()}")
+
+
+def train_ours(
+    options: argparse.Namespace, path: Path | None, overrides: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    config = util.load_config(
+        CONFIG,
+        overrides={
+            "paths.train": str(options.train),
+            "paths.dev": str(options.dev),
+            "paths.vectors": str(options.vectors) if options.vectors else None,
+            "nlp.lang": options.lang,
+        }
+        | (overrides or {}),
+    )
+    log = EpochLog()
+    util.logger.handlers = [log]
+    util.logger.setLevel(logging.INFO)
+    nlp = init_nlp(config)
+    seconds = perf_counter() - log.started
+    if path is None:
+        return evaluate(nlp, read(nlp, options.dev)) | {"seconds": seconds}
+    nlp.to_disk(path)
+    return trained(log.curve, seconds, path)
+
+
+def ablate(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Train ours without one part at a time."""
+    from spacy_spectral.arcs.loglinear import estimate
+    from spacy_spectral.arcs.loglinear.templates import compile_templates
+
+    results = {}
+    for part, removal in progress_bar("ablation")(PARTS.items()):
+        if part == "clusters" and not options.vectors:
+            continue
+        hidden, templates = removal.get("columns", set()), removal.get("templates", {})
+        # templates are no setting; this process ends with the ablation
+        estimate.compile_templates = lambda missing, hidden=hidden, templates=templates: (
+            compile_templates(missing | hidden, **templates)
+        )
+        results[part] = train_ours(options, None, removal.get("overrides"))
+        if options.quick:
+            break
+    return results
+
+
+# Measuring.
+
+
+def measure(systems: dict[str, Any], figures: dict[str, dict[str, Any]], *, rounds: int) -> None:
+    """Add scores and words per second: the best of some rounds, everyone in turn."""
+    for _ in progress_bar("speed")(range(rounds)):
+        for name, system in systems.items():
+            n_words = sum(len(eg.reference) for eg in system.examples)
+            whole, parser = system.whole_input(), system.parser_input()
+            started = perf_counter()
+            docs = system.whole(whole)
+            between = perf_counter()
+            system.parser_only(parser)
+            speeds = n_words / (between - started), n_words / (perf_counter() - between)
+            for key, speed in zip(("whole_words_s", "parser_words_s"), speeds, strict=True):
+                figures[name][key] = max(speed, figures[name].get(key, 0.0))
+            figures[name] |= score(system.documents(docs), system.examples)
+
+
+def time_lengths(system: SpacySystem, *, rounds: int, n_tokens: int) -> dict[str, float]:
+    """RETURNS (Dict[str, float]): Seconds per sentence of our pipeline by its number of tokens."""
+    seconds = {}
+    words = [token.text for eg in system.examples for token in eg.reference]
+    for length in LENGTHS:
+        stream = cycle(words)
+        sentences = [list(islice(stream, length)) for _ in range(max(n_tokens // length, 1))]
+        times = []
+        for _ in range(rounds):
+            docs = [
+                Doc(system.nlp.vocab, words=sentence, sent_starts=[True] + [False] * (length - 1))
+                for sentence in sentences
+            ]
+            started = perf_counter()
+            system.whole(docs)
+            times.append((perf_counter() - started) / len(docs))
+        seconds[str(length)] = min(times)
+    return seconds
+
+
+# Printing.
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}"
+
+
+def number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def print_systems(figures: dict[str, dict[str, Any]], passes: dict[str, Any]) -> None:
+    rows = {
+        "Tags": ("tag", percent),
+        "UPOS": ("pos", percent),
+        "UAS": ("uas", percent),
+        "LAS": ("las", percent),
+        "Training, s": ("seconds", number),
+        "Best checkpoint after, s": ("best_seconds", number),
+        "Whole pipeline, words/s": ("whole_words_s", number),
+        "Parser alone, words/s": ("parser_words_s", number),
+        "On disk, MB": ("size_mb", number),
+        "Peak memory in training, MB": ("peak_mb", number),
+    }
+    cells = [
+        (title, *(show(system.get(key)) for system in figures.values()))
+        for title, (key, show) in rows.items()
+    ]
+    for title, key in (
+        ("Ours passes its LAS after, s", "ours_seconds"),
+        ("It passes our LAS after, s", "its_seconds"),
+    ):
+        cells.append((title, "", *(number(passes[name][key]) for name in passes)))
+    print_table(cells, ("", *figures))
+
+
+def print_lengths(seconds: dict[str, float]) -> None:
+    cells = [
+        (length, f"{1e3 * value:.2f}", f"{1e6 * value / int(length):.0f}")
+        for length, value in seconds.items()
+    ]
+    print_table(cells, ("Tokens", "ms a sentence", "\N{MICRO SIGN}s a token"))
+
+
+def print_ablation(without: dict[str, dict[str, Any]], ours: dict[str, Any]) -> None:
+    cells = [
+        (name, *(percent(row[key]) for key in ("tag", "uas", "las")), number(row["seconds"]))
+        for name, row in ({"all": ours} | {f"- {k}": row for k, row in without.items()}).items()
+    ]
+    print_table(cells, ("Ours", "Tags", "UAS", "LAS", "Training, s"))
+
+
+def print_table(cells: list[tuple], header: tuple) -> None:
+    msg.table(cells, header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))
+
+
+if __name__ == "__main__":
+    main()
