@@ -1,10 +1,8 @@
 """The tagger without spaCy: kernels against plain Python, training, jack-knifing, files."""
 
 import math
-import os
 import random
 from collections import Counter
-from pathlib import Path
 
 import numpy
 import pytest
@@ -25,7 +23,6 @@ from spacy_spectral.tagger.statistics import (
     held_out_attributes,
 )
 
-SHARED = Path(os.environ.get("SPACY_SPECTRAL_SHARED", Path(__file__).parents[2] / "shared"))
 TRAIN, DEV = make_sentences(400, seed=1), make_sentences(100, seed=2)
 
 
@@ -420,10 +417,8 @@ def read_conllu(path, limit):
     ("name", "tags_at_least", "morphs_at_least"),
     [("UD_English-EWT/en_ewt", 0.90, 0.91), ("UD_Turkish-IMST/tr_imst", 0.86, 0.74)],
 )
-def test_part_of_a_treebank(name, tags_at_least, morphs_at_least):
-    train, dev = (SHARED / "treebanks" / f"{name}-ud-{part}.conllu" for part in ("train", "dev"))
-    if not train.exists():
-        pytest.skip("no treebanks beside the repository")
+def test_part_of_a_treebank(shared, name, tags_at_least, morphs_at_least):
+    train, dev = (shared / "treebanks" / f"{name}-ud-{part}.conllu" for part in ("train", "dev"))
     tags, morphs = accuracy(TaggerModel.fit(read_conllu(train, 2000)), read_conllu(dev, 1000))
     assert tags > tags_at_least
     assert morphs > morphs_at_least
