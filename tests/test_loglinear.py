@@ -183,7 +183,7 @@ def enumerate_sentence(model, data, arcs, sentence):
             for labels, score in tree_scores(model, part, heads).items():
                 scores[heads, labels] = score
     log_z = np.logaddexp.reduce(list(scores.values()))
-    return {tree: np.exp(score - log_z) for tree, score in scores.items()}, log_z
+    return {tree: np.exp(score - log_z) for tree, score in scores.items()}
 
 
 def pruned_arcs(rng, data, heads):
@@ -204,10 +204,10 @@ def test_marginals_are_those_of_enumeration(random_model, pruned):
         arcs = pruned_arcs(np.random.default_rng(3), data, heads)
     engine = model.engine()
     inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
-    got_heads, _, probs, arc_labels, label_probs, log_z = engine.parse(*inputs)
+    parsed = engine.parse(*inputs)
+    probs, arc_labels = parsed["arc_probs"], parsed["arc_labels"]
     for sentence in range(len(data)):
-        trees, expected_log_z = enumerate_sentence(model, data, arcs, sentence)
-        assert log_z[sentence] == pytest.approx(expected_log_z, abs=1e-4)
+        trees = enumerate_sentence(model, data, arcs, sentence)
         first, last = data.starts[sentence : sentence + 2]
         best_total = {tree_heads: 0.0 for tree_heads, _ in trees}
         for position in range(1, last - first + 1):
@@ -220,24 +220,76 @@ def test_marginals_are_those_of_enumeration(random_model, pruned):
                 total = by_label.sum()
                 assert probs[a] == pytest.approx(total, abs=1e-5)
                 if total > 1e-6:
-                    assert label_probs[a] == pytest.approx(by_label.max() / total, abs=1e-4)
                     assert by_label[arc_labels[a]] == pytest.approx(by_label.max(), abs=1e-6)
+                if parsed["heads"][token] == arcs.heads[a]:
+                    assert parsed["label_probs"][token] == pytest.approx(by_label / total, abs=1e-4)
+                    assert parsed["labels"][token] == arc_labels[a]
                 for tree_heads in best_total:
                     if tree_heads[position - 1] == arcs.heads[a]:
                         best_total[tree_heads] += np.log(max(total, 1e-12))
         # minimum risk: no tree of kept arcs has more probable arcs
-        chosen = tuple(got_heads[first:last].tolist())
+        chosen = tuple(parsed["heads"][first:last].tolist())
         assert best_total[chosen] == pytest.approx(max(best_total.values()), abs=1e-4)
-        trees_here = list(trees)[:40]
-        batch = data.part(sentence, sentence + 1)
-        for tree_heads, tree_labels in trees_here:
-            got = engine.log_probs(
-                batch.columns, batch.starts, batch.tags,
-                arcs.starts[first : last + 1] - arcs.starts[first],
-                arcs.heads[arcs.starts[first] : arcs.starts[last]],
-                np.asarray(tree_heads, dtype=np.int32), np.asarray(tree_labels, dtype=np.int32),
-            )[0]  # fmt: skip
-            assert np.exp(got) == pytest.approx(trees[tree_heads, tree_labels], abs=1e-5)
+        chosen_labels = tuple(parsed["labels"][first:last].tolist())
+        own = trees[chosen, chosen_labels]
+        assert np.exp(parsed["log_probs"][sentence]) == pytest.approx(own, abs=1e-5)
+
+
+def one_sentence(data, arcs, sentence):
+    """What the engine takes, of one sentence."""
+    part = data.part(sentence, sentence + 1)
+    first, last = data.starts[sentence : sentence + 2]
+    own = arcs.starts[first : last + 1]
+    return part.columns, part.starts, part.tags, own - own[0], arcs.heads[own[0] : own[-1]]
+
+
+def test_probabilities_of_many_trees_are_those_of_enumeration(random_model):
+    model, data, heads, _ = random_model
+    arcs = pruned_arcs(np.random.default_rng(3), data, heads)
+    engine = model.engine()
+    for sentence in range(len(data)):
+        trees = list(enumerate_sentence(model, data, arcs, sentence).items())[:40]
+        some_heads, some_labels = (
+            np.asarray(column, dtype=np.int32)
+            for column in zip(*(tree for tree, _ in trees), strict=True)
+        )
+        got = engine.log_probs(*one_sentence(data, arcs, sentence), some_heads, some_labels)
+        assert np.exp(got[:, 0]) == pytest.approx([p for _, p in trees], abs=1e-5)
+        some_heads[:, -1] = some_heads.shape[1]  # its own head
+        got = engine.log_probs(*one_sentence(data, arcs, sentence), some_heads, some_labels)
+        assert (got == -np.inf).all()
+
+
+@pytest.mark.parametrize("k", [1, 7, 10_000])
+def test_k_best_are_those_of_enumeration(random_model, k):
+    model, data, heads, _ = random_model
+    arcs = pruned_arcs(np.random.default_rng(8), data, heads)
+    parsed = model.engine().parse(data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
+    for sentence in range(len(data)):
+        trees = enumerate_sentence(model, data, arcs, sentence)
+        first, last = data.starts[sentence : sentence + 2]
+        by_arc = {}
+        for token in range(first, last):
+            for a in range(arcs.starts[token], arcs.starts[token + 1]):
+                prob, label = parsed["arc_probs"][a], parsed["arc_labels"][a]
+                by_arc[token - first, arcs.heads[a]] = np.log(max(float(prob), 1e-99)), label
+        products = {
+            tree: sum(by_arc[arc][0] for arc in enumerate(tree))
+            for tree in {tree for tree, _ in trees}
+        }
+        best = sorted(products.values(), reverse=True)[:k]
+        got_heads, got_labels, logs = parsed["forests"].k_best(sentence, k)
+        found = [tuple(tree) for tree in got_heads.tolist()]
+        assert len(set(found)) == len(found) == len(best)
+        assert sorted((products[tree] for tree in found), reverse=True) == pytest.approx(best)
+        for tree, labels in zip(found, got_labels.tolist(), strict=True):
+            assert labels == [by_arc[arc][1] for arc in enumerate(tree)]
+        expected = [
+            trees[tree, tuple(labels)]
+            for tree, labels in zip(found, got_labels.tolist(), strict=True)
+        ]
+        assert np.exp(logs) == pytest.approx(expected, abs=1e-5)
+        assert logs.tolist() == sorted(logs, reverse=True)
 
 
 def hide(rng, heads, labels):
@@ -259,7 +311,7 @@ def test_missing_annotation_is_summed_out(random_model):
             data.columns, data.starts, data.tags, arcs.starts, arcs.heads, some_heads, some_labels,
             np.asarray([sentence], dtype=np.int32),
         )  # fmt: skip
-        trees, _ = enumerate_sentence(model, data, arcs, sentence)
+        trees = enumerate_sentence(model, data, arcs, sentence)
         agree = 0.0
         for (tree_heads, tree_labels), p in trees.items():
             given = zip(tree_heads, tree_labels, some_heads[first:last], some_labels[first:last],
@@ -379,11 +431,16 @@ def test_learns_a_toy_language(toy_model):
     head_probs, label_probs = parses.probs()
     assert len(head_probs) == len(label_probs) == len(test.heads)
     assert 0.9 < head_probs.mean() <= 1.0001
+    assert parses.label_probs.sum(axis=1) == pytest.approx(1, abs=1e-4)
+    assert (parses.label_probs.max(axis=1) == label_probs).all()
     totals = np.add.reduceat(parses.arcs.probs, parses.arcs.starts[:-1])
     assert totals == pytest.approx(1, abs=1e-4)
     log_probs = toy_model.log_probs(test.sentences, parses.heads, parses.labels)
     assert (log_probs <= 1e-6).all() and np.isfinite(log_probs).all()
-    matrix = np.exp(parses.log_marginals(3))
+    assert log_probs == pytest.approx(parses.log_probs, abs=1e-3)  # all but a margin of arcs
+    twice = np.stack([parses.heads] * 2), np.stack([parses.labels] * 2)
+    assert (toy_model.log_probs(test.sentences, *twice) == log_probs).all()
+    matrix = parses.marginals(3)
     assert matrix[:, 1:].sum(axis=0) == pytest.approx(1, abs=1e-4)
     assert matrix[0].sum() == pytest.approx(1, abs=1e-4)
 

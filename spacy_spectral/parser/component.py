@@ -363,17 +363,12 @@ class SpectralParser(TrainablePipe):
         result = []
         for s, (begin, end) in enumerate(batch.tokens.bounds()):
             tokens = batch.places[begin:end]
-            result.append(
-                [
-                    SentenceParse(
-                        int(tokens[0]),
-                        numpy.where(heads > 0, tokens[heads - 1], tokens).tolist(),
-                        [names[label] for label in labels.tolist()],
-                        log_prob,
-                    )
-                    for heads, labels, log_prob in parses.k_best(s, k)
-                ]
-            )
+            heads, labels, log_probs = zip(*parses.k_best(s, k), strict=True)
+            trees = numpy.stack(heads)
+            places = numpy.where(trees > 0, tokens[trees - 1], tokens).tolist()
+            deps = [[names[label] for label in own] for own in numpy.stack(labels).tolist()]
+            starts = [int(tokens[0])] * len(trees)
+            result.append(list(map(SentenceParse, starts, places, deps, log_probs)))
         return result
 
     def scored_parses(

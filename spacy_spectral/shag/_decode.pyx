@@ -9,13 +9,16 @@ Eisner's algorithm over three kinds of items for tokens i <= j:
 
 and one goal item: arc root -> m, LEFT(1, m), RIGHT(m, N). Every tree has exactly one derivation and every
 derivation step has two parts, so the k best are enumerated lazily by Huang & Chiang (2005, algorithm 3).
+Only arcs that are not forbidden are looked at: a pruned sentence costs its arcs times its length.
 Ties are broken by split point, then by the ranks of the parts: results do not depend on memory layout.
 """
 
 from libc.math cimport INFINITY
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
 
 import numpy
+
+from .._arena cimport Arena, arena_free, take, take_zeros
 
 
 cdef enum:
@@ -38,18 +41,23 @@ cdef struct Item:
     int n_heap
     int done_size
     int heap_size
-    bint ready              # whether the heap has been filled
 
 
 cdef struct Chart:
     int n                   # tokens are 1..n, 0 is the root
     const double* arcs      # [n+1, n+1]: head, modifier
-    double* best            # [3, n+1, n+1]: best score of every item
+    int* start              # [2 (n+1) + 1]: where the modifiers of a head on one side start; RIGHT is first
+    int* modifier           # their positions, ascending
+    double* best            # [3, n+1, n+1]: best score of every item that some tree has
     int* split              # [3, n+1, n+1]: and the split point that gives it
-    Item* items             # [3, n+1, n+1] and the goal as the last one; NULL when only the best is asked for
+    Item** items            # [3, n+1, n+1] and the goal as the last one; NULL until asked for
+    Arena* arena
 
 
 cdef inline size_t _at(Chart* chart, int kind, int i, int j) noexcept nogil:
+    # by head, then end: loops over split points run along rows
+    if kind == LEFT:
+        i, j = j, i
     return (<size_t>kind * (chart.n + 1) + i) * (chart.n + 1) + j
 
 
@@ -57,47 +65,87 @@ cdef inline double _arc(Chart* chart, int head, int modifier) noexcept nogil:
     return chart.arcs[<size_t>head * (chart.n + 1) + modifier]
 
 
+cdef inline double _step(double arc, double first, double second) noexcept nogil:
+    # in one place: another order of additions would rank ties differently
+    return arc + first + second
+
+
+cdef int _lay_out(Chart* chart, int n, const double* arcs, Arena* arena) noexcept nogil:
+    """List the allowed arcs and take memory. Returns 0, or -1 if memory ran out."""
+    cdef int h, m, n_arcs = 0, width = n + 1
+    cdef size_t cells = 3 * <size_t>width * width
+    chart.n = n
+    chart.arcs = arcs
+    chart.arena = arena
+    chart.start = <int*>take(arena, (2 * width + 1) * sizeof(int))
+    chart.modifier = <int*>take(arena, <size_t>width * width * sizeof(int))
+    chart.best = <double*>take(arena, cells * sizeof(double))
+    chart.split = <int*>take(arena, cells * sizeof(int))
+    if chart.start is NULL or chart.modifier is NULL or chart.best is NULL or chart.split is NULL:
+        return -1
+    for h in range(width):
+        chart.start[2 * h] = n_arcs
+        for m in range(h + 1, width):
+            if arcs[<size_t>h * width + m] != -INFINITY:
+                chart.modifier[n_arcs] = m
+                n_arcs += 1
+        chart.start[2 * h + 1] = n_arcs
+        for m in range(1, h):
+            if arcs[<size_t>h * width + m] != -INFINITY:
+                chart.modifier[n_arcs] = m
+                n_arcs += 1
+    chart.start[2 * width] = n_arcs
+    return 0
+
+
+cdef void _fill_split(Chart* chart, int i, int j) noexcept nogil:
+    cdef const double* right = chart.best + _at(chart, RIGHT, i, 0)
+    cdef const double* left = chart.best + _at(chart, LEFT, 1, j)  # of LEFT(k + 1, j) at k
+    cdef double score, best = -INFINITY
+    cdef int k, split = i
+    for k in range(i, j):
+        score = _step(0.0, right[k], left[k])
+        if score > best:
+            best = score
+            split = k
+    chart.best[_at(chart, SPLIT, i, j)] = best
+    chart.split[_at(chart, SPLIT, i, j)] = split
+
+
 cdef void _fill(Chart* chart) noexcept nogil:
-    """Best score and split of every item, by increasing span."""
-    cdef int n = chart.n, i, j, k, span, best_split, best_right, best_left
-    cdef double score, best, right, left
-    for i in range(1, n + 1):
-        chart.best[_at(chart, RIGHT, i, i)] = 0.0
-        chart.best[_at(chart, LEFT, i, i)] = 0.0
-    for span in range(1, n):
-        for i in range(1, n - span + 1):
-            j = i + span
-            best = -INFINITY
-            best_split = i
-            for k in range(i, j):
-                score = chart.best[_at(chart, RIGHT, i, k)] + chart.best[_at(chart, LEFT, k + 1, j)]
+    """Best score and split of every item, by right end and then from the inside out."""
+    cdef int n = chart.n, i, j, k, a, best_k
+    cdef double score, best
+    for j in range(1, n + 1):
+        chart.best[_at(chart, RIGHT, j, j)] = 0.0
+        chart.best[_at(chart, LEFT, j, j)] = 0.0
+        for i in range(j - 1, 0, -1):
+            if _arc(chart, i, j) != -INFINITY or _arc(chart, j, i) != -INFINITY:
+                _fill_split(chart, i, j)
+            best, best_k = -INFINITY, j
+            for a in range(chart.start[2 * i], chart.start[2 * i + 1]):
+                k = chart.modifier[a]
+                if k > j:
+                    break
+                score = _step(
+                    _arc(chart, i, k), chart.best[_at(chart, SPLIT, i, k)],
+                    chart.best[_at(chart, RIGHT, k, j)])
                 if score > best:
-                    best = score
-                    best_split = k
-            chart.best[_at(chart, SPLIT, i, j)] = best
-            chart.split[_at(chart, SPLIT, i, j)] = best_split
-            right = -INFINITY
-            left = -INFINITY
-            best_right = j
-            best_left = i
-            for k in range(i + 1, j + 1):
-                score = (
-                    chart.best[_at(chart, SPLIT, i, k)] + _arc(chart, i, k)
-                    + chart.best[_at(chart, RIGHT, k, j)])
-                if score > right:
-                    right = score
-                    best_right = k
-            for k in range(i, j):
-                score = (
-                    chart.best[_at(chart, SPLIT, k, j)] + _arc(chart, j, k)
-                    + chart.best[_at(chart, LEFT, i, k)])
-                if score > left:
-                    left = score
-                    best_left = k
-            chart.best[_at(chart, RIGHT, i, j)] = right
-            chart.split[_at(chart, RIGHT, i, j)] = best_right
-            chart.best[_at(chart, LEFT, i, j)] = left
-            chart.split[_at(chart, LEFT, i, j)] = best_left
+                    best, best_k = score, k
+            chart.best[_at(chart, RIGHT, i, j)] = best
+            chart.split[_at(chart, RIGHT, i, j)] = best_k
+            best, best_k = -INFINITY, i
+            for a in range(chart.start[2 * j + 1], chart.start[2 * j + 2]):
+                k = chart.modifier[a]
+                if k < i:
+                    continue
+                score = _step(
+                    _arc(chart, j, k), chart.best[_at(chart, SPLIT, k, j)],
+                    chart.best[_at(chart, LEFT, i, k)])
+                if score > best:
+                    best, best_k = score, k
+            chart.best[_at(chart, LEFT, i, j)] = best
+            chart.split[_at(chart, LEFT, i, j)] = best_k
 
 
 cdef double _best_root(Chart* chart, int* root) noexcept nogil:
@@ -105,9 +153,9 @@ cdef double _best_root(Chart* chart, int* root) noexcept nogil:
     cdef double score, best = -INFINITY
     root[0] = 1
     for m in range(1, chart.n + 1):
-        score = (
-            _arc(chart, 0, m) + chart.best[_at(chart, LEFT, 1, m)]
-            + chart.best[_at(chart, RIGHT, m, chart.n)])
+        score = _step(
+            _arc(chart, 0, m), chart.best[_at(chart, LEFT, 1, m)],
+            chart.best[_at(chart, RIGHT, m, chart.n)])
         if score > best:
             best = score
             root[0] = m
@@ -137,7 +185,7 @@ cdef enum:
     GOAL = 3
 
 
-cdef inline Item* _item(Chart* chart, int kind, int i, int j) noexcept nogil:
+cdef inline Item** _item(Chart* chart, int kind, int i, int j) noexcept nogil:
     if kind == GOAL:
         return chart.items + 3 * <size_t>(chart.n + 1) * (chart.n + 1)
     return chart.items + _at(chart, kind, i, j)
@@ -153,17 +201,24 @@ cdef inline bint _before(Derivation* a, Derivation* b) noexcept nogil:
     return a.second < b.second
 
 
-cdef int _push(Item* item, double score, int split, int first, int second) noexcept nogil:
+cdef Derivation* _longer(Arena* arena, Derivation* old, int* size) noexcept nogil:
+    """Twice the room; what was in the old one is copied."""
+    cdef Derivation* new = <Derivation*>take(arena, (2 * size[0] + 4) * sizeof(Derivation))
+    if new is not NULL:
+        memcpy(new, old, size[0] * sizeof(Derivation))
+        size[0] = 2 * size[0] + 4
+    return new
+
+
+cdef int _push(
+    Arena* arena, Item* item, double score, int split, int first, int second
+) noexcept nogil:
     cdef int child, parent
     cdef Derivation entry
-    cdef Derivation* grown
     if item.n_heap == item.heap_size:
-        grown = <Derivation*>realloc(
-            item.heap, (2 * item.heap_size + 4) * sizeof(Derivation))
-        if grown is NULL:
+        item.heap = _longer(arena, item.heap, &item.heap_size)
+        if item.heap is NULL:
             return -1
-        item.heap = grown
-        item.heap_size = 2 * item.heap_size + 4
     entry.score = score
     entry.split = split
     entry.first = first
@@ -180,17 +235,14 @@ cdef int _push(Item* item, double score, int split, int first, int second) noexc
     return 0
 
 
-cdef int _pop(Item* item) noexcept nogil:
+cdef int _pop(Arena* arena, Item* item) noexcept nogil:
     """Move the best candidate to the end of `done`."""
     cdef int parent = 0, child
     cdef Derivation last
-    cdef Derivation* grown
     if item.n_done == item.done_size:
-        grown = <Derivation*>realloc(item.done, (2 * item.done_size + 4) * sizeof(Derivation))
-        if grown is NULL:
+        item.done = _longer(arena, item.done, &item.done_size)
+        if item.done is NULL:
             return -1
-        item.done = grown
-        item.done_size = 2 * item.done_size + 4
     item.done[item.n_done] = item.heap[0]
     item.n_done += 1
     item.n_heap -= 1
@@ -235,7 +287,42 @@ cdef inline double _rank_score(Chart* chart, int* part, int rank) noexcept nogil
     """Score of a part's derivation of that rank, which must have been found before."""
     if rank == 0:
         return 0.0 if part[1] == part[2] else chart.best[_at(chart, part[0], part[1], part[2])]
-    return _item(chart, part[0], part[1], part[2]).done[rank].score
+    return _item(chart, part[0], part[1], part[2])[0].done[rank].score
+
+
+cdef int _consider(
+    Chart* chart, Item* item, int kind, int i, int j, int k, int first, int second
+) noexcept nogil:
+    """Make a derivation a candidate."""
+    cdef int[6] parts
+    cdef double score
+    _parts(chart, kind, i, j, k, parts)
+    score = _step(
+        _own_score(chart, kind, i, j, k), _rank_score(chart, parts, first),
+        _rank_score(chart, parts + 3, second))
+    if score == -INFINITY:
+        return 0
+    return _push(chart.arena, item, score, k, first, second)
+
+
+cdef Item* _open(Chart* chart, int kind, int i, int j) noexcept nogil:
+    """An item with the best derivation of every split point as candidates."""
+    cdef Item* item = <Item*>take_zeros(chart.arena, sizeof(Item))
+    cdef int k, a, side
+    if item is NULL:
+        return NULL
+    if kind == SPLIT:
+        for k in range(i, j):
+            if _consider(chart, item, kind, i, j, k, 0, 0) < 0:
+                return NULL
+        return item
+    side = 2 * j + 1 if kind == LEFT else (2 * i if kind == RIGHT else 0)
+    for a in range(chart.start[side], chart.start[side + 1]):
+        k = chart.modifier[a]
+        if kind == GOAL or i <= k <= j:
+            if _consider(chart, item, kind, i, j, k, 0, 0) < 0:
+                return NULL
+    return item
 
 
 cdef int _find(Chart* chart, int kind, int i, int j, int rank) noexcept nogil:
@@ -243,25 +330,19 @@ cdef int _find(Chart* chart, int kind, int i, int j, int rank) noexcept nogil:
 
     Returns 1 if it exists, 0 if there is none, -1 if memory ran out.
     """
+    cdef Item** place
     cdef Item* item
-    cdef int first_k, last_k, k, found
+    cdef int found
     cdef int[6] parts
     cdef Derivation last
-    cdef double score
     if kind != GOAL and i == j:
         return 1 if rank == 0 else 0
-    item = _item(chart, kind, i, j)
-    if not item.ready:
-        item.ready = True
-        first_k = i + 1 if kind == RIGHT else (1 if kind == GOAL else i)
-        last_k = j if kind == RIGHT else (chart.n if kind == GOAL else j - 1)
-        for k in range(first_k, last_k + 1):
-            _parts(chart, kind, i, j, k, parts)
-            score = (
-                _own_score(chart, kind, i, j, k)
-                + _rank_score(chart, parts, 0) + _rank_score(chart, parts + 3, 0))
-            if score != -INFINITY and _push(item, score, k, 0, 0) < 0:
-                return -1
+    place = _item(chart, kind, i, j)
+    if place[0] is NULL:
+        place[0] = _open(chart, kind, i, j)
+        if place[0] is NULL:
+            return -1
+    item = place[0]
     while item.n_done <= rank:
         if item.n_done > 0:
             # Successors of the last one. Raising the first rank only where the second is 0 reaches
@@ -269,54 +350,63 @@ cdef int _find(Chart* chart, int kind, int i, int j, int rank) noexcept nogil:
             last = item.done[item.n_done - 1]
             _parts(chart, kind, i, j, last.split, parts)
             found = _find(chart, parts[3], parts[4], parts[5], last.second + 1)
+            if found > 0:
+                found = _consider(
+                    chart, item, kind, i, j, last.split, last.first, last.second + 1)
             if found < 0:
                 return -1
-            if found:
-                score = (
-                    _own_score(chart, kind, i, j, last.split)
-                    + _rank_score(chart, parts, last.first)
-                    + _rank_score(chart, parts + 3, last.second + 1))
-                if _push(item, score, last.split, last.first, last.second + 1) < 0:
-                    return -1
             if last.second == 0:
                 found = _find(chart, parts[0], parts[1], parts[2], last.first + 1)
+                if found > 0:
+                    found = _consider(chart, item, kind, i, j, last.split, last.first + 1, 0)
                 if found < 0:
                     return -1
-                if found:
-                    score = (
-                        _own_score(chart, kind, i, j, last.split)
-                        + _rank_score(chart, parts, last.first + 1)
-                        + _rank_score(chart, parts + 3, 0))
-                    if _push(item, score, last.split, last.first + 1, 0) < 0:
-                        return -1
         if item.n_heap == 0:
             return 0
-        if _pop(item) < 0:
+        if _pop(chart.arena, item) < 0:
             return -1
     return 1
 
 
-cdef int _read(Chart* chart, int kind, int i, int j, int rank, int* heads) noexcept nogil:
+cdef void _read(Chart* chart, int kind, int i, int j, int rank, int* heads) noexcept nogil:
+    """Heads of a derivation that has been found."""
     cdef int[6] parts
     cdef Derivation derivation
     cdef int k
-    if kind != GOAL and i == j:
-        return 0
-    # A part taken at rank 0 may never have been asked for by name.
-    if _find(chart, kind, i, j, rank) < 0:
-        return -1
-    derivation = _item(chart, kind, i, j).done[rank]
+    if rank == 0 and kind != GOAL:
+        _read_best(chart, kind, i, j, heads)
+        return
+    derivation = _item(chart, kind, i, j)[0].done[rank]
     k = derivation.split
-    if kind == RIGHT:
-        heads[k - 1] = i
-    elif kind == LEFT:
-        heads[k - 1] = j
-    elif kind == GOAL:
-        heads[k - 1] = 0
+    if kind != SPLIT:
+        heads[k - 1] = i if kind == RIGHT else (j if kind == LEFT else 0)
     _parts(chart, kind, i, j, k, parts)
-    if _read(chart, parts[0], parts[1], parts[2], derivation.first, heads) < 0:
+    _read(chart, parts[0], parts[1], parts[2], derivation.first, heads)
+    _read(chart, parts[3], parts[4], parts[5], derivation.second, heads)
+
+
+cdef int k_best(
+    int n, const double* arcs, int k, int* heads, double* scores, Arena* arena
+) noexcept nogil:
+    """What `k_best_trees` does, for n > 0. Returns how many were found, or -1 if memory ran out."""
+    cdef Chart chart
+    cdef int found = 0, status
+    if _lay_out(&chart, n, arcs, arena) < 0:
         return -1
-    return _read(chart, parts[3], parts[4], parts[5], derivation.second, heads)
+    chart.items = <Item**>take_zeros(arena, (3 * <size_t>(n + 1) * (n + 1) + 1) * sizeof(Item*))
+    if chart.items is NULL:
+        return -1
+    _fill(&chart)
+    while found < k:
+        status = _find(&chart, GOAL, 0, 0, found)
+        if status < 0:
+            return -1
+        if status == 0:
+            break
+        _read(&chart, GOAL, 0, 0, found, heads + <size_t>found * n)
+        scores[found] = _item(&chart, GOAL, 0, 0)[0].done[found].score
+        found += 1
+    return found
 
 
 def best_tree(const double[:, ::1] arcs):
@@ -324,34 +414,29 @@ def best_tree(const double[:, ::1] arcs):
 
     arcs (float[N+1, N+1]): Score of every arc (head, modifier); row 0 is the root. -inf forbids an arc.
     RETURNS (Tuple[ndarray, float]): Head of every token (1-based, 0 is the root), and the score: -inf if
-        every tree uses a forbidden arc, and then the heads mean nothing.
+        every tree uses a forbidden arc, and then the heads are just some tree.
     """
-    cdef int n = arcs.shape[0] - 1
-    cdef size_t cells = 3 * <size_t>(n + 1) * (n + 1)
+    cdef int n = arcs.shape[0] - 1, root = 0, failed
+    cdef Arena arena
     cdef Chart chart
     cdef double score = -INFINITY
-    cdef int root = 0
-    heads_array = numpy.zeros(n, dtype="int32")
+    heads_array = numpy.arange(n, dtype="int32")
     cdef int[::1] heads = heads_array
     if n == 0:
         return heads_array, 0.0
-    chart.n = n
-    chart.arcs = &arcs[0, 0]
-    chart.items = NULL
-    chart.best = <double*>malloc(cells * sizeof(double))
-    chart.split = <int*>malloc(cells * sizeof(int))
-    if chart.best is NULL or chart.split is NULL:
-        free(chart.best)
-        free(chart.split)
-        raise MemoryError()
+    memset(&arena, 0, sizeof(arena))
     with nogil:
-        _fill(&chart)
-        score = _best_root(&chart, &root)
-        _read_best(&chart, LEFT, 1, root, &heads[0])
-        _read_best(&chart, RIGHT, root, n, &heads[0])
-        heads[root - 1] = 0
-        free(chart.best)
-        free(chart.split)
+        failed = _lay_out(&chart, n, &arcs[0, 0], &arena)
+        if not failed:
+            _fill(&chart)
+            score = _best_root(&chart, &root)
+            if score != -INFINITY:
+                _read_best(&chart, LEFT, 1, root, &heads[0])
+                _read_best(&chart, RIGHT, root, n, &heads[0])
+                heads[root - 1] = 0
+        arena_free(&arena)
+    if failed:
+        raise MemoryError()
     return heads_array, score
 
 
@@ -362,44 +447,19 @@ def k_best_trees(const double[:, ::1] arcs, int k):
     k (int): How many to find at most.
     RETURNS (Tuple[ndarray, ndarray]): Heads [found, N] (1-based, 0 is the root) and scores [found].
     """
-    cdef int n = arcs.shape[0] - 1
-    cdef size_t cells = 3 * <size_t>(n + 1) * (n + 1), cell
-    cdef Chart chart
-    cdef int found = 0, status = 0
+    cdef int n = arcs.shape[0] - 1, found = 0
+    cdef Arena arena
     heads_array = numpy.zeros((max(k, 0), n), dtype="int32")
     score_array = numpy.zeros(max(k, 0))
     cdef int[:, ::1] heads = heads_array
     cdef double[::1] scores = score_array
     if n == 0 or k <= 0:
         return heads_array[:0], score_array[:0]
-    chart.n = n
-    chart.arcs = &arcs[0, 0]
-    chart.best = <double*>malloc(cells * sizeof(double))
-    chart.split = <int*>malloc(cells * sizeof(int))
-    chart.items = <Item*>calloc(cells + 1, sizeof(Item))
-    if chart.best is NULL or chart.split is NULL or chart.items is NULL:
-        free(chart.best)
-        free(chart.split)
-        free(chart.items)
-        raise MemoryError()
+    memset(&arena, 0, sizeof(arena))
     with nogil:
-        _fill(&chart)
-        while found < k:
-            status = _find(&chart, GOAL, 0, 0, found)
-            if status <= 0:
-                break
-            status = _read(&chart, GOAL, 0, 0, found, &heads[found, 0])
-            if status < 0:
-                break
-            scores[found] = _item(&chart, GOAL, 0, 0).done[found].score
-            found += 1
-        for cell in range(cells + 1):
-            free(chart.items[cell].done)
-            free(chart.items[cell].heap)
-        free(chart.best)
-        free(chart.split)
-        free(chart.items)
-    if status < 0:
+        found = k_best(n, &arcs[0, 0], k, &heads[0, 0], &scores[0], &arena)
+        arena_free(&arena)
+    if found < 0:
         raise MemoryError()
     return heads_array[:found], score_array[:found]
 

@@ -1,4 +1,4 @@
-from ._arena cimport Arena
+from ..._arena cimport Arena
 
 
 cdef struct Chart:

@@ -18,7 +18,7 @@ import numpy as np
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-from ._arena cimport Arena, take, take_zeros
+from ..._arena cimport Arena, take, take_zeros
 
 
 cdef int chart_layout(

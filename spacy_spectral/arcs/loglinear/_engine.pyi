@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Engine:
         arc_start: np.ndarray,
         arc_head: np.ndarray,
         margin: float = ...,
-    ) -> tuple[np.ndarray, ...]: ...
+    ) -> dict[str, Any]: ...
     def log_probs(
         self,
         columns: np.ndarray,

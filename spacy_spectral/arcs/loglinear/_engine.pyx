@@ -13,9 +13,10 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
-from ._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ..._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside, eisner, is_projective_tree
 from ._features cimport Entry, Slot
+from ._forest cimport Forests
 from ._score cimport (
     N_DISTANCES, Machine, Scored, direction_of, score_sentence, state_potentials, unary_width,
 )
@@ -102,6 +103,7 @@ cdef class Engine:
         machine.between_bit = &between_bit[0]
         self.exp_moves = np.empty_like(moves, dtype=np.float64)
         machine.moves = &self.exp_moves[0, 0, 0, 0]
+        machine.log_moves = &moves[0, 0, 0, 0]
         self.refresh_moves()
 
     cpdef void refresh_moves(self):
@@ -133,25 +135,27 @@ cdef class Engine:
         starts (int32[sentences + 1]): Where sentences start.
         arc_start (int32[n + 1]), arc_head (int32[arcs]): The kept heads of every token.
         margin (float): Drop arcs whose own score is that much below the best of their modifier.
-        RETURNS (Tuple): heads (int32[n]), labels (int32[n]), arc probabilities (float32[arcs]), the
-            best label of every arc (int32[arcs]), its probability given the arc (float32[arcs]),
-            log Z (float64[sentences]; nan if the chart failed).
+        RETURNS (Dict[str, Any]): heads (int32[n]); labels (int32[n]); label_probs (float32[n, labels]),
+            the probability of every label given the head; arc_probs (float32[arcs]); arc_labels
+            (int32[arcs]), the likeliest label of every arc; log_probs (float64[sentences]) of the
+            labelled trees, nan if the chart failed; forests (Forests).
         """
         cdef int s, n, start, attempt, n_sentences = starts.shape[0] - 1, failed = 0
         cdef Arena arena
         cdef Scored scored
+        cdef Forests forests = Forests(n_sentences, self)
         heads = np.zeros(columns.shape[0], dtype=np.int32)
         labels = np.zeros(columns.shape[0], dtype=np.int32)
-        probs = np.zeros(arc_head.shape[0] + 1, dtype=np.float32)
-        arc_labels = np.zeros(arc_head.shape[0] + 1, dtype=np.int32)
-        label_probs = np.zeros(arc_head.shape[0] + 1, dtype=np.float32)
-        log_z = np.zeros(n_sentences, dtype=np.float64)
+        label_probs = np.zeros((columns.shape[0], self.machine.n_labels), dtype=np.float32)
+        arc_probs = np.zeros(arc_head.shape[0], dtype=np.float32)
+        arc_labels = np.zeros(arc_head.shape[0], dtype=np.int32)
+        log_probs = np.zeros(n_sentences, dtype=np.float64)
         cdef int32_t[::1] out_heads = heads
         cdef int32_t[::1] out_labels = labels
-        cdef float[::1] out_probs = probs
+        cdef float[:, ::1] out_label_probs = label_probs
+        cdef float[::1] out_probs = arc_probs
         cdef int32_t[::1] out_arc_labels = arc_labels
-        cdef float[::1] out_label_probs = label_probs
-        cdef double[::1] out_log_z = log_z
+        cdef double[::1] out_log_probs = log_probs
         memset(&arena, 0, sizeof(arena))
         with nogil:
             for s in range(n_sentences):
@@ -160,42 +164,56 @@ cdef class Engine:
                 if n == 0:
                     continue
                 for attempt in range(2):  # without a tree left, once more with all arcs
-                    arena_reset(&arena)
-                    failed = score_sentence(
-                        &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n,
-                        &arc_start[start], &arc_head[0], INFINITY if attempt else margin)
-                    failed = failed or _run_chart(
-                        &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena,
-                        NULL)
+                    failed = self._fill_chart(
+                        &scored, &arena, &columns[start, 0], &tags[start], n, &arc_start[start],
+                        &arc_head[0], INFINITY if attempt else margin)
                     if failed or isfinite(scored.log_z) or margin == INFINITY:
                         break
-                if failed:
-                    break
-                out_log_z[s] = scored.log_z
-                failed = self._decode(
+                failed = failed or self._decode(
                     &scored, &arena, &out_heads[start], &out_labels[start],
-                    &out_probs[arc_start[start]], &out_arc_labels[arc_start[start]],
-                    &out_label_probs[arc_start[start]])
+                    &out_label_probs[start, 0], &out_probs[arc_start[start]],
+                    &out_arc_labels[arc_start[start]])
+                failed = failed or forests.keep(
+                    s, &self.machine, &scored, &out_probs[arc_start[start]],
+                    &out_arc_labels[arc_start[start]])
                 if failed:
                     break
+                out_log_probs[s] = scored.likelihood
             arena_free(&arena)
         if failed:
             raise MemoryError
-        k = arc_head.shape[0]
-        return heads, labels, probs[:k], arc_labels[:k], label_probs[:k], log_z
+        return {
+            "heads": heads, "labels": labels, "label_probs": label_probs, "arc_probs": arc_probs,
+            "arc_labels": arc_labels, "log_probs": log_probs, "forests": forests,
+        }
+
+    cdef int _fill_chart(
+        self, Scored *scored, Arena *arena, const uint64_t *columns, const int32_t *tags, int n,
+        const int32_t *arc_start, const int32_t *arc_head, double margin
+    ) noexcept nogil:
+        """Scores and the chart of one sentence, without expected moves."""
+        arena_reset(arena)
+        return score_sentence(
+            &self.machine, scored, arena, columns, tags, n, arc_start, arc_head, margin
+        ) or _run_chart(
+            scored, &scored.chart, scored.potential, self.machine.n_labels, arena, NULL)
 
     def log_probs(
         self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-        const int32_t[::1] arc_start, const int32_t[::1] arc_head, const int32_t[::1] heads,
-        const int32_t[::1] labels,
+        const int32_t[::1] arc_start, const int32_t[::1] arc_head, const int32_t[:, ::1] heads,
+        const int32_t[:, ::1] labels,
     ) -> np.ndarray:
-        """RETURNS (float64[sentences]): log p(tree | sentence) of the labelled trees given by `heads`
-        and `labels`; -inf for a tree with an arc that was not kept."""
-        cdef int s, n, start, failed = 0
+        """Log-probabilities of trees, for every sentence several of them at the cost of one chart.
+
+        heads, labels (int32[k, n]): k labelled trees of every sentence.
+        RETURNS (float64[k, sentences]): log p(tree | sentence); -inf for a tree with an arc that was
+            not kept.
+        """
+        cdef int s, t, n, start, failed = 0
         cdef Arena arena
         cdef Scored scored
-        result = np.zeros(starts.shape[0] - 1, dtype=np.float64)
-        cdef double[::1] out = result
+        result = np.zeros((heads.shape[0], starts.shape[0] - 1), dtype=np.float64)
+        cdef double[:, ::1] out = result
         memset(&arena, 0, sizeof(arena))
         with nogil:
             for s in range(starts.shape[0] - 1):
@@ -203,51 +221,50 @@ cdef class Engine:
                 n = starts[s + 1] - start
                 if n == 0:
                     continue
-                arena_reset(&arena)
-                failed = score_sentence(
-                    &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n,
-                    &arc_start[start], &arc_head[0], INFINITY)
-                failed = failed or _run_chart(
-                    &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena, NULL)
+                failed = self._fill_chart(
+                    &scored, &arena, &columns[start, 0], &tags[start], n, &arc_start[start],
+                    &arc_head[0], INFINITY)
                 if failed:
                     break
-                out[s] = (self._tree_score(&scored, &heads[start], &labels[start], False)
-                          - scored.log_z)
+                for t in range(heads.shape[0]):
+                    out[t, s] = self._tree_score(
+                        &scored, &heads[t, start], &labels[t, start], False) - scored.log_z
             arena_free(&arena)
         if failed:
             raise MemoryError
         return result
 
     cdef int _decode(
-        self, Scored *scored, Arena *arena, int32_t *heads, int32_t *labels, float *probs,
-        int32_t *arc_labels, float *label_probs
+        self, Scored *scored, Arena *arena, int32_t *heads, int32_t *labels, float *label_probs,
+        float *probs, int32_t *arc_labels
     ) noexcept nogil:
+        """Read the tree and all probabilities from a chart; `likelihood` becomes the tree's."""
         cdef int a, l, m, c, n = scored.n, n_labels = self.machine.n_labels, best_label
         cdef int n_states = self.machine.n_states
         cdef Chart *chart = &scored.chart
         cdef int *best = <int *>take_zeros(arena, 2 * (n + 2) * sizeof(int))
         cdef double *table
         cdef double *top = <double *>take(arena, (n + 1) * sizeof(double))
+        cdef double *ratio = <double *>take(arena, scored.n_arcs * n_states * sizeof(double))
         cdef double total, value, best_value
-        if best == NULL or top == NULL:
+        if best == NULL or top == NULL or ratio == NULL:
             return -1
         for m in range(n + 1):
             top[m] = -1
+        for a in range(scored.n_arcs * n_states):
+            ratio[a] = chart.mu[a] / chart.phi[a] if chart.phi[a] > 0 else 0
         for a in range(scored.n_arcs):
             total = 0
             best_value, best_label = -1, 0
             for c in range(n_states):
                 total += chart.mu[a * n_states + c]
             for l in range(n_labels):
-                value = scored.potential[a * n_labels + l]
-                if value > 0:
-                    c = a * n_states + self.machine.label_state[l]
-                    value *= chart.mu[c] / chart.phi[c]
-                    if value > best_value:
-                        best_value, best_label = value, l
+                value = (scored.potential[a * n_labels + l]
+                         * ratio[a * n_states + self.machine.label_state[l]])
+                if value > best_value:
+                    best_value, best_label = value, l
             probs[scored.origin[a]] = total
             arc_labels[scored.origin[a]] = best_label
-            label_probs[scored.origin[a]] = best_value / total if total > 0 else 0
             m = chart.mod[a]
             if total > top[m]:
                 top[m] = total
@@ -266,10 +283,17 @@ cdef class Engine:
                 return -1
         for a in range(scored.n_arcs):
             m = chart.mod[a]
-            if best[m] == chart.head[a]:
-                labels[m - 1] = arc_labels[scored.origin[a]]
+            if best[m] != chart.head[a]:
+                continue
+            labels[m - 1] = arc_labels[scored.origin[a]]
+            total = max(<double>probs[scored.origin[a]], MIN_PROB)
+            for l in range(n_labels):
+                label_probs[(m - 1) * n_labels + l] = (
+                    scored.potential[a * n_labels + l]
+                    * ratio[a * n_states + self.machine.label_state[l]] / total)
         for m in range(1, n + 1):
             heads[m - 1] = best[m]
+        scored.likelihood = self._tree_score(scored, heads, labels, False) - scored.log_z
         return 0
 
     # ------------------------------------------------------------------ learning
@@ -466,7 +490,7 @@ cdef class Engine:
                     if h == 0:
                         continue
                     r = chart.pair_start[a] + (0 if previous < 0 else chart.rank[previous] + 1)
-                    score += log(chart.sibling[r])
+                    score += scored.sibling_score[r]
                     if count:
                         scored.sibling_gradient[r] += 1
                     r = state * (n_states + 1) + self.machine.label_state[label]
@@ -478,7 +502,8 @@ cdef class Engine:
                     continue
                 r = state * (n_states + 1) + n_states
                 score += log(chart.moves[2 * h + side][r])
-                score += log(chart.empty[2 * h + side] if previous < 0 else chart.last[previous])
+                score += (scored.empty_score[2 * h + side] if previous < 0
+                          else scored.last_score[previous])
                 if count:
                     scored.move_gradient[(2 * h + side) * size + r] += 1
                     if previous < 0:

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from libc.string cimport memset
 
-from ._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ..._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ._features cimport Context, fill_composites, pair_key
 
 DEF MAX_TEMPLATES = 64

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from ._arena cimport Arena
+from ..._arena cimport Arena
 from ._chart cimport Chart
 from ._features cimport Context, Entry, Slot
 
@@ -23,6 +23,7 @@ cdef struct Machine:
     uint64_t mask
     const Entry *entries
     const double *moves  # tags x 2 sides x (C+1) x (C+1), exponentiated
+    const float *log_moves  # the same before; those of tag 0 are to be added to every other's
     int n_labels
     int n_states
     const int32_t *label_state
@@ -45,6 +46,9 @@ cdef struct Scored:
     int *distance  # bin of an arc
     float *score  # arcs x labels
     double *potential  # arcs x labels: exp(score - shift of the modifier)
+    double *sibling_score  # logarithms of the chart's potentials
+    double *last_score
+    double *empty_score
     double shift  # sum of the shifts
     double log_z
     Chart chart

@@ -13,7 +13,7 @@ from libc.math cimport exp
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from ._arena cimport Arena, take, take_zeros
+from ..._arena cimport Arena, take, take_zeros
 from ._chart cimport Chart, chart_layout
 from ._features cimport Context, Entry, Slot, fill_composites, find_row, pair_key
 
@@ -99,7 +99,7 @@ cdef void _sibling_keys(
         )
 
 
-cdef double _sibling_potential(
+cdef double _sibling_score(
     const Machine *machine, const uint64_t *composites, int side, int head, int previous, int mod,
     uint32_t *rows
 ) noexcept nogil:
@@ -110,7 +110,7 @@ cdef double _sibling_potential(
     _look_up(machine, keys, machine.n_siblings, rows)
     for t in range(machine.n_siblings):
         total += machine.entries[rows[t]].weight
-    return exp(total)
+    return total
 
 
 cdef void _score_arc(
@@ -265,29 +265,38 @@ cdef int score_sentence(
         return -1
     scored.sibling_rows = <uint32_t *>take(
         arena, (chart.pair_start[n_arcs] + 1) * n_siblings * sizeof(uint32_t))
-    if scored.sibling_rows == NULL:
+    scored.sibling_score = <double *>take(arena, chart.pair_start[n_arcs] * sizeof(double))
+    scored.last_score = <double *>take(arena, n_arcs * sizeof(double))
+    scored.empty_score = <double *>take(arena, (2 * n + 2) * sizeof(double))
+    if scored.sibling_rows == NULL or scored.sibling_score == NULL:
+        return -1
+    if scored.last_score == NULL or scored.empty_score == NULL:
         return -1
     state_potentials(machine, scored.potential, n_arcs, chart.phi)
     t = 2 * (machine.n_states + 1) * (machine.n_states + 1)
     for h in range(1, n + 1):
         for side in range(2):
             chart.moves[2 * h + side] = machine.moves + tags[h - 1] * t + side * (t // 2)
-            chart.empty[2 * h + side] = _sibling_potential(
+            scored.empty_score[2 * h + side] = _sibling_score(
                 machine, scored.composites, side, h, 0, 0,
                 scored.empty_rows + (2 * h + side) * n_siblings)
+            chart.empty[2 * h + side] = exp(scored.empty_score[2 * h + side])
     for a in range(n_arcs):
         if head[a] == 0:
             continue
         side = mod[a] > head[a]
-        chart.last[a] = _sibling_potential(
+        scored.last_score[a] = _sibling_score(
             machine, scored.composites, side, head[a], mod[a], 0,
             scored.last_rows + a * n_siblings)
+        chart.last[a] = exp(scored.last_score[a])
         first = chart.side_start[2 * head[a] + side]
         for r in range(chart.rank[a] + 1):
             i = mod[chart.side_arcs[first + r - 1]] if r else 0
-            chart.sibling[chart.pair_start[a] + r] = _sibling_potential(
+            t = chart.pair_start[a] + r
+            scored.sibling_score[t] = _sibling_score(
                 machine, scored.composites, side, head[a], i, mod[a],
-                scored.sibling_rows + (chart.pair_start[a] + r) * n_siblings)
+                scored.sibling_rows + t * n_siblings)
+            chart.sibling[t] = exp(scored.sibling_score[t])
     return 0
 
 

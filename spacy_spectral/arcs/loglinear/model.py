@@ -8,6 +8,7 @@ import numpy as np
 from ...errors import Errors
 from ...serialize import pack, unpack
 from ._engine import Engine
+from ._forest import Forests
 from ._pruner import fill_children
 from .encode import Encoder, Sentences
 from .pruner import ArcPruner, Arcs
@@ -23,27 +24,29 @@ MARGIN = 10.0
 class Parses:
     """Parses of some sentences, one token after the other.
 
+    starts (ndarray): int32, where sentences start.
+    arcs (Arcs): The kept arcs with their probabilities.
     heads (ndarray): int32, positions in the sentence, 0 for the root.
     labels (ndarray): int32, indices into the model's labels.
-    arcs (Arcs): The kept arcs with their probabilities.
+    label_probs (ndarray): float32, tokens x labels, the probability of every label given the head.
     arc_labels (ndarray): int32, the likeliest label of each kept arc.
-    arc_label_probs (ndarray): float32, its probability given the arc.
-    log_z (ndarray): float64 for each sentence; nan where a chart failed and tokens were parsed one
-        by one.
-    starts (ndarray): int32, where sentences start.
+    log_probs (ndarray): float64 for each sentence, log p(labelled tree | sentence); nan where a chart
+        failed and tokens were parsed one by one.
+    forests (Forests): All trees of the sentences, packed: `forests.k_best(sentence, k)`.
     """
 
+    starts: np.ndarray
+    arcs: Arcs
     heads: np.ndarray
     labels: np.ndarray
-    arcs: Arcs
+    label_probs: np.ndarray
     arc_labels: np.ndarray
-    arc_label_probs: np.ndarray
-    log_z: np.ndarray
-    starts: np.ndarray
+    log_probs: np.ndarray
+    forests: Forests
 
-    def log_marginals(self, sentence: int) -> np.ndarray:
-        """RETURNS (ndarray): float64, (N+1) x (N+1), log probability of each arc, head x modifier,
-        -inf where it was not kept: what n-best search works on."""
+    def marginals(self, sentence: int) -> np.ndarray:
+        """RETURNS (ndarray): float64, (N+1) x (N+1), probability of each arc, head x modifier, 0 where
+        it was not kept."""
         first, last = int(self.starts[sentence]), int(self.starts[sentence + 1])
         starts, heads, probs = self.arcs
         n = last - first
@@ -51,15 +54,14 @@ class Parses:
         mods = np.repeat(np.arange(1, n + 1), np.diff(starts[first : last + 1]))
         result = np.zeros((n + 1, n + 1))
         result[heads[here], mods] = probs[here]
-        with np.errstate(divide="ignore"):
-            return np.log(result)
+        return result
 
     def probs(self) -> tuple[np.ndarray, np.ndarray]:
         """RETURNS (Tuple[ndarray, ndarray]): float32 for each token, the probability of its
         head and that of its label given the head."""
         mods = np.repeat(np.arange(len(self.heads)), np.diff(self.arcs.starts))
         chosen = self.arcs.heads == self.heads[mods]
-        return self.arcs.probs[chosen], self.arc_label_probs[chosen]
+        return self.arcs.probs[chosen], self.label_probs[np.arange(len(self.heads)), self.labels]
 
 
 @dataclass
@@ -124,14 +126,15 @@ class LogLinearModel:
         sentences, arcs = self._prepare(sentences, arcs)
         if constraints is not None:
             arcs = constrain(arcs, sentences.starts, np.asarray(constraints, dtype=np.int32))
-        heads, labels, probs, arc_labels, label_probs, log_z = self._compiled().parse(
+        result = self._compiled().parse(
             sentences.columns, sentences.starts, sentences.tags, arcs.starts, arcs.heads,
             MARGIN if constraints is None else np.inf,
         )  # fmt: skip
-        if constraints is not None and np.isnan(log_z).any():
-            raise ValueError(Errors.S403.format(sentence=int(np.flatnonzero(np.isnan(log_z))[0])))
-        arcs = arcs._replace(probs=probs)
-        return Parses(heads, labels, arcs, arc_labels, label_probs, log_z, sentences.starts)
+        failed = np.isnan(result["log_probs"])
+        if constraints is not None and failed.any():
+            raise ValueError(Errors.S403.format(sentence=int(np.flatnonzero(failed)[0])))
+        arcs = arcs._replace(probs=result.pop("arc_probs"))
+        return Parses(sentences.starts, arcs, **result)
 
     def log_probs(
         self,
@@ -143,17 +146,20 @@ class LogLinearModel:
     ) -> np.ndarray:
         """Exact log-probabilities of given labelled trees.
 
-        sentences (Sentences), heads (ndarray), labels (ndarray): The trees, nothing missing.
+        sentences (Sentences): The sentences.
+        heads (ndarray), labels (ndarray): int32[tokens] or int32[k, tokens], one tree or k trees of
+            every sentence, nothing missing. Many trees hardly take longer than one.
         arcs (Optional[Arcs]): Arcs kept by another pruner.
-        RETURNS (ndarray): float64, log p(tree | sentence), -inf for a tree with an arc that the
-            pruner did not keep.
+        RETURNS (ndarray): float64[sentences] or float64[k, sentences], log p(tree | sentence), -inf for
+            a tree with an arc that the pruner did not keep.
         """
         sentences, arcs = self._prepare(sentences, arcs)
-        return self._compiled().log_probs(
+        result = self._compiled().log_probs(
             sentences.columns, sentences.starts, sentences.tags, arcs.starts, arcs.heads,
-            np.ascontiguousarray(heads, dtype=np.int32),
-            np.ascontiguousarray(labels, dtype=np.int32),
+            np.ascontiguousarray(np.atleast_2d(heads), dtype=np.int32),
+            np.ascontiguousarray(np.atleast_2d(labels), dtype=np.int32),
         )  # fmt: skip
+        return result if np.ndim(heads) == 2 else result[0]
 
     def with_children(self, sentences: Sentences, arcs: Arcs) -> Sentences:
         """RETURNS (Sentences): The sentences with the columns filled that come from the pruner."""

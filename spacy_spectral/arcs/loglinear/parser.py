@@ -14,16 +14,13 @@ import numpy as np
 from ...errors import Errors
 from ...parser.interface import Parse, Tokens, Treebank
 from ...serialize import pack, unpack
-from ...shag._decode import k_best_trees
 from ...tagger.lexicon import Clusters, clusters_from_bytes, clusters_to_bytes
 from ...treebank.dependency import DELIMITER, MISSING, deprojectivize, projectivize
-from ._engine import Engine
 from .encode import Encoder, Sentences
 from .estimate import Annotated, Epoch, Settings, fit
 from .model import LogLinearModel
 from .model import Parses as ModelParses
 from .pieces import prune_in_pieces
-from .pruner import Arcs
 
 _KIND, _VERSION = "loglinear parser", 1
 # A decorated label costs time in every arc and must be seen to be learnt: rarer ones are left out, and
@@ -107,15 +104,20 @@ class LogLinearParser:
         sentences = _encode(self._encoder, tokens, self.clusters)
         arcs = prune_in_pieces(self.model.pruner, sentences, self.max_length)
         parses = self.model.parse(sentences, arcs=arcs, constraints=fixed)
-        return LogLinearParses(self, sentences, arcs, parses)
+        return LogLinearParses(self, parses)
 
-    def restored(self, heads: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """RETURNS (Tuple[ndarray, ndarray]): Heads of one sentence with crossing arcs restored, and
-        plain labels."""
-        if not self._decorated[labels].any():
-            return heads, labels
-        heads, names = deprojectivize(heads, [self.label_names[i] for i in labels])
-        return heads, np.array([self._label_ids[name] for name in names], dtype=np.int32)
+    def restore_trees(self, heads: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Restore crossing arcs and plain labels, in place.
+
+        heads, labels (ndarray): [k, N], trees of one sentence.
+        RETURNS (Tuple[ndarray, ndarray]): The same arrays.
+        """
+        for tree in np.flatnonzero(self._decorated[labels].any(axis=1)):
+            heads[tree], names = deprojectivize(
+                heads[tree], [self.label_names[i] for i in labels[tree]]
+            )
+            labels[tree] = [self._label_ids[name] for name in names]
+        return heads, labels
 
     def restore_all(
         self, starts: np.ndarray, heads: np.ndarray, labels: np.ndarray
@@ -127,7 +129,7 @@ class LogLinearParser:
         heads, labels = heads.copy(), labels.copy()
         for s in np.unique(np.searchsorted(starts, at, side="right") - 1):
             own = slice(int(starts[s]), int(starts[s + 1]))
-            heads[own], labels[own] = self.restored(heads[own], labels[own])
+            self.restore_trees(heads[None, own], labels[None, own])
         return heads, labels
 
     def to_bytes(self) -> bytes:
@@ -158,17 +160,11 @@ class LogLinearParser:
 class LogLinearParses:
     """Parses of a batch; see `parser.interface.Parses`."""
 
-    def __init__(
-        self, parser: LogLinearParser, sentences: Sentences, kept: Arcs, parses: ModelParses
-    ):
+    def __init__(self, parser: LogLinearParser, parses: ModelParses):
         """parser (LogLinearParser): The parser.
-        sentences (Sentences): The encoded batch.
-        kept (Arcs): What the pruner kept of it, before any constraint.
         parses (Parses): What the model says.
         """
         self._parser = parser
-        self._sentences = sentences
-        self._kept = kept
         self._parses = parses
         self.heads, self.labels = parser.restore_all(parses.starts, parses.heads, parses.labels)
 
@@ -183,92 +179,32 @@ class LogLinearParses:
         return self._probs[1]
 
     def log_probs(self) -> np.ndarray:
-        parses = self._parses
-        logs = self._tree_log_probs(
-            self._prepared, parses.starts, parses.arcs, parses.heads, parses.labels
-        )
-        failed = np.flatnonzero(~np.isfinite(logs))
+        logs = self._parses.log_probs.copy()
+        failed = np.flatnonzero(np.isnan(logs))
         if len(failed):
             # where the chart failed tokens were parsed one by one
             own = np.log(np.maximum(self._probs[0] * self._probs[1], _SMALLEST_PROB))
             for s in failed:
-                logs[s] = own[parses.starts[s] : parses.starts[s + 1]].sum()
+                logs[s] = own[self._own(s)].sum()
         return logs
 
     def marginals(self, sentence: int) -> np.ndarray:
-        return np.exp(self._parses.log_marginals(sentence))
+        return self._parses.marginals(sentence)
 
     def label_distributions(self, sentence: int) -> np.ndarray:
-        own = slice(*self._bounds(sentence))
-        labels, probs = self._parses.labels[own], self.label_probs()[own]
-        result = np.zeros((len(labels), len(self._parser.label_names)))
-        result[np.arange(len(labels)), labels] = probs
-        return result
+        return self._parses.label_probs[self._own(sentence)].astype(np.float64)
 
     def k_best(self, sentence: int, k: int) -> list[Parse]:
-        begin, end = self._bounds(sentence)
-        trees, _ = k_best_trees(self._parses.log_marginals(sentence), k)
-        if not len(trees) or np.isnan(self._parses.log_z[sentence]):
-            own = slice(begin, end)
+        heads, labels, logs = self._parses.forests.k_best(sentence, k)
+        if not len(heads):
+            own = self._own(sentence)
             log_prob = float(self.log_probs()[sentence])
             return [Parse(self.heads[own], self.labels[own], log_prob)]
-        label_of = self._arc_labels(sentence)
-        labels = label_of[trees, np.arange(1, end - begin + 1)]
-        logs = self._log_probs_of(sentence, trees, labels)
-        order = np.argsort(-logs, kind="stable")
-        return [Parse(*self._parser.restored(trees[t], labels[t]), float(logs[t])) for t in order]
+        return list(map(Parse, *self._parser.restore_trees(heads, labels), logs.tolist()))
 
-    def _bounds(self, sentence: int) -> tuple[int, int]:
+    def _own(self, sentence: int) -> slice:
         starts = self._parses.starts
-        return int(starts[sentence]), int(starts[sentence + 1])
-
-    @cached_property
-    def _prepared(self) -> Sentences:
-        return self._parser.model.with_children(self._sentences, self._kept)
-
-    @cached_property
-    def _engine(self) -> Engine:
-        return self._parser.model.engine()
-
-    def _arc_labels(self, sentence: int) -> np.ndarray:
-        """RETURNS (ndarray): [N+1, N+1], the best label of each kept arc (head, modifier)."""
-        begin, end = self._bounds(sentence)
-        starts, heads, _ = self._parses.arcs
-        own = slice(int(starts[begin]), int(starts[end]))
-        mods = np.repeat(np.arange(1, end - begin + 1), np.diff(starts[begin : end + 1]))
-        result = np.zeros((end - begin + 1, end - begin + 1), dtype=np.int32)
-        result[heads[own], mods] = self._parses.arc_labels[own]
-        return result
-
-    def _log_probs_of(self, sentence: int, trees: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """RETURNS (ndarray): log P(labelled tree | sentence) of several trees of one sentence."""
-        begin, end = self._bounds(sentence)
-        k, n = trees.shape
-        one = self._prepared.part(sentence, sentence + 1)
-        copies = replace(one, columns=np.tile(one.columns, (k, 1)), tags=np.tile(one.tags, k))
-        starts, heads, probs = self._parses.arcs
-        first, last = int(starts[begin]), int(starts[end])
-        offsets = np.arange(k)[:, None] * (last - first) + (starts[begin:end] - first)
-        arcs = Arcs(
-            np.append(offsets, k * (last - first)).astype(np.int32),
-            np.tile(heads[first:last], k),
-            np.tile(probs[first:last], k),
-        )
-        sentence_starts = (np.arange(k + 1) * n).astype(np.int32)
-        return self._tree_log_probs(copies, sentence_starts, arcs, trees.ravel(), labels.ravel())
-
-    def _tree_log_probs(
-        self,
-        prepared: Sentences,
-        starts: np.ndarray,
-        arcs: Arcs,
-        heads: np.ndarray,
-        labels: np.ndarray,
-    ) -> np.ndarray:
-        # not by LogLinearModel.log_probs: it would look for children among the constrained arcs
-        return self._engine.log_probs(
-            prepared.columns, starts, prepared.tags, arcs.starts, arcs.heads, heads, labels
-        )
+        return slice(int(starts[sentence]), int(starts[sentence + 1]))
 
 
 def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sentences:
