@@ -261,6 +261,27 @@ class Errors(metaclass=_WithCodes):
         "Bad arcs from a pruner: every token needs at least one head, ascending positions of its "
         "own sentence (0 for the root), none of them the token itself, and a probability for each."
     )
+    S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
+    S502 = (
+        "Bad settings of the latent tree model: 'states' must be at least 1, 'ridge' and "
+        "'em_iterations' must not be negative."
+    )
+    S503 = (
+        "There is nothing to learn a latent tree model from: no sentence has a whole tree. Check that "
+        "the training data contains dependency trees."
+    )
+    S504 = (
+        "Tree {tree} (counted from 0) is not a tree: it needs one root (head 0) and no cycle. Correct "
+        "its heads."
+    )
+    S505 = (
+        "Trees of a sentence must have one head and one symbol for each of its {n} tokens, heads from "
+        "0 (the root) to {n}."
+    )
+    S506 = (
+        "The symbols have numbers that this tree model does not know: encode them with its own "
+        "'encode', not with that of another model."
+    )
 
 
 class Warnings(metaclass=_WithCodes):
