@@ -531,6 +531,27 @@ def test_round_trip_and_damage(toy_model):
             LogLinearModel.from_bytes(broken.to_bytes())
 
 
+@pytest.mark.parametrize(
+    "part, left_out", [("siblings", "siblings"), ("windows", "unaries"), ("second_tag", None)]
+)
+def test_a_part_left_out(part, left_out):
+    train, test = toy_corpus(0, 120), toy_corpus(1, 30)
+    second = COLUMNS.index("second")
+    for data in (train, test):
+        data.sentences.columns[:, second] = data.sentences.columns[:, COLUMNS.index("tag")]
+    settings = Settings(**{**vars(SMALL), part: False})
+    model = fit(train, tags=TAGS, labels=LABELS, settings=settings)
+    if left_out is not None:
+        assert len(getattr(model.templates, left_out)) == 0
+    assert (model.templates.composites[..., 1] == second).any() == (part != "second_tag")
+    parses = model.parse(test.sentences)
+    assert (parses.heads == test.heads).mean() > 0.95
+    data = model.to_bytes()
+    again = LogLinearModel.from_bytes(data)
+    assert again.to_bytes() == data
+    assert (again.parse(test.sentences).label_probs == parses.label_probs).all()
+
+
 def test_another_pruner():
     train, test = toy_corpus(0, 120), toy_corpus(1, 30)
     model = fit(
