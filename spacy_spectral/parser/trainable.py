@@ -184,17 +184,22 @@ class StepwiseParser:
         inventory = self.inventory
         self._require_vectors(batch)
         encoder, arcs, labeller = self._layers()
-        vectors = encoder.predict(batch)
+        empty = not len(batch.tokens)
+        vectors = None if empty else encoder.predict(batch)
         starts, bounds = batch.tokens.starts, batch.tokens.bounds()
         max_length = self.model.attrs["max_length"]
         posteriors = [
             arc_posterior(own, allowed=allowed, max_length=max_length)
             for own, allowed in zip(
-                arcs.predict(vectors), sentence_constraints(bounds, fixed), strict=True
+                [] if empty else arcs.predict(vectors),
+                sentence_constraints(bounds, fixed),
+                strict=True,
             )
         ]
 
         def distributions(sentences: Sequence[int], trees: Sequence[NDArray]) -> NDArray:
+            if not trees:
+                return numpy.zeros((0, len(inventory)))
             scores = labeller.predict(Arcs.of_trees(vectors, starts, sentences, trees))
             return labeller.ops.to_numpy(labeller.ops.softmax(scores)).astype("float64")
 

@@ -86,7 +86,7 @@ def forward(model: Model[Ragged, Ragged], X: Ragged, is_train: bool):
     layout = _Layout.of(ops.to_numpy(X.lengths).astype("int64"))
     order, steps = ops.asarray(layout.order), layout.steps()
     rows = X.data[order]
-    gates = ops.affine(rows, W, model.get_param("b"))
+    gates = rows @ W.T + model.get_param("b")
     z = xp.tanh(gates[:, :n])
     f = ops.sigmoid(gates[:, n : 2 * n])
     o = ops.sigmoid(gates[:, 2 * n :])
@@ -119,8 +119,8 @@ def forward(model: Model[Ragged, Ragged], X: Ragged, is_train: bool):
         d_gates[:, n : 2 * n] = dc * (source - z) * f * (1 - f)
         d_gates[:, 2 * n :] = dy * c * o * (1 - o)
         model.inc_grad("b", d_gates.sum(axis=0))
-        model.inc_grad("W", ops.gemm(d_gates, rows, trans1=True))
-        dX[order] += ops.gemm(d_gates, W)
+        model.inc_grad("W", d_gates.T @ rows)
+        dX[order] += d_gates @ W
         return Ragged(dX, X.lengths)
 
     return Ragged(xp.concatenate([X.data, y], axis=1), X.lengths), backprop
