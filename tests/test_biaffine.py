@@ -243,6 +243,14 @@ def test_a_listener_needs_a_tok2vec(trained, examples):
         trained(doc)
 
 
+def test_replaced_listeners_give_the_same_parses(trained, docs):
+    expected = [parse_of(doc) for doc in trained.pipe([doc.copy() for doc in docs])]
+    nlp = make(listener=True).from_bytes(trained.to_bytes())
+    nlp.replace_listeners("tok2vec", "spectral_parser", ["model.tok2vec"])
+    nlp.remove_pipe("tok2vec")
+    assert [parse_of(doc) for doc in nlp.pipe(docs)] == expected
+
+
 # -- the component
 
 

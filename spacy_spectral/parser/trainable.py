@@ -8,7 +8,8 @@ What is asked of the Thinc model:
     attrs["inventory"]   Learnt[Inventory]: the labels
     attrs["max_length"]  longer sentences are parsed in pieces, and their arcs are not trained on
 
-P(labelled tree) is the product of P(tree), by the chart over arc scores, and P(label | arc) of its arcs.
+P(tree) comes from the chart over arc scores, P(label | arc) from label scores; the loss is the negative
+logarithm of both.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -90,7 +91,8 @@ class StepwiseParser:
             heads, names = _projective(treebank)
             inventory = Inventory.from_labels(names, min_decorated=_MIN_DECORATED)
             self._warn(treebank, heads)
-        sample = [eg for eg in examples if len(eg.predicted)][:_N_SAMPLE]
+        words = (eg for eg in examples if eg.predicted.text.strip())
+        sample = list(islice(words, _N_SAMPLE))
         if not sample or not len(inventory):
             raise ValueError(Errors.S117.format(name=self.name))
         self.model.attrs["inventory"] = Learnt(Inventory, inventory)

@@ -5,7 +5,6 @@ Matrices are multiplied by the array library, not by Thinc's `gemm`, which takes
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy
@@ -24,15 +23,22 @@ _ROOT_CLASS = 2 * N_BINS
 _BILINEAR_SCALE = 0.05
 
 
-@lru_cache(maxsize=512)
 def arc_classes(n: int) -> NDArray[numpy.int32]:
     """RETURNS (ndarray): [N+1, N+1], the class of every arc (head, modifier) of N tokens."""
+    # the classes of a sentence are the upper left corner of those of a longer one
+    return (_USUAL_CLASSES if n < len(_USUAL_CLASSES) else _all_classes(n))[: n + 1, : n + 1]
+
+
+def _all_classes(n: int) -> NDArray[numpy.int32]:
     positions = numpy.arange(n + 1, dtype="int32")
     offset = positions[None] - positions[:, None]
     bins = DISTANCE_BINS[numpy.minimum(numpy.abs(offset), len(DISTANCE_BINS) - 1)]
     classes = numpy.where(offset > 0, bins + N_BINS, bins).astype("int32")
     classes[0] = _ROOT_CLASS
     return classes
+
+
+_USUAL_CLASSES = _all_classes(255)
 
 
 def sentence_vectors(tok2vec: Model) -> Model[Batch, Ragged]:
