@@ -261,6 +261,26 @@ class Errors(metaclass=_WithCodes):
         "Bad arcs from a pruner: every token needs at least one head, ascending positions of its "
         "own sentence (0 for the root), none of them the token itself, and a probability for each."
     )
+    S440 = (
+        "spacy-spectral.Biaffine.v1 needs an even scan_size >= 2, scan_depth >= 0, arc_size >= 1 and "
+        "label_size >= 1."
+    )
+    S441 = "spacy-spectral.Biaffine.v1 needs max_length >= 2, not {value}."
+    S442 = (
+        "'{name}' collects its labels when the pipeline is initialized, but with training.max_epochs = -1 "
+        "spaCy passes only the first 100 examples. Write all labels to a file ('python -m spacy init "
+        "labels' with another max_epochs) and read it in [initialize.components.{name}.labels] with "
+        '@readers = "spacy.read_labels.v1".'
+    )
+    S443 = (
+        "'{name}' listens to the vectors of another component (upstream '{upstream}'), but there are none. "
+        "Put a 'tok2vec' or 'transformer' before it in the pipeline and run it, too, or give the parser's "
+        "model a tok2vec of its own instead of a listener."
+    )
+    S444 = (
+        "'{name}' has a model that is trained step by step: the setting '{setting}' is for models that are "
+        "trained when the pipeline is initialized. Remove it."
+    )
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = (
         "Bad settings of the latent tree model: 'states' must be at least 1, 'ridge' and "
@@ -292,4 +312,8 @@ class Warnings(metaclass=_WithCodes):
     W102 = (
         "'{name}': the heads fixed beforehand can't all be part of one projective tree with one root; "
         "they are not kept in: {words}"
+    )
+    W440 = (
+        "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "
+        "max_length, or no projective tree with one root has their heads."
     )
