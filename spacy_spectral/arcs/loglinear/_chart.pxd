@@ -46,4 +46,4 @@ cdef int chart_inside(Chart *chart, Arena *arena) noexcept nogil
 cdef int chart_outside(Chart *chart, Arena *arena, double **d_moves) noexcept nogil
 cdef int chart_local(Chart *chart, Arena *arena) noexcept nogil
 cdef bint is_projective_tree(const int *heads, int n) noexcept nogil
-cdef int eisner(const double *score, int n, int *heads, Arena *arena) noexcept nogil
+cdef int eisner(const Chart *chart, const double *score, int *heads, Arena *arena) noexcept nogil

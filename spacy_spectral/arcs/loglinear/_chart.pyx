@@ -350,71 +350,86 @@ cdef bint is_projective_tree(const int *heads, int n) noexcept nogil:
     return True
 
 
-cdef int eisner(const double *score, int n, int *heads, Arena *arena) noexcept nogil:
-    """The best projective tree with one root. score[h * (n + 1) + m] may be -inf.
-    RETURNS (int): 0, or -1 without memory or without any tree."""
-    cdef int width = n + 1, i, j, k, w, m, best_k, top = 0
-    cdef size_t cells = <size_t>(width) * width
-    # complete[i, j] has its head at i (i may be right of j); linked[h, m] is an arc's span
-    cdef double *complete = <double *>take_zeros(arena, cells * sizeof(double))
-    cdef double *linked = <double *>take_zeros(arena, cells * sizeof(double))
-    cdef int *split = <int *>take_zeros(arena, cells * sizeof(int))
-    cdef int *middle = <int *>take_zeros(arena, cells * sizeof(int))
+cdef int eisner(const Chart *chart, const double *score, int *heads, Arena *arena) noexcept nogil:
+    """The best projective tree with one root, by the scores of the kept arcs. Without any tree among
+    them it is the chain of arcs from the left. RETURNS (int): 0, or -1 without memory."""
+    cdef int n = chart.n, width = n + 2, i, j, k, a, b, first, done, best_k, top
+    cdef size_t cells = <size_t>width * width
+    # complete[i, j] has its head at i (i may be right of j), and `outermost` is its last arc
+    cdef double *complete = <double *>take(arena, cells * sizeof(double))
+    cdef int *outermost = <int *>take(arena, cells * sizeof(int))
+    cdef double *linked = <double *>take(arena, (chart.n_arcs + 1) * sizeof(double))
+    cdef int *middle = <int *>take(arena, (chart.n_arcs + 1) * sizeof(int))
+    cdef int *n_right = <int *>take_zeros(arena, width * sizeof(int))
     cdef int *stack = <int *>take(arena, (4 * n + 8) * 3 * sizeof(int))
     cdef double best, value
-    if complete == NULL or linked == NULL or split == NULL or middle == NULL or stack == NULL:
+    if complete == NULL or outermost == NULL or linked == NULL or middle == NULL:
         return -1
-    for w in range(1, n):
-        for i in range(1, n - w + 1):
-            j = i + w
-            best, best_k = -INFINITY, i
-            for k in range(i, j):
-                value = complete[i * width + k] + complete[j * width + k + 1]
+    if n_right == NULL or stack == NULL:
+        return -1
+    for j in range(1, n + 1):
+        complete[j * width + j] = 0
+        done = chart.side_start[2 * j]
+        for i in range(j - 1, 0, -1):
+            first = chart.side_start[2 * i + 1]
+            k = first + n_right[i]
+            a = chart.side_arcs[k] if k < chart.side_start[2 * i + 2] else -1
+            if a >= 0 and chart.mod[a] != j:
+                a = -1
+            b = chart.side_arcs[done] if done < chart.side_start[2 * j + 1] else -1
+            if b >= 0 and chart.mod[b] != i:
+                b = -1
+            if a >= 0 or b >= 0:
+                best, best_k = -INFINITY, i
+                for k in range(i, j):
+                    value = complete[i * width + k] + complete[j * width + k + 1]
+                    if value > best:
+                        best, best_k = value, k
+                if a >= 0:
+                    linked[a], middle[a] = best + score[a], best_k
+                    n_right[i] += 1
+                if b >= 0:
+                    linked[b], middle[b] = best + score[b], best_k
+                    done += 1
+            best, best_k = -INFINITY, -1
+            for k in range(first, first + n_right[i]):
+                a = chart.side_arcs[k]
+                value = linked[a] + complete[chart.mod[a] * width + j]
                 if value > best:
-                    best, best_k = value, k
-            linked[i * width + j] = best + score[i * width + j]
-            linked[j * width + i] = best + score[j * width + i]
-            middle[i * width + j] = best_k
-            best, best_k = -INFINITY, j
-            for k in range(i + 1, j + 1):
-                value = linked[i * width + k] + complete[k * width + j]
+                    best, best_k = value, a
+            complete[i * width + j], outermost[i * width + j] = best, best_k
+            best, best_k = -INFINITY, -1
+            for k in range(chart.side_start[2 * j], done):
+                a = chart.side_arcs[k]
+                value = linked[a] + complete[chart.mod[a] * width + i]
                 if value > best:
-                    best, best_k = value, k
-            complete[i * width + j] = best
-            split[i * width + j] = best_k
-            best, best_k = -INFINITY, i
-            for k in range(i, j):
-                value = linked[j * width + k] + complete[k * width + i]
-                if value > best:
-                    best, best_k = value, k
-            complete[j * width + i] = best
-            split[j * width + i] = best_k
-    best, m = -INFINITY, 0
-    for k in range(1, n + 1):
-        value = score[k] + complete[k * width + 1] + complete[k * width + n]
+                    best, best_k = value, a
+            complete[j * width + i], outermost[j * width + i] = best, best_k
+    best, best_k = -INFINITY, -1
+    for k in range(chart.side_start[1], chart.side_start[2]):
+        j = chart.mod[chart.side_arcs[k]]
+        value = score[chart.side_arcs[k]] + complete[j * width + 1] + complete[j * width + n]
         if value > best:
-            best, m = value, k
-    if m == 0:
-        return -1
-    heads[m] = 0
-    stack[0], stack[1], stack[2], stack[3] = m, 1, m, n
+            best, best_k = value, j
+    if best_k < 0:
+        for j in range(1, n + 1):
+            heads[j] = j - 1
+        return 0
+    heads[best_k] = 0
+    stack[0], stack[1], stack[2], stack[3] = best_k, 1, best_k, n
     top = 2
     while top:
         top -= 1
         i, j = stack[2 * top], stack[2 * top + 1]
         if i == j:
             continue
-        k = split[i * width + j]  # i -> k is the outermost arc of i on this side
+        a = outermost[i * width + j]
+        k = chart.mod[a]
         heads[k] = i
         stack[2 * top], stack[2 * top + 1] = k, j
-        top += 1
-        if i < k:
-            m = middle[i * width + k]
-            stack[2 * top], stack[2 * top + 1], stack[2 * top + 2], stack[2 * top + 3] = i, m, k, m + 1
-        else:
-            m = middle[k * width + i]
-            stack[2 * top], stack[2 * top + 1], stack[2 * top + 2], stack[2 * top + 3] = i, m + 1, k, m
-        top += 2
+        stack[2 * top + 2], stack[2 * top + 3] = i, middle[a] + (k < i)
+        stack[2 * top + 4], stack[2 * top + 5] = k, middle[a] + (i < k)
+        top += 3
     return 0
 
 

@@ -243,7 +243,7 @@ cdef class Engine:
         cdef int n_states = self.machine.n_states
         cdef Chart *chart = &scored.chart
         cdef int *best = <int *>take_zeros(arena, 2 * (n + 2) * sizeof(int))
-        cdef double *table
+        cdef double *logs
         cdef double *top = <double *>take(arena, (n + 1) * sizeof(double))
         cdef double *ratio = <double *>take(arena, scored.n_arcs * n_states * sizeof(double))
         cdef double total, value, best_value
@@ -271,15 +271,13 @@ cdef class Engine:
                 best[m] = chart.head[a]
         # every token's best head: if that is a tree, no tree is better (96 % of sentences)
         if not is_projective_tree(best, n):
-            table = <double *>take(arena, <size_t>(n + 1) * (n + 1) * sizeof(double))
-            if table == NULL:
+            logs = <double *>take(arena, (scored.n_arcs + 1) * sizeof(double))
+            if logs == NULL:
                 return -1
-            for a in range((n + 1) * (n + 1)):
-                table[a] = -1e6
             for a in range(scored.n_arcs):
                 value = probs[scored.origin[a]]
-                table[chart.head[a] * (n + 1) + chart.mod[a]] = log(max(value, MIN_PROB))
-            if eisner(table, n, best, arena):
+                logs[a] = log(max(value, MIN_PROB))
+            if eisner(chart, logs, best, arena):
                 return -1
         for a in range(scored.n_arcs):
             m = chart.mod[a]

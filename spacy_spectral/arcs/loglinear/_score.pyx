@@ -24,6 +24,7 @@ cdef uint64_t SIBLING = <uint64_t>0x165667B19E3779F9
 cdef uint64_t NOBODY = <uint64_t>0x27D4EB2F165667C5  # stands for START and STOP
 
 DEF MAX_TEMPLATES = 256
+DEF AHEAD = 4
 
 
 cdef int unary_width(const Machine *machine) noexcept nogil:
@@ -61,13 +62,11 @@ cdef inline int _between(const Machine *machine, const int32_t *tags, int head, 
     return found
 
 
-cdef void _look_up(
+cdef inline void _look_up(
     const Machine *machine, const uint64_t *keys, int n, uint32_t *rows
 ) noexcept nogil:
-    """Rows of several keys; memory is asked for ahead, since hardly any of it is in the cache."""
+    """Rows of several keys whose slots were asked for; asks for their entries."""
     cdef int t
-    for t in range(n):
-        FETCH(&machine.slots[keys[t] & machine.mask])
     for t in range(n):
         rows[t] = find_row(machine.slots, machine.mask, keys[t]) if keys[t] else 0
         FETCH(&machine.entries[rows[t]])
@@ -89,43 +88,79 @@ cdef void _sibling_keys(
         )
 
 
-cdef double _sibling_score(
-    const Machine *machine, const uint64_t *composites, int side, int head, int previous, int mod,
-    uint32_t *rows
-) noexcept nogil:
-    cdef uint64_t keys[MAX_TEMPLATES]
-    cdef int t
+cdef struct Siblings:
+    # a queue of look-ups: hardly any of the memory is in the cache, so keys are made two steps before
+    # their rows are read
+    uint64_t keys[AHEAD][MAX_TEMPLATES]
+    uint32_t *rows[2 * AHEAD]
+    double *score[2 * AHEAD]
+    double *potential[2 * AHEAD]
+    int n
+
+
+cdef void _advance(const Machine *machine, Siblings *queue) noexcept nogil:
+    """Look up what was queued AHEAD steps ago, read what was looked up AHEAD steps before that."""
+    cdef int t, at = queue.n - AHEAD
+    cdef uint32_t *rows
     cdef double total = 0
-    _sibling_keys(machine, composites, side, head, previous, mod, keys)
-    _look_up(machine, keys, machine.n_siblings, rows)
-    for t in range(machine.n_siblings):
-        total += machine.entries[rows[t]].weight
-    return total
+    if at >= 0 and queue.rows[at % (2 * AHEAD)] != NULL:
+        _look_up(
+            machine, queue.keys[at % AHEAD], machine.n_siblings, queue.rows[at % (2 * AHEAD)])
+    at -= AHEAD
+    if at >= 0 and queue.rows[at % (2 * AHEAD)] != NULL:
+        rows = queue.rows[at % (2 * AHEAD)]
+        for t in range(machine.n_siblings):
+            total += machine.entries[rows[t]].weight
+        queue.score[at % (2 * AHEAD)][0] = total
+        queue.potential[at % (2 * AHEAD)][0] = exp(total)
 
 
-cdef void _score_arc(
-    const Machine *machine, Scored *scored, const float *own, int a
+cdef void _queue(
+    const Machine *machine, Siblings *queue, const uint64_t *composites, int side, int head,
+    int previous, int mod, uint32_t *rows, double *score, double *potential
 ) noexcept nogil:
-    cdef uint64_t keys[MAX_TEMPLATES]
+    """Score two neighbouring modifiers, some steps later."""
+    cdef int t, at = queue.n % (2 * AHEAD)
+    cdef uint64_t *keys = queue.keys[queue.n % AHEAD]
+    _advance(machine, queue)
+    _sibling_keys(machine, composites, side, head, previous, mod, keys)
+    for t in range(machine.n_siblings):
+        FETCH(&machine.slots[keys[t] & machine.mask])
+    queue.rows[at], queue.score[at], queue.potential[at] = rows, score, potential
+    queue.n += 1
+
+
+cdef void _finish(const Machine *machine, Siblings *queue) noexcept nogil:
+    cdef int i
+    for i in range(2 * AHEAD):
+        _advance(machine, queue)
+        queue.rows[queue.n % (2 * AHEAD)] = NULL
+        queue.n += 1
+
+
+cdef void _arc_keys(const Machine *machine, const Scored *scored, int a, uint64_t *keys) noexcept nogil:
     cdef int h = scored.chart.head[a], m = scored.chart.mod[a], direction = direction_of(h, m)
-    cdef int t, k = machine.context.n_composites, block = 1 + N_DISTANCES + machine.n_labels
-    cdef int bin = scored.distance[a], between = _between(machine, scored.tags, h, m)
+    cdef int t, k = machine.context.n_composites, between = _between(machine, scored.tags, h, m)
     cdef const int32_t *parts
-    cdef const Entry *entry
-    cdef const Entry *end
-    cdef const float *part
-    cdef uint32_t *rows = scored.pair_rows + a * machine.n_pairs
-    cdef float *score = scored.score + a * machine.n_labels
-    cdef float base = 0
     for t in range(machine.n_pairs):
         parts = machine.pairs + 3 * t
         keys[t] = _pair_key(
             t, direction, scored.composites[h * k + parts[0]], scored.composites[m * k + parts[1]],
             between + 1 if parts[2] else 0)
         FETCH(&machine.slots[keys[t] & machine.mask])
-    for t in range(machine.n_pairs):
-        rows[t] = find_row(machine.slots, machine.mask, keys[t]) if keys[t] else 0
-        FETCH(&machine.entries[rows[t]])
+
+
+cdef void _score_arc(
+    const Machine *machine, Scored *scored, const float *own, int a
+) noexcept nogil:
+    cdef int h = scored.chart.head[a], m = scored.chart.mod[a], direction = direction_of(h, m)
+    cdef int t, block = 1 + N_DISTANCES + machine.n_labels, bin = scored.distance[a]
+    cdef const Entry *entry
+    cdef const Entry *end
+    cdef const float *part
+    cdef const uint32_t *rows = scored.pair_rows + a * machine.n_pairs
+    cdef float *score = scored.score + a * machine.n_labels
+    cdef float base = 0
     part = own + m * unary_width(machine) + direction * block
     base = part[0] + part[1 + bin]
     for t in range(machine.n_labels):
@@ -149,6 +184,45 @@ cdef void _score_arc(
             entry += 1
     for t in range(machine.n_labels):
         score[t] += base
+
+
+cdef void _score_arcs(const Machine *machine, Scored *scored, const float *own) noexcept nogil:
+    """Scores of all arcs with all labels. Keys are made one arc before their rows are looked up, and
+    these one arc before they are read: memory is asked for in time."""
+    cdef uint64_t keys[2][MAX_TEMPLATES]
+    cdef int a
+    for a in range(scored.n_arcs + 2):
+        if a < scored.n_arcs:
+            _arc_keys(machine, scored, a, keys[a & 1])
+        if 1 <= a <= scored.n_arcs:
+            _look_up(machine, keys[(a - 1) & 1], machine.n_pairs,
+                     scored.pair_rows + (a - 1) * machine.n_pairs)
+        if a >= 2:
+            _score_arc(machine, scored, own, a - 2)
+
+
+cdef void _score_tokens(const Machine *machine, Scored *scored, float *own) noexcept nogil:
+    """What every token's own features say, in the same way."""
+    cdef uint64_t keys[2][MAX_TEMPLATES]
+    cdef int m, t, n = scored.n, n_unaries = machine.n_unaries, width = unary_width(machine)
+    cdef const Entry *entry
+    cdef const Entry *end
+    for m in range(1, n + 3):
+        if m <= n:
+            for t in range(n_unaries):
+                keys[m & 1][t] = _unary_key(
+                    t, scored.composites[m * machine.context.n_composites + machine.unaries[t]])
+                FETCH(&machine.slots[keys[m & 1][t] & machine.mask])
+        if 2 <= m <= n + 1:
+            _look_up(machine, keys[(m - 1) & 1], n_unaries, scored.unary_rows + (m - 1) * n_unaries)
+        if m >= 3:
+            for t in range(n_unaries):
+                entry = machine.entries + scored.unary_rows[(m - 2) * n_unaries + t]
+                end = entry + entry.output
+                entry += 1
+                while entry <= end:
+                    own[(m - 2) * width + entry.output] += entry.weight
+                    entry += 1
 
 
 cdef void state_potentials(
@@ -176,12 +250,11 @@ cdef int score_sentence(
     cdef int *mod = <int *>take(arena, (n_arcs + 1) * sizeof(int))
     cdef float *own = <float *>take_zeros(arena, (n + 1) * width * sizeof(float))
     cdef Chart *chart = &scored.chart
-    cdef const Entry *entry
-    cdef const Entry *end
-    cdef uint64_t keys[MAX_TEMPLATES]
     cdef const uint8_t *allowed
     cdef float top
     cdef float *tops
+    cdef Siblings queue
+    queue.n = 0
     scored.n, scored.n_arcs, scored.tags = n, n_arcs, tags
     scored.composites = <uint64_t *>take(arena, (n + 1) * k * sizeof(uint64_t))
     scored.unary_rows = <uint32_t *>take(arena, (n + 1) * machine.n_unaries * sizeof(uint32_t))
@@ -210,19 +283,8 @@ cdef int score_sentence(
             a += 1
     chart.head, chart.mod = head, mod
     fill_composites(&machine.context, columns, n, scored.composites)
-    for m in range(1, n + 1):
-        for t in range(machine.n_unaries):
-            keys[t] = _unary_key(t, scored.composites[m * k + machine.unaries[t]])
-        _look_up(machine, keys, machine.n_unaries, scored.unary_rows + m * machine.n_unaries)
-        for t in range(machine.n_unaries):
-            entry = machine.entries + scored.unary_rows[m * machine.n_unaries + t]
-            end = entry + entry.output
-            entry += 1
-            while entry <= end:
-                own[m * width + entry.output] += entry.weight
-                entry += 1
-    for a in range(n_arcs):
-        _score_arc(machine, scored, own, a)
+    _score_tokens(machine, scored, own)
+    _score_arcs(machine, scored, own)
     # every modifier takes exactly one arc: dividing its potentials by their maximum only shifts log Z
     scored.shift = 0
     t = 0  # arcs that stay
@@ -267,26 +329,23 @@ cdef int score_sentence(
     for h in range(1, n + 1):
         for side in range(2):
             chart.moves[2 * h + side] = machine.moves + tags[h - 1] * t + side * (t // 2)
-            scored.empty_score[2 * h + side] = _sibling_score(
-                machine, scored.composites, side, h, 0, 0,
-                scored.empty_rows + (2 * h + side) * n_siblings)
-            chart.empty[2 * h + side] = exp(scored.empty_score[2 * h + side])
+            _queue(machine, &queue, scored.composites, side, h, 0, 0,
+                   scored.empty_rows + (2 * h + side) * n_siblings,
+                   scored.empty_score + 2 * h + side, chart.empty + 2 * h + side)
     for a in range(n_arcs):
         if head[a] == 0:
             continue
         side = mod[a] > head[a]
-        scored.last_score[a] = _sibling_score(
-            machine, scored.composites, side, head[a], mod[a], 0,
-            scored.last_rows + a * n_siblings)
-        chart.last[a] = exp(scored.last_score[a])
+        _queue(machine, &queue, scored.composites, side, head[a], mod[a], 0,
+               scored.last_rows + a * n_siblings, scored.last_score + a, chart.last + a)
         first = chart.side_start[2 * head[a] + side]
         for r in range(chart.rank[a] + 1):
             i = mod[chart.side_arcs[first + r - 1]] if r else 0
             t = chart.pair_start[a] + r
-            scored.sibling_score[t] = _sibling_score(
-                machine, scored.composites, side, head[a], i, mod[a],
-                scored.sibling_rows + t * n_siblings)
-            chart.sibling[t] = exp(scored.sibling_score[t])
+            _queue(machine, &queue, scored.composites, side, head[a], i, mod[a],
+                   scored.sibling_rows + t * n_siblings, scored.sibling_score + t,
+                   chart.sibling + t)
+    _finish(machine, &queue)
     return 0
 
 
