@@ -1,6 +1,6 @@
 """The layers of the model. Sentences are rows of one matrix (Ragged), each with its root in front.
 
-Matrices are multiplied by the array library, not by Thinc's `gemm`, which takes three times as long on CPUs.
+Matrices are multiplied by the array library: Thinc's own `gemm` takes several times as long on some CPUs.
 """
 
 from collections.abc import Sequence
