@@ -216,10 +216,11 @@ def plain_names(labels: Iterable[str]) -> list[str]:
 
 def _k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:
     heads, labels, log_probs = zip(*parses.k_best(sentence, n), strict=True)
-    trees = numpy.stack(heads)
+    trees = numpy.array(heads, dtype="int32")
     marginals = parses.marginals(sentence)
     arc_probs = marginals[trees, numpy.arange(1, trees.shape[1] + 1)]
-    return Candidates(trees, numpy.stack(labels), names, numpy.array(log_probs), arc_probs)
+    ids = numpy.array(labels, dtype="int32")
+    return Candidates(trees, ids, names, numpy.array(log_probs), arc_probs)
 
 
 # One document's beam: heads (token indices, roots their own) and labels of each tree, probabilities.

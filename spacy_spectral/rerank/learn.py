@@ -5,7 +5,7 @@ p(i) = exp(s_i) / sum_j exp(s_j). Knows nothing of spaCy.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy.typing import NDArray
@@ -126,32 +126,40 @@ def fit_loglinear(
 
 
 class Objective:
-    """Value and gradient of the log-linear model's objective, of scaled numbers and hashes."""
+    """Value and gradient of the log-linear model's objective, of scaled numbers and the hashes that occur."""
 
     def __init__(self, lists: Lists, *, l2: float, sharpness: float):
         self.lists = lists
         self.scale = spread(lists.dense)
         self.dense = lists.dense / self.scale
-        self.size = self.dense.shape[1] + 2**BITS
+        # hashes that do not occur would keep a weight of zero
+        occurs = numpy.zeros(2**BITS, dtype=bool)
+        occurs[lists.sparse.indices] = True
+        self.used = numpy.flatnonzero(occurs)
+        place = (numpy.cumsum(occurs) - 1).astype("int32")
+        self.sparse = replace(lists.sparse, indices=place[lists.sparse.indices])
+        self.size = self.dense.shape[1] + len(self.used)
         self.penalty = numpy.full(self.size, float(l2))
         self.penalty[: self.dense.shape[1]] /= 100
         self.target = softmax(sharpness * lists.gains, lists.starts)[0]
 
     def __call__(self, x: NDArray[numpy.float64]) -> tuple[float, NDArray[numpy.float64]]:
         n = self.dense.shape[1]
-        scores = self.dense @ x[:n] + self.lists.sparse.times(x[n:])
+        scores = self.dense @ x[:n] + self.sparse.times(x[n:])
         probs, logs = softmax(scores, self.lists.starts)
         loss = float(logs.sum() - self.target @ scores + 0.5 * (self.penalty * x) @ x)
         slope = probs - self.target
         gradient = self.penalty * x
         gradient[:n] += self.dense.T @ slope
-        self.lists.sparse.add_transposed(slope, gradient[n:])
+        self.sparse.add_transposed(slope, gradient[n:])
         return loss, gradient
 
     def weights(self, x: NDArray[numpy.float64]) -> Weights:
         """RETURNS (Weights): A solution as weights of all features."""
         n = self.dense.shape[1]
-        return Weights(x[:n] / self.scale, x[n:].astype("float32"))
+        sparse = numpy.zeros(2**BITS, dtype="float32")
+        sparse[self.used] = x[n:]
+        return Weights(x[:n] / self.scale, sparse)
 
 
 def fit_perceptron(
