@@ -303,6 +303,41 @@ class Errors(metaclass=_WithCodes):
         "'encode', not with that of another model."
     )
 
+    S531 = (
+        "'{name}' can't rerank the parses of '{base}' ({kind}): it gives no list of parses. Set base "
+        "to the name of a spectral_parser or a beam_parser of the pipeline."
+    )
+    S532 = (
+        "'{name}' can't find the parser '{base}' in the pipeline. Set base to the name of a parser "
+        "that stands before '{name}'."
+    )
+    S533 = (
+        "'{name}' can't rerank the parses of '{base}', which keeps heads given beforehand: it could "
+        "not tell them from those '{base}' found itself. Set constrain = false in '{base}'."
+    )
+    S534 = (
+        "'{base}' listens to a tok2vec of the pipeline that has seen all sentences, so that '{name}' "
+        "can't be trained on parses of sentences '{base}' has not seen. Source '{base}' with "
+        'replace_listeners = ["model.tok2vec"].'
+    )
+    S535 = (
+        "'{base}' has a beam of {width}: there is nothing to choose from. Set beam_width to 2 or more "
+        "in '{base}', e.g. 8."
+    )
+    S537 = (
+        "There is nothing to learn a reranker from: no training sentence has a gold tree and at least "
+        "two candidates. Check the training data, and that n is 2 or more."
+    )
+    S538 = "Unknown learner '{value}' of a reranker. Choose one of: {choices}."
+    S539 = "A reranker needs folds >= 2, states >= 1 and l2 > 0."
+    S540 = (
+        "'{name}' has learnt nothing yet: train it with 'spacy train' or nlp.initialize(get_examples), "
+        "or load a trained pipeline."
+    )
+    S541 = "'{name}' needs n >= 2 candidates to choose from, not {n}."
+    S542 = "Unknown values in the setting 'store' of '{name}': {value}. Choose from: {choices}."
+    S536 = "Unknown or no groups of features: {value}. Choose some of: {choices}."
+
 
 class Warnings(metaclass=_WithCodes):
     W101 = (

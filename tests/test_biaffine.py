@@ -155,7 +155,7 @@ def test_gradients_of_every_parameter(examples):
     steps = StepwiseParser(pipe.model, name="parser")
 
     def loss():
-        value = steps.update(some, pipe._read, drop=0.0)
+        value = steps.update(some, pipe.read, drop=0.0)
         gradients = {}
         for node in pipe.model.walk():
             for name in node.param_names:

@@ -137,3 +137,12 @@ def test_tok2vec(sample, tmp_path):
     assert scores["spectral_parser_loss"] > 0
     result = run("spectral", "evaluate", path, sample["test"])
     assert result.exit_code == 0, result.output
+
+
+def test_pipeline_then_reranker(sample, tmp_path):
+    base = train("pipeline.cfg", sample, tmp_path / "base")
+    path = train("rerank.cfg", sample, tmp_path / "rerank", **{"paths.base": str(base)})
+    before, after = (srsly.read_json(own / "meta.json")["performance"] for own in (base, path))
+    assert after["dep_las"] > 0.9 * before["dep_las"]
+    result = run("spectral", "evaluate", path, sample["test"])
+    assert result.exit_code == 0, result.output

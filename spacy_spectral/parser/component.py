@@ -26,6 +26,7 @@ from ..treebank.dependency import MISSING
 from .constraints import possible
 from .extensions import USER_DATA
 from .interface import ParserModel, Parses, Treebank
+from .latest import LatestParses
 from .trainable import StepwiseParser, is_stepwise
 from .training import annotated_by, corpus_examples, jackknifed, with_gold_tags
 
@@ -166,9 +167,10 @@ class SpectralParser(TrainablePipe):
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
         self.scorer = scorer
+        self.latest = LatestParses()
         self._stepwise = StepwiseParser(model, name=name) if is_stepwise(model) else None
         symbols = [symbol] if isinstance(symbol, str) else symbol
-        self._read = TokenReader(symbols, name=name, required=self._stepwise is None)
+        self.read = TokenReader(symbols, name=name, required=self._stepwise is None)
         if self._stepwise is not None:
             self._refuse(annotate_with=annotate_with, jackknife=jackknife)
 
@@ -218,7 +220,7 @@ class SpectralParser(TrainablePipe):
         validate_get_examples(get_examples, "SpectralParser.initialize")
         if self._stepwise is not None:
             self._refuse(clusters=clusters, dev_corpus=dev_corpus)
-            self._stepwise.initialize(get_examples, self._read, nlp=nlp, labels=labels)
+            self._stepwise.initialize(get_examples, self.read, nlp=nlp, labels=labels)
         else:
             self._fit(get_examples, nlp, clusters=clusters, dev_corpus=dev_corpus)
         for label in self.labels:
@@ -243,7 +245,7 @@ class SpectralParser(TrainablePipe):
         examples = list(get_examples())
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
-        treebank = self._training_treebank(examples, nlp)
+        treebank = self.training_treebank(examples, nlp)
         missing = int((treebank.heads == MISSING).sum())
         if missing:
             tokens = len(treebank.heads)
@@ -258,7 +260,13 @@ class SpectralParser(TrainablePipe):
             raise ValueError(Errors.S119.format(name=self.name))
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
 
-    def _training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
+    def training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
+        """What the parser is trained on.
+
+        examples (List[Example]): The training examples; they are not changed.
+        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
+        RETURNS (Treebank): Gold trees on tags as the settings have them.
+        """
         docs: Iterable[Doc]
         if self.jackknife is not None:
             docs = jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self._report)
@@ -266,7 +274,7 @@ class SpectralParser(TrainablePipe):
             docs = annotated_by(self.annotate_with, examples, nlp, parser=self.name)
         else:
             docs = with_gold_tags(examples)
-        return training_treebank(examples, docs, self._read)
+        return training_treebank(examples, docs, self.read)
 
     def _dev_treebank(self, nlp: Language | None, name: str) -> Treebank | None:
         examples = corpus_examples(nlp, name, parser=self.name)
@@ -278,7 +286,7 @@ class SpectralParser(TrainablePipe):
             if taggers
             else with_gold_tags(examples)
         )
-        return training_treebank(examples, docs, self._read)
+        return training_treebank(examples, docs, self.read)
 
     def _report(self, message: str) -> None:
         report(self.name, message)
@@ -304,7 +312,7 @@ class SpectralParser(TrainablePipe):
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "SpectralParser.update")
         if self._stepwise is not None:
-            losses[self.name] += self._stepwise.update(list(examples), self._read, drop=drop)
+            losses[self.name] += self._stepwise.update(list(examples), self.read, drop=drop)
             if sgd not in (None, False):
                 self.finish_update(sgd)
         return losses
@@ -315,7 +323,8 @@ class SpectralParser(TrainablePipe):
         docs (Iterable[Doc]): The documents.
         RETURNS (List[_Prediction]): One parse per document.
         """
-        batch, parses = self._parse(docs)
+        batch, parses = self.parse(docs)
+        self.latest.put(batch, parses)
         n = int(batch.offsets[-1])
         heads, labels = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64")
         heads[batch.places] = batch.head_places(parses.heads)
@@ -345,9 +354,14 @@ class SpectralParser(TrainablePipe):
             predictions.append(_Prediction(local, labels[begin:end], own))
         return predictions
 
-    def _parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
+    def parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
+        """Parse documents without changing them; everything can be asked of the result.
+
+        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
+        RETURNS (Tuple[Batch, Parses]): Their sentences, and the parses of these.
+        """
         learnt = self.grammar
-        batch = self._read(docs)
+        batch = self.read(docs)
         fixed = self._fixed_heads(batch) if self.constrain else None
         sentences = batch.tokens if self._stepwise is None else batch
         return batch, learnt.parse(sentences, fixed=fixed, decode=self.decode)
@@ -384,7 +398,7 @@ class SpectralParser(TrainablePipe):
             sentence as head of its token m, the diagonal that of being the root. Rows sum to one.
             Whitespace tokens are left out.
         """
-        batch, parses = self._parse([doc])
+        batch, parses = self.parse([doc])
         return [_by_modifier(parses.marginals(s)) for s in range(len(batch.tokens))]
 
     def nbest(self, doc: Doc, k: int = 5) -> list[list[SentenceParse]]:
@@ -399,7 +413,7 @@ class SpectralParser(TrainablePipe):
         """
         if k < 1:
             raise ValueError(Errors.S120.format(name=self.name, k=k))
-        batch, parses = self._parse([doc])
+        batch, parses = self.parse([doc])
         names = list(map(plain, self.grammar.label_names))
         result = []
         for s, (begin, end) in enumerate(batch.tokens.bounds()):
@@ -424,7 +438,7 @@ class SpectralParser(TrainablePipe):
         names = list(map(plain, self.grammar.label_names))
         head_scores, label_scores = [], []
         for doc in docs:
-            batch, parses = self._parse([doc])
+            batch, parses = self.parse([doc])
             by_head: dict[tuple[int, int], float] = {}
             by_label: dict[tuple[int, str], float] = {}
             for s, (begin, end) in enumerate(batch.tokens.bounds()):
@@ -442,14 +456,21 @@ class SpectralParser(TrainablePipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralParser":
         """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
-        return _loading(super().from_bytes, self.name, bytes_data, exclude)
+        return loading(super().from_bytes, self.name, bytes_data, exclude)
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralParser":
         """Load the component from a directory, or raise an error that says what is wrong with it."""
-        return _loading(super().from_disk, self.name, path, exclude)
+        return loading(super().from_disk, self.name, path, exclude)
 
 
-def _loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:
+def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:
+    """Load a component, with an error that says what is wrong with the data.
+
+    load (Callable): Its `from_bytes` or `from_disk`.
+    name (str): The component.
+    source (Any), exclude (Iterable[str]): What `load` takes.
+    RETURNS (Any): What `load` gives.
+    """
     try:
         return load(source, exclude=tuple(exclude))
     except OSError:

@@ -6,7 +6,7 @@ Positions in a sentence count from 1; 0 is the root, MISSING (-1) a head that is
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple, Protocol
 
 import numpy
@@ -42,6 +42,15 @@ class Tokens:
         """RETURNS (List[Tuple[int, int]]): Where each sentence begins and ends."""
         return list(pairwise(self.starts.tolist()))
 
+    def select(self, chosen: NDArray[numpy.bool_]) -> "Tokens":
+        """chosen (ndarray): Which sentences.
+        RETURNS (Tokens): Those sentences."""
+        lengths = numpy.diff(self.starts)
+        mask = numpy.repeat(chosen, lengths).tolist()
+        columns = (self.words, self.symbols, self.second, self.pos, self.morphs)
+        starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
+        return Tokens(starts, *(list(compress(column, mask)) for column in columns))
+
 
 @dataclass
 class Treebank:
@@ -63,6 +72,13 @@ class Treebank:
             Tree(tokens.words[a:b], tokens.symbols[a:b], self.heads[a:b], self.labels[a:b])
             for a, b in tokens.bounds()
         ]
+
+    def select(self, chosen: NDArray[numpy.bool_]) -> "Treebank":
+        """chosen (ndarray): Which sentences.
+        RETURNS (Treebank): Those sentences."""
+        mask = numpy.repeat(chosen, numpy.diff(self.tokens.starts))
+        labels = list(compress(self.labels, mask.tolist()))
+        return Treebank(self.tokens.select(chosen), self.heads[mask], labels)
 
 
 class Parse(NamedTuple):

@@ -1,0 +1,338 @@
+"""The pipeline component `spectral_reranker`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+
+from ..docs import Batch, write_parse
+from ..eigenwords.vectors import word_vectors
+from ..errors import Errors
+from ..learnt import Learnt
+from ..parser.component import loading
+from ..parser.extensions import USER_DATA as PARSER_DATA
+from ..progress import report
+from .candidates import CandidateSource, candidate_source
+from .extensions import USER_DATA
+from .interface import Candidates
+from .model import Ranking, Reranker
+
+DEFAULT_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
+STORABLE = ("parses",)
+
+
+@dataclass
+class _Sentence:
+    """What `predict` hands to `set_annotations` for one sentence.
+
+    tokens (ndarray): Its tokens' indices in the document, without white space.
+    candidates (Candidates): The trees.
+    ranking (Ranking): What the reranker says of them.
+    """
+
+    tokens: NDArray[numpy.int64]
+    candidates: Candidates
+    ranking: Ranking
+
+
+@Language.factory(
+    "spectral_reranker",
+    requires=["doc.sents"],
+    assigns=["token.dep", "token.head"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "base": "spectral_parser",
+        "n": 50,
+        "symbol": None,
+        "store": [],
+        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
+    },
+    default_score_weights={
+        "dep_uas": 0.5,
+        "dep_las": 0.5,
+        "dep_uas_no_punct": None,
+        "dep_las_no_punct": None,
+        "dep_las_per_type": None,
+    },
+)
+def make_spectral_reranker(
+    nlp: Language,
+    name: str,
+    model: Model,
+    base: str,
+    n: int,
+    symbol: str | None,
+    store: list[str],
+    scorer: Callable | None,
+) -> "SpectralReranker":
+    """Make a reranker; see `SpectralReranker`."""
+    return SpectralReranker(
+        nlp, model, name, base=base, n=n, symbol=symbol, store=store, scorer=scorer
+    )
+
+
+class SpectralReranker(TrainablePipe):
+    """Chooses among the n best parses of a parser before it, by what the parser can't see.
+
+    The parser finds the candidates; documents that were parsed elsewhere, or not at all, are parsed for
+    them. Sentence boundaries stay as the parser has them. A sentence with a single candidate, such as
+    one of one token, keeps it. Tags and words that training did not have count as unknown.
+    """
+
+    def __init__(
+        self,
+        nlp: Language,
+        model: Model,
+        name: str = "spectral_reranker",
+        *,
+        base: str = "spectral_parser",
+        n: int = 50,
+        symbol: str | None = None,
+        store: Sequence[str] = (),
+        scorer: Callable | None = None,
+    ):
+        """nlp (Language): The pipeline, where the base parser is.
+        model (Model): From `spacy-spectral.Reranker.v1`.
+        name (str): The component's name in the pipeline.
+        base (str): The name of the parser: a `spectral_parser` or a `beam_parser`.
+        n (int): How many candidates a sentence has at most; of a `beam_parser` as many as its beam has.
+        symbol (Optional[str]): The token attribute that is a tag. By default what a `spectral_parser`
+            looks at, and TAG after a `beam_parser`.
+        store (Sequence[str]): ["parses"] to keep all candidates in `span._.parses`.
+        scorer (Optional[Callable]): The scoring method.
+        """
+        super().__init__(nlp.vocab, model, name)
+        if n < 2:
+            raise ValueError(Errors.S541.format(name=name, n=n))
+        unknown = [item for item in store if item not in STORABLE]
+        if unknown:
+            choices = ", ".join(STORABLE)
+            raise ValueError(Errors.S542.format(name=name, value=unknown, choices=choices))
+        self.cfg = {}
+        self.nlp = nlp
+        self.base = base
+        self.n = n
+        self.symbol = symbol
+        self.store = list(store)
+        self.scorer = scorer
+        self._source: tuple[Any, CandidateSource] | None = None
+
+    @property
+    def reranker(self) -> Reranker:
+        """What was learnt."""
+        learnt = self.model.attrs["learnt"].value
+        if learnt is None:
+            raise ValueError(Errors.S540.format(name=self.name))
+        return learnt
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The relation labels that the base parser can give."""
+        if self.base not in self.nlp.component_names:
+            return ()
+        return tuple(self.nlp.get_pipe(self.base).labels)
+
+    @property
+    def label_data(self) -> list[str]:
+        """The labels as `spacy init labels` stores them."""
+        return list(self.labels)
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+        vectors: str | Path | None = None,
+    ) -> None:
+        """Learn from all training examples; this is the whole training.
+
+        Copies of the base parser are trained on parts of the training data, and the reranker learns from
+        what they make of the rest, so the base parser must have been trained before.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline.
+        labels (Optional[Sequence[str]]): Accepted for `spacy init labels`; the base parser decides.
+        vectors (Optional[Union[str, Path]]): A directory with eigenwords, for the tree model of words. By
+            default it learns from the treebank alone.
+        """
+        validate_get_examples(get_examples, "SpectralReranker.initialize")
+        nlp = nlp or self.nlp
+        if nlp.config.get("training", {}).get("max_epochs") == -1:
+            raise ValueError(Errors.S116.format(name=self.name))
+        examples = list(get_examples())
+        if not any(example.reference.has_annotation("DEP") for example in examples):
+            raise ValueError(Errors.S117.format(name=self.name))
+        recipe = self.model.attrs["recipe"]
+        folds = self.source.jackknife(
+            examples,
+            nlp,
+            n=self.n,
+            folds=recipe.folds,
+            epochs=recipe.parser_epochs,
+            report=self._report,
+        )
+        learnt = recipe.fit(folds, vectors=find_vectors(vectors), report=self._report)
+        self.model.attrs["learnt"] = Learnt(Reranker, learnt)
+
+    @property
+    def source(self) -> CandidateSource:
+        """Where candidates come from."""
+        parser = self.nlp.get_pipe(self.base) if self.base in self.nlp.component_names else None
+        if self._source is None or self._source[0] is not parser:
+            found = candidate_source(self.nlp, self.base, self.symbol, name=self.name)
+            self._source = parser, found
+        return self._source[1]
+
+    def _report(self, message: str) -> None:
+        report(self.name, message)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Nothing is left to learn after `initialize`; takes part in the training loop all the same."""
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "SpectralReranker.update")
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """There are no gradients."""
+
+    def predict(self, docs: Iterable[Doc]) -> list[list[_Sentence]]:
+        """Judge the candidates of documents without changing them.
+
+        docs (Iterable[Doc]): The documents.
+        RETURNS (List[List[_Sentence]]): The sentences of each document.
+        """
+        docs = list(docs)
+        reranker = self.reranker
+        batch, candidates = self.source(docs, self.n)
+        rankings = reranker.rank(batch.tokens, candidates)
+        result: list[list[_Sentence]] = [[] for _ in docs]
+        first = batch.places[batch.tokens.starts[:-1]]
+        doc_of = numpy.searchsorted(batch.offsets, first, side="right") - 1
+        for i, own in zip(doc_of.tolist(), _sentences(batch, candidates, rankings), strict=True):
+            own.tokens = own.tokens - batch.offsets[i]
+            result[i].append(own)
+        return result
+
+    def set_annotations(self, docs: Iterable[Doc], scores: list[list[_Sentence]]) -> None:
+        """Write the chosen trees to documents.
+
+        docs (Iterable[Doc]): The documents.
+        scores (List[List[_Sentence]]): From `predict`.
+        """
+        hashes = _LabelHashes(self.vocab)
+        for doc, sentences in zip(docs, scores, strict=True):
+            heads = numpy.full(len(doc), -1, dtype="int64")
+            labels = numpy.zeros(len(doc), dtype="uint64")
+            for own in sentences:
+                best = int(own.ranking.scores.argmax())
+                heads[own.tokens] = _places(own, best)
+                labels[own.tokens] = hashes(own.candidates)[own.candidates.labels[best]]
+            _correct_probs(doc, sentences, heads)
+            write_parse(doc, heads, labels)
+            if self.store and sentences:
+                doc.user_data[USER_DATA] = _stored(sentences)
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
+        """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
+        return loading(super().from_bytes, self.name, bytes_data, exclude)
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
+        """Load the component from a directory, or raise an error that says what is wrong with it."""
+        return loading(super().from_disk, self.name, path, exclude)
+
+
+class _LabelHashes:
+    """Hashes of labels in the string store, looked up once for names that sentences share."""
+
+    def __init__(self, vocab: Vocab):
+        self._vocab = vocab
+        self._names: Sequence[str] | None = None
+        self._hashes = numpy.zeros(0, dtype="uint64")
+
+    def __call__(self, candidates: Candidates) -> NDArray[numpy.uint64]:
+        if candidates.names is not self._names:
+            self._names = candidates.names
+            hashes = [self._vocab.strings.add(name) for name in self._names]
+            self._hashes = numpy.array(hashes, dtype="uint64")
+        return self._hashes
+
+
+def find_vectors(path: str | Path | None) -> Callable[[Sequence[str]], NDArray] | None:
+    """path (Optional[Union[str, Path]]): A directory made by `spacy spectral eigenwords`.
+    RETURNS (Optional[Callable]): Gives the vectors of words; None without a directory."""
+    if path is None:
+        return None
+    found = Path(path) / "vocab"
+    vocab = Vocab().from_disk(found) if found.is_dir() else Vocab()
+    if not vocab.vectors.shape[0]:
+        raise ValueError(Errors.S216.format(path=path))
+    return lambda words: word_vectors(vocab, words)
+
+
+def _sentences(
+    batch: Batch, candidates: Sequence[Candidates], rankings: Sequence[Ranking]
+) -> Iterable[_Sentence]:
+    for (begin, end), found, ranking in zip(
+        batch.tokens.bounds(), candidates, rankings, strict=True
+    ):
+        yield _Sentence(batch.places[begin:end], found, ranking)
+
+
+def _places(own: _Sentence, trees: Any) -> NDArray[numpy.int64]:
+    """Heads of some of a sentence's trees as indices into the document; a root's is its own."""
+    heads = own.candidates.heads[trees]
+    return numpy.where(heads > 0, own.tokens[heads - 1], own.tokens)
+
+
+def _correct_probs(doc: Doc, sentences: list[_Sentence], heads: NDArray[numpy.int64]) -> None:
+    """Probabilities that the base parser has stored are those of the arcs it had chosen."""
+    stored = doc.user_data.get(PARSER_DATA)
+    if not stored:
+        return
+    before = numpy.array([token.head.i for token in doc])
+    for own in sentences:
+        best = int(own.ranking.scores.argmax())
+        changed = before[own.tokens] != heads[own.tokens]
+        if changed.any():
+            tokens = own.tokens[changed]
+            if "head_prob" in stored:
+                stored["head_prob"][tokens] = own.candidates.arc_probs[best, changed]
+            if "dep_prob" in stored:
+                stored["dep_prob"][tokens] = numpy.nan  # not known for other arcs
+            if "parse_logprob" in stored:
+                stored["parse_logprob"][own.tokens[0]] = own.candidates.log_probs[best]
+
+
+def _stored(sentences: list[_Sentence]) -> dict[str, Any]:
+    return {
+        "names": list(sentences[0].candidates.names),
+        "sentences": [
+            {
+                "tokens": own.tokens,
+                "heads": _places(own, slice(None)).astype("int32"),
+                "labels": own.candidates.labels,
+                "log_probs": own.candidates.log_probs,
+                "scores": own.ranking.scores,
+                "probs": own.ranking.probs,
+            }
+            for own in sentences
+        ],
+    }

@@ -1,0 +1,242 @@
+"""Learning to choose from a list: averaged perceptron and conditional log-linear model.
+
+Both give weights of the same features and, with them, a probability for every tree of a list:
+p(i) = exp(s_i) / sum_j exp(s_j). Knows nothing of spaCy.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy
+from numpy.typing import NDArray
+
+from ._features import add_transposed, times
+from .features import BITS, Described
+
+Report = Callable[[str], None]
+LEARNERS = ("loglinear", "perceptron")
+
+
+@dataclass
+class Lists:
+    """Candidates of many sentences as a learner sees them.
+
+    starts (ndarray): int64, where each sentence's rows start, closed by their number.
+    dense (ndarray): float64[rows, numbers].
+    sparse (Sparse): The hashed features.
+    gains (ndarray): float64[rows], how many arcs of each tree are right, with their labels.
+    """
+
+    starts: NDArray[numpy.int64]
+    dense: NDArray[numpy.float64]
+    sparse: "Sparse"
+    gains: NDArray[numpy.float64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+@dataclass
+class Sparse:
+    """Rows of hashed features: int64 starts of rows, int32 hashes, int8 values."""
+
+    starts: NDArray[numpy.int64]
+    indices: NDArray[numpy.int32]
+    values: NDArray[numpy.int8]
+
+    def times(self, x: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+        """RETURNS (ndarray): The product of all rows and x."""
+        return times(self.starts, self.indices, self.values, x)
+
+    def add_transposed(self, y: NDArray[numpy.float64], out: NDArray[numpy.float64]) -> None:
+        """Add the rows, each times its y, to `out`."""
+        add_transposed(self.starts, self.indices, self.values, y, out)
+
+    def rows(self, first: int, last: int) -> "Sparse":
+        """RETURNS (Sparse): Some of the rows; they share memory."""
+        return Sparse(self.starts[first : last + 1], self.indices, self.values)
+
+
+@dataclass
+class Weights:
+    """What is learnt.
+
+    dense (ndarray): float64, a weight for each number.
+    sparse (ndarray): float32[2 ** BITS], a weight for each hash.
+    """
+
+    dense: NDArray[numpy.float64]
+    sparse: NDArray[numpy.float32]
+
+
+def make_lists(described: Sequence[Described], gains: Sequence[NDArray]) -> Lists:
+    """Put sentences together.
+
+    described (Sequence[Described]): The trees of each sentence.
+    gains (Sequence[ndarray]): How many arcs of each tree are right.
+    RETURNS (Lists): All of them.
+    """
+    lengths = numpy.concatenate([numpy.diff(own.starts) for own in described])
+    sparse = Sparse(
+        numpy.concatenate([[0], numpy.cumsum(lengths, dtype="int64")]),
+        numpy.concatenate([own.indices for own in described]),
+        numpy.concatenate([own.values for own in described]),
+    )
+    return Lists(
+        numpy.cumsum([0, *(len(own.dense) for own in described)]),
+        numpy.concatenate([own.dense for own in described]),
+        sparse,
+        numpy.concatenate(gains).astype("float64"),
+    )
+
+
+def fit_loglinear(
+    lists: Lists,
+    *,
+    l2: float = 1.0,
+    sharpness: float = 1.0,
+    max_iterations: int = 100,
+    report: Report = lambda message: None,
+) -> Weights:
+    """Minimise cross entropy to a soft target by L-BFGS.
+
+    A tree's share of the target is proportional to exp(sharpness * right arcs): nearly as good trees are
+    nearly as good answers. The objective is convex.
+
+    lists (Lists): What to learn from.
+    l2 (float): The penalty is l2 / 2 times the squared weights of hashed features; that of numbers is a
+        hundredth of it.
+    sharpness (float): How much better one more right arc is.
+    max_iterations (int): Iterations of L-BFGS.
+    report (Callable[[str], None]): Told about the result.
+    RETURNS (Weights): The weights.
+    """
+    from scipy.optimize import minimize
+
+    objective = Objective(lists, l2=l2, sharpness=sharpness)
+    found = minimize(
+        objective,
+        numpy.zeros(objective.size),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iterations, "maxcor": 10},
+    )
+    report(f"log-linear model after {found.nit} iterations: loss {found.fun / len(lists):.4f}")
+    return objective.weights(found.x)
+
+
+class Objective:
+    """Value and gradient of the log-linear model's objective, of scaled numbers and the hashes that occur."""
+
+    def __init__(self, lists: Lists, *, l2: float, sharpness: float):
+        self.lists = lists
+        self.scale = spread(lists.dense)
+        self.dense = lists.dense / self.scale
+        # hashes that do not occur would keep a weight of zero
+        occurs = numpy.zeros(2**BITS, dtype=bool)
+        occurs[lists.sparse.indices] = True
+        self.used = numpy.flatnonzero(occurs)
+        place = (numpy.cumsum(occurs) - 1).astype("int32")
+        self.sparse = replace(lists.sparse, indices=place[lists.sparse.indices])
+        self.size = self.dense.shape[1] + len(self.used)
+        self.penalty = numpy.full(self.size, float(l2))
+        self.penalty[: self.dense.shape[1]] /= 100
+        self.target = softmax(sharpness * lists.gains, lists.starts)[0]
+
+    def __call__(self, x: NDArray[numpy.float64]) -> tuple[float, NDArray[numpy.float64]]:
+        n = self.dense.shape[1]
+        scores = self.dense @ x[:n] + self.sparse.times(x[n:])
+        probs, logs = softmax(scores, self.lists.starts)
+        loss = float(logs.sum() - self.target @ scores + 0.5 * (self.penalty * x) @ x)
+        slope = probs - self.target
+        gradient = self.penalty * x
+        gradient[:n] += self.dense.T @ slope
+        self.sparse.add_transposed(slope, gradient[n:])
+        return loss, gradient
+
+    def weights(self, x: NDArray[numpy.float64]) -> Weights:
+        """RETURNS (Weights): A solution as weights of all features."""
+        n = self.dense.shape[1]
+        sparse = numpy.zeros(2**BITS, dtype="float32")
+        sparse[self.used] = x[n:]
+        return Weights(x[:n] / self.scale, sparse)
+
+
+def fit_perceptron(
+    lists: Lists, *, epochs: int = 10, seed: int = 0, report: Report = lambda message: None
+) -> Weights:
+    """Averaged perceptron: wherever another tree than the best scores highest, move towards the best.
+
+    Its scores have no natural scale; the one that makes the best trees likeliest is found afterwards, so
+    that there are probabilities here, too.
+
+    lists (Lists): What to learn from.
+    epochs (int): Passes over the sentences.
+    seed (int): Seed of their order.
+    report (Callable[[str], None]): Told about every pass.
+    RETURNS (Weights): The weights.
+    """
+    scale = spread(lists.dense)
+    dense, sparse, starts = lists.dense / scale, lists.sparse, lists.starts.tolist()
+    n = dense.shape[1]
+    now, total = numpy.zeros(n + 2**BITS), numpy.zeros(n + 2**BITS)
+    step = 0
+    order = numpy.random.default_rng(seed)
+    for epoch in range(1, epochs + 1):
+        right = 0
+        for s in order.permutation(len(lists)).tolist():
+            own = slice(starts[s], starts[s + 1])
+            rows = sparse.rows(own.start, own.stop)
+            step += 1
+            scores = dense[own] @ now[:n] + rows.times(now[n:])
+            gains = lists.gains[own]
+            guess, best = int(scores.argmax()), int(gains.argmax())
+            if gains[guess] == gains[best]:
+                right += 1
+                continue
+            move = numpy.zeros(len(gains))
+            move[best], move[guess] = 1.0, -1.0
+            # the average is what there is at the end less what each change was not yet in force
+            for weights, factor in ((now, 1.0), (total, float(step))):
+                weights[:n] += factor * (move @ dense[own])
+                rows.add_transposed(factor * move, weights[n:])
+        report(f"perceptron, pass {epoch} of {epochs}: best tree in {right / len(lists):.2%}")
+    average = now - total / (step + 1)
+    scores = dense @ average[:n] + sparse.times(average[n:])
+    average *= _temperature(scores, lists)
+    return Weights(average[:n] / scale, average[n:].astype("float32"))
+
+
+def _temperature(scores: NDArray[numpy.float64], lists: Lists) -> float:
+    """The factor of scores that makes the best trees likeliest."""
+    from scipy.optimize import minimize_scalar
+
+    target = softmax(1e3 * lists.gains, lists.starts)[0]
+    spread_of = max(float(scores.std()), 1e-9)
+
+    def loss(log_factor: float) -> float:
+        scaled = scores * (numpy.exp(log_factor) / spread_of)
+        return float(softmax(scaled, lists.starts)[1].sum() - target @ scaled)
+
+    return float(numpy.exp(minimize_scalar(loss, bounds=(-10, 10), method="bounded").x) / spread_of)
+
+
+def spread(dense: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    """RETURNS (ndarray): The root mean square of every column, 1 for columns of zeros."""
+    size = numpy.sqrt((dense**2).mean(axis=0)) if len(dense) else numpy.ones(dense.shape[1])
+    return numpy.where(size > 0, size, 1.0)
+
+
+def softmax(
+    scores: NDArray[numpy.float64], starts: NDArray[numpy.int64]
+) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    """scores (ndarray): float64[rows].
+    starts (ndarray): Where lists start; none is empty.
+    RETURNS (Tuple[ndarray, ndarray]): Probabilities[rows], and the logarithm of the sum of each list."""
+    lengths = numpy.diff(starts)
+    if not len(lengths):
+        return numpy.zeros(0), numpy.zeros(0)
+    top = numpy.maximum.reduceat(scores, starts[:-1])
+    powers = numpy.exp(scores - numpy.repeat(top, lengths))
+    sums = numpy.add.reduceat(powers, starts[:-1])
+    return powers / numpy.repeat(sums, lengths), top + numpy.log(sums)
