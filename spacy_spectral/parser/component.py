@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_examples
 from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
@@ -21,6 +21,7 @@ from ..errors import Errors, Warnings
 from ..learnt import Learnt
 from ..progress import report
 from ..tagger.component import find_clusters
+from ..tagger.examples import read_examples
 from ..treebank.dependency import DELIMITER, MISSING
 from .constraints import possible
 from .extensions import USER_DATA
@@ -204,10 +205,9 @@ class SpectralParser(TrainablePipe):
         dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
             models that are trained in epochs.
         """
-        validate_get_examples(get_examples, "SpectralParser.initialize")
         if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
             raise ValueError(Errors.S116.format(name=self.name))
-        examples = list(get_examples())
+        examples = read_examples(get_examples, "SpectralParser.initialize")
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
         treebank = self._training_treebank(examples, nlp)
