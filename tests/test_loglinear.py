@@ -21,6 +21,7 @@ from spacy_spectral.arcs.loglinear.pruner import ArcPruner
 from spacy_spectral.arcs.loglinear.statistics import N_DISTANCES
 from spacy_spectral.arcs.loglinear.table import build_table
 from spacy_spectral.arcs.loglinear.templates import COLUMNS, PRUNER, compile_templates
+from spacy_spectral.serialize import pack, unpack
 
 TAGS = ["D", "N", "V", "P"]
 LABELS = ["root", "det", "arg", "mod"]
@@ -601,11 +602,24 @@ def test_round_trip_and_damage(toy_model):
         ("label_classes", toy_model.label_classes + 50),
         ("allowed", toy_model.allowed[:, :1]),
         ("moves", toy_model.moves[:2]),
-        ("entries", toy_model.entries[:-3]),
     ]:
         broken = LogLinearModel(**{**vars(toy_model), name: np.ascontiguousarray(value)})
         with pytest.raises(ValueError, match="S002"):
             LogLinearModel.from_bytes(broken.to_bytes())
+    for name, damage in [
+        ("n_slots", lambda n: n - 1),
+        ("n_slots", lambda n: 1 << 40),
+        ("used", lambda used: used + np.uint32(1 << 30)),
+        ("used", lambda used: np.full_like(used, used[0])),
+        ("sizes", lambda sizes: sizes + np.uint16(1)),
+        ("outputs", lambda outputs: np.full_like(outputs, 60000)),
+        ("weights", lambda weights: weights[:-3]),
+        ("weights", lambda weights: np.full_like(weights, np.inf)),
+    ]:
+        payload = unpack("loglinear", 2, data)
+        payload["table"][name] = damage(payload["table"][name])
+        with pytest.raises(ValueError, match="S002"):
+            LogLinearModel.from_bytes(pack("loglinear", 2, payload))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from ..errors import Errors, Warnings
 from ..learnt import Learnt
 from ..progress import report
 from ..tagger.component import find_clusters
+from ..tagger.examples import read_examples
 from ..treebank.dependency import MISSING
 from .constraints import possible
 from .extensions import USER_DATA
@@ -217,9 +218,9 @@ class SpectralParser(TrainablePipe):
         dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
             models that are trained in epochs.
         """
-        validate_get_examples(get_examples, "SpectralParser.initialize")
         if self._stepwise is not None:
             self._refuse(clusters=clusters, dev_corpus=dev_corpus)
+            validate_get_examples(get_examples, "SpectralParser.initialize")
             self._stepwise.initialize(get_examples, self.read, nlp=nlp, labels=labels)
         else:
             self._fit(get_examples, nlp, clusters=clusters, dev_corpus=dev_corpus)
@@ -242,7 +243,7 @@ class SpectralParser(TrainablePipe):
         """Train a model with a recipe."""
         if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
             raise ValueError(Errors.S116.format(name=self.name))
-        examples = list(get_examples())
+        examples = read_examples(get_examples, "SpectralParser.initialize")
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
         treebank = self.training_treebank(examples, nlp)

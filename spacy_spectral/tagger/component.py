@@ -12,7 +12,7 @@ from spacy.parts_of_speech import IDS as POS_IDS
 from spacy.pipeline import TrainablePipe
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, Token
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_examples
 from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Config, Model
@@ -20,7 +20,7 @@ from thinc.api import Config, Model
 from ..errors import Errors
 from ..learnt import Learnt
 from .estimate import Epoch
-from .examples import tagged_sentences
+from .examples import read_examples, tagged_sentences
 from .lexicon import Clusters
 from .model import TaggerModel
 
@@ -143,10 +143,10 @@ class SpectralTagger(TrainablePipe):
         clusters (Optional[Union[str, Path]]): A directory with eigenword clusters. By default those
             of the vocabulary's lookups are used if there are some.
         """
-        validate_get_examples(get_examples, "SpectralTagger.initialize")
         if nlp is not None and nlp.config["training"]["max_epochs"] == -1:
             raise ValueError(Errors.S306.format(name=self.name))
-        sentences = list(tagged_sentences(get_examples(), nlp, self.name))
+        examples = read_examples(get_examples, "SpectralTagger.initialize")
+        sentences = list(tagged_sentences(examples, nlp, self.name))
         attrs = self.model.attrs
         with _Bar(self.name, 2 * attrs["epochs"]) as report:
             learnt = TaggerModel.fit(

@@ -1,17 +1,29 @@
 """From spaCy's examples to tagged sentences."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import numpy
 from spacy.attrs import MORPH, ORTH, POS, SENT_START, TAG
 from spacy.language import Language
-from spacy.training import Example
+from spacy.training import Example, validate_get_examples
 
 from .statistics import TaggedSentence
 
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"
+
+
+def read_examples(get_examples: Callable[[], Iterable[Example]], method: str) -> list[Example]:
+    """All training examples, checked as spaCy does it, but without reading the corpus twice.
+
+    get_examples (Callable[[], Iterable[Example]]): Gives the examples.
+    method (str): Who asks, for error messages.
+    RETURNS (List[Example]): The examples.
+    """
+    examples = list(get_examples()) if callable(get_examples) else []
+    validate_get_examples((lambda: examples) if examples else get_examples, method)
+    return examples
 
 
 def tagged_sentences(

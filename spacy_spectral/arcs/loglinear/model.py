@@ -12,10 +12,10 @@ from ._forest import Forests
 from ._pruner import fill_children
 from .encode import Encoder, Sentences
 from .pruner import ArcPruner, Arcs
-from .table import ENTRY, SLOT
+from .table import pack_table, unpack_table
 from .templates import COLUMNS, Templates
 
-_KIND, _VERSION = "loglinear", 1
+_KIND, _VERSION = "loglinear", 2
 # Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
 MARGIN = 10.0
 
@@ -195,11 +195,7 @@ class LogLinearModel:
                          "function_tags")
         }  # fmt: skip
         payload["templates"] = asdict(self.templates)
-        for name in ("slots", "entries"):
-            array = getattr(self, name)
-            payload[name] = {
-                field: np.ascontiguousarray(array[field]) for field in array.dtype.names
-            }
+        payload["table"] = pack_table(self.slots, self.entries)
         if self.pruner is not None:
             pruner = self.pruner
             used = np.flatnonzero(pruner.weights).astype(np.uint32)
@@ -230,14 +226,6 @@ class LogLinearModel:
 
     @classmethod
     def _from_payload(cls, payload: dict[str, Any]) -> "LogLinearModel":
-        def structured(fields: dict[str, np.ndarray], dtype: np.dtype) -> np.ndarray:
-            # not `zeros`: only memory numpy fills itself gets the large pages that random
-            # access needs
-            result = np.empty(len(fields[dtype.names[0]]), dtype=dtype)
-            for name in dtype.names:
-                result[name] = fields[name]
-            return result
-
         def array(value: np.ndarray, dtype: str) -> np.ndarray:
             if value.dtype != np.dtype(dtype):
                 raise ValueError(f"an array of {value.dtype} in place of {dtype}")
@@ -257,12 +245,13 @@ class LogLinearModel:
                 templates(stored["templates"]), weights, between_bit, stored["threshold"],
                 stored["most"],
             )  # fmt: skip
+        slots, entries = unpack_table(payload["table"])
         return cls(
             tags=list(payload["tags"]),
             labels=list(payload["labels"]),
             templates=templates(payload["templates"]),
-            slots=structured(payload["slots"], SLOT),
-            entries=structured(payload["entries"], ENTRY),
+            slots=slots,
+            entries=entries,
             moves=array(payload["moves"], "float32"),
             label_classes=array(payload["label_classes"], "int32"),
             allowed=array(payload["allowed"], "uint8"),

@@ -6,6 +6,8 @@ training and is never seen again. A row is a weight for the arc, then weights fo
 distance and the labels that were seen with the feature (`_score.pyx` has the layout of outputs).
 """
 
+from typing import Any
+
 import numpy as np
 
 from ._features import build_slots, number_keys
@@ -99,16 +101,24 @@ def _outputs(
 
 
 def _lay_out(keys: np.ndarray, sizes: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, ...]:
+    starts, entries = _rows(sizes, outputs)
+    return keys, starts, _hash(keys, starts), entries
+
+
+def _rows(sizes: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """RETURNS (Tuple[ndarray, ndarray]): Where the rows start, and their entries with weights of 0."""
     # entry 0 is the row of all unknown features: a weight of 0 and nothing else
+    sizes = sizes.astype(np.int64)
     ends = 1 + np.cumsum(sizes + 1)
     starts = ends - sizes - 1
-    entries = np.zeros(int(ends[-1]) if len(ends) else 1, dtype=ENTRY)
+    entries = np.empty(int(ends[-1]) if len(ends) else 1, dtype=ENTRY)
+    entries[:] = 0
     is_output = np.ones(len(entries), dtype=bool)
     is_output[0] = False
     is_output[starts] = False
     entries["output"][starts] = sizes
     entries["output"][is_output] = outputs
-    return keys, starts, _hash(keys, starts), entries
+    return starts, entries
 
 
 def _hash(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -120,6 +130,47 @@ def _hash(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
     slots[:] = 0
     build_slots(np.ascontiguousarray(keys), starts.astype(np.uint32), slots)
     return slots
+
+
+def pack_table(slots: np.ndarray, entries: np.ndarray) -> dict[str, Any]:
+    """RETURNS (Dict[str, Any]): The table without its empty slots, in as few bytes as it takes."""
+    used = np.flatnonzero(slots["start"])
+    used = used[np.argsort(slots["start"][used])]
+    starts = slots["start"][used]
+    is_output = np.ones(len(entries), dtype=bool)
+    is_output[0] = False
+    is_output[starts] = False
+    outputs, sizes = entries["output"][is_output], entries["output"][starts]
+    weights = np.ascontiguousarray(entries["weight"])
+    half = weights.astype(np.float16)
+    return {
+        "n_slots": len(slots),
+        "used": used.astype(np.uint32),
+        "checks": slots["check"][used],
+        "sizes": _narrow(sizes),
+        "outputs": _narrow(outputs),
+        "weights": half if (half == weights).all() else weights,
+    }
+
+
+def unpack_table(packed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """RETURNS (Tuple[ndarray, ndarray]): Slots and entries, to be checked by the caller."""
+    if not 0 < packed["n_slots"] <= 8 * len(packed["used"]) + 16:
+        raise ValueError("bad 'slots'")
+    starts, entries = _rows(packed["sizes"], packed["outputs"])
+    entries["weight"] = packed["weights"]
+    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
+    slots = np.empty(int(packed["n_slots"]), dtype=SLOT)
+    slots[:] = 0
+    slots["check"][packed["used"]] = packed["checks"]
+    slots["start"][packed["used"]] = starts
+    if np.count_nonzero(slots["start"]) != len(starts):
+        raise ValueError("bad 'slots'")
+    return slots, entries
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.uint16 if values.max(initial=0) < 1 << 16 else np.uint32)
 
 
 def drop_small_weights(
@@ -147,7 +198,8 @@ def drop_small_weights(
     keep[0] = True
     result = np.empty(int(keep.sum()), dtype=ENTRY)
     result["output"] = entries["output"][keep]
-    result["weight"] = np.where(large, weights, 0)[keep]
+    # as precise as they are stored
+    result["weight"] = np.where(large, weights, 0)[keep].astype(np.float16)
     new_starts = np.flatnonzero(is_start[keep])
     result["output"][new_starts] = np.diff(np.append(new_starts, len(result))) - 1
     return _hash(keys[alive], new_starts), result
