@@ -302,6 +302,11 @@ class Errors(metaclass=_WithCodes):
         "The symbols have numbers that this tree model does not know: encode them with its own "
         "'encode', not with that of another model."
     )
+    S508 = (
+        "There is no trained reranker '{name}' in this pipeline (components: {known}). Train one with "
+        "configs/rerank.cfg, or give its name with --component."
+    )
+    S509 = "There is no complete tree in {path}: give a treebank with dependency annotation."
 
     S531 = (
         "'{name}' can't rerank the parses of '{base}' ({kind}): it gives no list of parses. Set base "

@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     nbest,
     neighbors,
     sample,
+    score,
     similarity,
     word_map,
 )

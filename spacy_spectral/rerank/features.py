@@ -4,7 +4,7 @@ Only differences between the trees of a sentence decide which is best, so every 
 relative to the first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
@@ -20,9 +20,12 @@ from .interface import Candidates
 # Groups of features: numbers about trees, and bits of the kernel's mask for hashed ones.
 DENSE = {
     "base": ("log p by the parser", "the same per token", "log arc probs", "arc probs"),
-    "logp": ("log |p| of words", "the same per token", "its sign", "log |p| of tags",
-             "the same per token", "its sign"),
-}  # fmt: skip
+    "logp": tuple(
+        f"{number} of {kind}"
+        for kind in ("words", "tags", "labels")
+        for number in ("log |p|", "log |p| per token", "the sign of p")
+    ),
+}
 SPARSE = {"pos": 1, "labels": 2, "words": 4, "spans": 8}
 GROUPS = (*DENSE, *SPARSE)
 BITS = 20
@@ -60,7 +63,8 @@ class Features:
 
     def __init__(self, groups: Sequence[str], models: Mapping[str, TreeScores]):
         """groups (Sequence[str]): The groups of features, of GROUPS.
-        models (Mapping[str, TreeModel]): Tree models of "words" and "tags", for the group "logp".
+        models (Mapping[str, TreeModel]): Tree models of "words", "tags" and "labels", for the group
+            "logp".
         """
         unknown = [group for group in groups if group not in GROUPS]
         if unknown or not groups:
@@ -78,7 +82,7 @@ class Features:
         candidates (Sequence[Candidates]): The candidates of each.
         RETURNS (List[Described]): One for each sentence.
         """
-        columns, names = self._columns(tokens), _LabelHashes()
+        columns, names = self._columns(tokens), _ByNames(_label_hashes)
         dense = self._dense(tokens, candidates)
         result = []
         for (begin, end), own, numbers in zip(tokens.bounds(), candidates, dense, strict=True):
@@ -103,7 +107,7 @@ class Features:
         sparse (ndarray): float32[2 ** BITS], a weight for each hash.
         RETURNS (List[ndarray]): The scores of each sentence's trees.
         """
-        columns, names = self._columns(tokens), _LabelHashes()
+        columns, names = self._columns(tokens), _ByNames(_label_hashes)
         numbers = self._dense(tokens, candidates)
         result = []
         for (begin, end), own, rows in zip(tokens.bounds(), candidates, numbers, strict=True):
@@ -133,13 +137,16 @@ class Features:
                 own += [found.log_probs, found.log_probs / max(probs.shape[1], 1)]
                 own += [numpy.log(probs).sum(axis=1), probs.sum(axis=1)]
         if "logp" in self.groups:
-            for kind, symbols in (("words", tokens.words), ("tags", tokens.symbols)):
-                model = self.models[kind]
-                ids = model.encode(symbols)
-                for (begin, end), own, found in zip(
-                    tokens.bounds(), columns, candidates, strict=True
+            words = self.models["words"].encode(tokens.words)
+            tags = self.models["tags"].encode(tokens.symbols)
+            label_ids = _ByNames(self.models["labels"].encode)
+            for (begin, end), own, found in zip(tokens.bounds(), columns, candidates, strict=True):
+                for kind, ids in (
+                    ("words", words[begin:end]),
+                    ("tags", tags[begin:end]),
+                    ("labels", label_ids(found)[found.labels]),
                 ):
-                    logs, signs = model.log_scores(ids[begin:end], found.heads)
+                    logs, signs = self.models[kind].log_scores(ids, found.heads)
                     own += [logs, logs / (end - begin), signs]
         result = []
         for own, found in zip(columns, candidates, strict=True):
@@ -148,19 +155,23 @@ class Features:
         return result
 
 
-class _LabelHashes:
-    """Hashes of labels, computed once for names that sentences share."""
+class _ByNames:
+    """Numbers for labels, computed once for names that sentences share."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: Callable[[Sequence[str]], NDArray]) -> None:
+        self._number = number
         self._names: Sequence[str] | None = None
-        self._hashes = numpy.zeros(0, dtype="uint32")
+        self._numbers = numpy.zeros(0)
 
-    def __call__(self, candidates: Candidates) -> NDArray[numpy.uint32]:
+    def __call__(self, candidates: Candidates) -> NDArray:
         if candidates.names is not self._names:
             self._names = candidates.names
-            hashes = [crc32(name.lower().encode("utf8")) for name in self._names]
-            self._hashes = numpy.array(hashes, dtype="uint32")
-        return self._hashes
+            self._numbers = self._number(self._names)
+        return self._numbers
+
+
+def _label_hashes(names: Sequence[str]) -> NDArray[numpy.uint32]:
+    return numpy.array([crc32(name.lower().encode("utf8")) for name in names], dtype="uint32")
 
 
 def _framed(columns: NDArray[numpy.uint32]) -> NDArray[numpy.uint32]:

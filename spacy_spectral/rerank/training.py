@@ -112,6 +112,9 @@ class Settings:
             "tags": estimate_tree_model(
                 ((tree.symbols, tree.heads) for tree in trees), words=False, settings=settings
             ),
+            "labels": estimate_tree_model(
+                ((tree.labels, tree.heads) for tree in trees), words=False, settings=settings
+            ),
         }
 
 
