@@ -53,14 +53,13 @@ CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
 LENGTHS = (10, 20, 50, 100, 150, 200)
 # rounds of timing, tokens of every length; in full and with --quick
 EFFORT = {False: (3, 4000), True: (1, 400)}
-# A part of ours, and what takes it away: overrides of the config, columns that the parser's templates
-# can't see, kinds of templates.
+# A part of ours, and the override of the config that takes it away.
 PARTS: dict[str, dict[str, Any]] = {
-    "clusters": {"overrides": {"paths.vectors": None}},
-    "second tag": {"columns": {"second"}},
-    "siblings": {"templates": {"siblings": ""}},
-    "states": {"overrides": {"components.spectral_parser.model.n_states": 1}},
-    "labels by own window": {"templates": {"unaries": ""}},
+    "clusters": {"paths.vectors": None},
+    "second tag": {"components.spectral_parser.model.second_tag": False},
+    "siblings": {"components.spectral_parser.model.siblings": False},
+    "states": {"components.spectral_parser.model.n_states": 1},
+    "labels by own window": {"components.spectral_parser.model.windows": False},
 }
 
 
@@ -213,19 +212,11 @@ def train_ours(
 
 def ablate(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Train ours without one part at a time."""
-    from spacy_spectral.arcs.loglinear import estimate
-    from spacy_spectral.arcs.loglinear.templates import compile_templates
-
     results = {}
-    for part, removal in progress_bar("ablation")(PARTS.items()):
+    for part, overrides in progress_bar("ablation")(PARTS.items()):
         if part == "clusters" and not options.vectors:
             continue
-        hidden, templates = removal.get("columns", set()), removal.get("templates", {})
-        # templates are no setting; this process ends with the ablation
-        estimate.compile_templates = lambda missing, hidden=hidden, templates=templates: (
-            compile_templates(missing | hidden, **templates)
-        )
-        results[part] = train_ours(options, None, removal.get("overrides"))
+        results[part] = train_ours(options, None, overrides)
         if options.quick:
             break
     return results

@@ -62,12 +62,14 @@ class Batch:
 class TokenReader:
     """Reads what parsers see of documents."""
 
-    def __init__(self, symbol: Sequence[str], *, name: str):
+    def __init__(self, symbol: Sequence[str], *, name: str, required: bool = True):
         """symbol (Sequence[str]): The token attributes that make a symbol, e.g. ["TAG"] or
             ["POS", "MORPH"]; several are joined.
         name (str): The component that needs them, for error messages.
+        required (bool): Whether documents must have these attributes.
         """
         self.name = name
+        self.required = required
         self._attributes = [attribute.upper() for attribute in symbol]
         self._ids = [intify_attr(attribute) for attribute in self._attributes]
         if not self._ids or None in self._ids:
@@ -103,7 +105,7 @@ class TokenReader:
         places = numpy.flatnonzero(is_word)
         sentence = numpy.cumsum(is_start)[places]
         begins = numpy.flatnonzero(numpy.diff(sentence, prepend=0, append=-1))
-        if len(places):
+        if self.required and len(places):
             self._require_symbols(docs, offsets, is_word)
 
         def column(which: list[int]) -> list[str]:
@@ -170,9 +172,9 @@ def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> list[str
     return names.tolist()
 
 
-def training_treebank(
+def training_batch(
     examples: Sequence[Example], annotated: Iterable[Doc], read: TokenReader
-) -> Treebank:
+) -> tuple[Batch, Treebank]:
     """The trees of gold documents, on the tokens and with the tags of other documents.
 
     Heads that are missing, that leave their sentence or that stand on whitespace count as missing.
@@ -180,7 +182,7 @@ def training_treebank(
     examples (Sequence[Example]): Where heads, labels and sentence boundaries come from.
     annotated (Iterable[Doc]): One document per example with its predicted tokens, for the tags.
     read (TokenReader): What to read.
-    RETURNS (Treebank): The sentences.
+    RETURNS (Tuple[Batch, Treebank]): The documents, and their sentences with trees.
     """
     aligned = [_aligned(example) for example in examples]
     batch = read(annotated, [starts for _, _, starts in aligned])
@@ -189,7 +191,7 @@ def training_treebank(
         heads.append(numpy.where(own == MISSING, MISSING, own + offset))
     labels = [label for _, own, _ in aligned for label in own]
     positions = batch.heads_at(numpy.concatenate(heads)[batch.places])
-    return Treebank(
+    return batch, Treebank(
         batch.tokens,
         positions,
         [
@@ -197,6 +199,13 @@ def training_treebank(
             for place, head in zip(batch.places.tolist(), positions.tolist(), strict=True)
         ],
     )
+
+
+def training_treebank(
+    examples: Sequence[Example], annotated: Iterable[Doc], read: TokenReader
+) -> Treebank:
+    """RETURNS (Treebank): The sentences and trees of `training_batch`."""
+    return training_batch(examples, annotated, read)[1]
 
 
 def _aligned(example: Example) -> tuple[NDArray, list[str], NDArray]:

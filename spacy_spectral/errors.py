@@ -261,6 +261,47 @@ class Errors(metaclass=_WithCodes):
         "Bad arcs from a pruner: every token needs at least one head, ascending positions of its "
         "own sentence (0 for the root), none of them the token itself, and a probability for each."
     )
+    S440 = (
+        "spacy-spectral.Biaffine.v1 needs an even scan_size >= 2, scan_depth >= 0, arc_size >= 1 and "
+        "label_size >= 1."
+    )
+    S441 = "spacy-spectral.Biaffine.v1 needs max_length >= 2, not {value}."
+    S442 = (
+        "'{name}' collects its labels when the pipeline is initialized, but with training.max_epochs = -1 "
+        "spaCy passes only the first 100 examples. Write all labels to a file ('python -m spacy init "
+        "labels' with another max_epochs) and read it in [initialize.components.{name}.labels] with "
+        '@readers = "spacy.read_labels.v1".'
+    )
+    S443 = (
+        "'{name}' listens to the vectors of another component (upstream '{upstream}'), but there are none. "
+        "Put a 'tok2vec' or 'transformer' before it in the pipeline and run it, too, or give the parser's "
+        "model a tok2vec of its own instead of a listener."
+    )
+    S444 = (
+        "'{name}' has a model that is trained step by step: the setting '{setting}' is for models that are "
+        "trained when the pipeline is initialized. Remove it."
+    )
+    S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
+    S502 = (
+        "Bad settings of the latent tree model: 'states' must be at least 1, 'ridge' and "
+        "'em_iterations' must not be negative."
+    )
+    S503 = (
+        "There is nothing to learn a latent tree model from: no sentence has a whole tree. Check that "
+        "the training data contains dependency trees."
+    )
+    S504 = (
+        "Tree {tree} (counted from 0) is not a tree: it needs one root (head 0) and no cycle. Correct "
+        "its heads."
+    )
+    S505 = (
+        "Trees of a sentence must have one head and one symbol for each of its {n} tokens, heads from "
+        "0 (the root) to {n}."
+    )
+    S506 = (
+        "The symbols have numbers that this tree model does not know: encode them with its own "
+        "'encode', not with that of another model."
+    )
 
     S531 = (
         "'{name}' can't rerank the parses of '{base}' ({kind}): it gives no list of parses. Set base "
@@ -283,6 +324,7 @@ class Errors(metaclass=_WithCodes):
         "'{base}' has a beam of {width}: there is nothing to choose from. Set beam_width to 2 or more "
         "in '{base}', e.g. 8."
     )
+    S536 = "Unknown or no groups of features: {value}. Choose some of: {choices}."
     S537 = (
         "There is nothing to learn a reranker from: no training sentence has a gold tree and at least "
         "two candidates. Check the training data, and that n is 2 or more."
@@ -295,7 +337,10 @@ class Errors(metaclass=_WithCodes):
     )
     S541 = "'{name}' needs n >= 2 candidates to choose from, not {n}."
     S542 = "Unknown values in the setting 'store' of '{name}': {value}. Choose from: {choices}."
-    S536 = "Unknown or no groups of features: {value}. Choose some of: {choices}."
+    S543 = (
+        "'{name}' can't be trained on the parses of '{base}', whose model is trained step by step: copies "
+        "of it can't be made for parts of the training data. Use the architecture LogLinear.v1 or SHAG.v1."
+    )
 
 
 class Warnings(metaclass=_WithCodes):
@@ -306,4 +351,8 @@ class Warnings(metaclass=_WithCodes):
     W102 = (
         "'{name}': the heads fixed beforehand can't all be part of one projective tree with one root; "
         "they are not kept in: {words}"
+    )
+    W440 = (
+        "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "
+        "max_length, or no projective tree with one root has their heads."
     )

@@ -135,3 +135,14 @@ def test_pipeline_then_reranker(sample, tmp_path):
     assert after["dep_las"] > 0.9 * before["dep_las"]
     result = run("spectral", "evaluate", path, sample["test"])
     assert result.exit_code == 0, result.output
+
+
+def test_tok2vec(sample, tmp_path):
+    overrides = {"training.max_epochs": 4, "training.eval_frequency": 10}
+    path = train("tok2vec.cfg", sample, tmp_path, **overrides)
+    scores = srsly.read_json(path / "meta.json")["performance"]
+    assert scores["dep_uas"] > 0.6
+    assert scores["tag_acc"] > 0.5
+    assert scores["spectral_parser_loss"] > 0
+    result = run("spectral", "evaluate", path, sample["test"])
+    assert result.exit_code == 0, result.output

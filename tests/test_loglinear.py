@@ -14,11 +14,13 @@ from spacy_spectral.arcs.loglinear import (
     Settings,
     fit,
 )
+from spacy_spectral.arcs.loglinear import pruner as pruner_module
 from spacy_spectral.arcs.loglinear._chart import lift_heads
 from spacy_spectral.arcs.loglinear._score import training_keys
+from spacy_spectral.arcs.loglinear.pruner import ArcPruner
 from spacy_spectral.arcs.loglinear.statistics import N_DISTANCES
 from spacy_spectral.arcs.loglinear.table import build_table
-from spacy_spectral.arcs.loglinear.templates import COLUMNS, compile_templates
+from spacy_spectral.arcs.loglinear.templates import COLUMNS, PRUNER, compile_templates
 
 TAGS = ["D", "N", "V", "P"]
 LABELS = ["root", "det", "arg", "mod"]
@@ -292,6 +294,81 @@ def test_k_best_are_those_of_enumeration(random_model, k):
         assert logs.tolist() == sorted(logs, reverse=True)
 
 
+WORD = (1 << 64) - 1
+
+
+def mixed(value):
+    value ^= value >> 32
+    value = value * 0xD6E8FEB86659FD93 & WORD
+    return value ^ value >> 32
+
+
+def pruner_scores(pruner, data):
+    """First-order scores of all arcs of the only sentence, by the hashing of the kernels."""
+    n, templates = len(data.tags), pruner.templates
+    values = np.zeros((n + 1, len(templates.composites)), dtype=object)
+    for position, (k, parts) in product(range(n + 1), enumerate(templates.composites.tolist())):
+        value = k + 1
+        for offset, column in parts:
+            if column >= 0:
+                at = position + offset
+                atom = 11 - at if at <= 0 else 101 + at - n
+                if 1 <= at <= n:
+                    atom = int(data.columns[at - 1, column])
+                value = (value ^ atom) * 0x9FB21C651E98DF25 & WORD
+                value ^= value >> 29
+        values[position, k] = value
+    scores = np.full((n + 1, n + 1), -np.inf)
+    for h, m in product(range(n + 1), range(1, n + 1)):
+        if h == m:
+            continue
+        between = 0
+        for tag in data.tags[min(h, m) : max(h, m) - 1] if h else ():
+            between |= int(pruner.between_bit[tag])
+        scores[h, m] = 0
+        for t, (head, mod, kind) in enumerate(templates.pairs.tolist()):
+            extra = (2 if h == 0 else int(m > h)) + 64 * (1 + between) * (kind >> 1)
+            extra += 4 * (1 + (abs(h - m) if h else 0)) * (kind & 1)
+            seed = 0xD1B54A32D192ED03 * (t + 1) + extra * 0x9FB21C651E98DF25
+            rotated = values[m, mod] << 27 & WORD | values[m, mod] >> 37
+            key = (values[h, head] + seed) * 0x9E3779B97F4A7C15 & WORD ^ rotated
+            scores[h, m] += pruner.weights[mixed(key) & (len(pruner.weights) - 1)]
+    return scores
+
+
+@pytest.mark.parametrize("reach, n_far", [(32, 16), (2, 2), (1, 1), (1, 0)])
+def test_pruner_gives_the_marginals_of_enumeration(monkeypatch, reach, n_far):
+    monkeypatch.setattr(pruner_module, "_REACH", reach)
+    monkeypatch.setattr(pruner_module, "_N_FAR", n_far)
+    rng = np.random.default_rng(5)
+    data, heads, _ = random_corpus(rng, [1, 2, 3, 4, 5, 5])
+    missing = {name for i, name in enumerate(COLUMNS) if not data.columns[:, i].any()}
+    templates = compile_templates(missing, pairs=PRUNER, unaries="", siblings="")
+    weights = rng.normal(size=1 << 12).astype(np.float32)
+    weights[0] = 0
+    pruner = ArcPruner(templates, weights, np.asarray([0, 1, 0, 2, 4], dtype=np.uint8), 0, 100)
+    for keep in (None, heads):
+        arcs = pruner(data, keep)
+        for s, (first, last) in enumerate(pairwise(data.starts.tolist())):
+            n = last - first
+            scores = pruner_scores(pruner, data.part(s, s + 1))
+            far = 1 + np.argsort(-scores[0, 1:])[:n_far]
+            for h, m in product(range(1, n + 1), range(1, n + 1)):
+                kept = keep is not None and keep[first + m - 1] == h
+                if abs(h - m) > reach and h not in far and not kept:
+                    scores[h, m] = -np.inf
+            found = np.zeros((n + 1, n + 1))
+            for m in range(1, n + 1):
+                own = slice(arcs.starts[first + m - 1], arcs.starts[first + m])
+                found[arcs.heads[own], m] = arcs.probs[own]
+                assert set(arcs.heads[own]) == set(np.flatnonzero(scores[:, m] > -np.inf))
+            expected = np.zeros_like(found)
+            for tree in all_trees(n):
+                at = (list(tree), range(1, n + 1))
+                expected[at] += np.exp(scores[at].sum())
+            assert found == pytest.approx(expected / expected[0].sum(), abs=1e-6)
+
+
 def hide(rng, heads, labels):
     """Annotation with holes."""
     heads = np.where(rng.random(len(heads)) < 0.4, -1, heads).astype(np.int32)
@@ -529,6 +606,27 @@ def test_round_trip_and_damage(toy_model):
         broken = LogLinearModel(**{**vars(toy_model), name: np.ascontiguousarray(value)})
         with pytest.raises(ValueError, match="S002"):
             LogLinearModel.from_bytes(broken.to_bytes())
+
+
+@pytest.mark.parametrize(
+    "part, left_out", [("siblings", "siblings"), ("windows", "unaries"), ("second_tag", None)]
+)
+def test_a_part_left_out(part, left_out):
+    train, test = toy_corpus(0, 120), toy_corpus(1, 30)
+    second = COLUMNS.index("second")
+    for data in (train, test):
+        data.sentences.columns[:, second] = data.sentences.columns[:, COLUMNS.index("tag")]
+    settings = Settings(**{**vars(SMALL), part: False})
+    model = fit(train, tags=TAGS, labels=LABELS, settings=settings)
+    if left_out is not None:
+        assert len(getattr(model.templates, left_out)) == 0
+    assert (model.templates.composites[..., 1] == second).any() == (part != "second_tag")
+    parses = model.parse(test.sentences)
+    assert (parses.heads == test.heads).mean() > 0.95
+    data = model.to_bytes()
+    again = LogLinearModel.from_bytes(data)
+    assert again.to_bytes() == data
+    assert (again.parse(test.sentences).label_probs == parses.label_probs).all()
 
 
 def test_another_pruner():

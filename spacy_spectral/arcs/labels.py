@@ -7,24 +7,23 @@ import numpy
 from numpy.typing import NDArray
 
 from ..errors import Errors
-from ..treebank.dependency import DELIMITER, MISSING, Tree, deprojectivize
+from ..treebank.dependency import MISSING, Tree
 from .backoff import BackoffModel, context_keys
+from .inventory import Inventory
 
 
 class LabelModel:
     """Chooses the label of every arc of a given tree."""
 
-    def __init__(self, labels: list[str], words: list[str], model: BackoffModel):
-        """labels (List[str]): The labels, sorted.
+    def __init__(self, inventory: Inventory, words: list[str], model: BackoffModel):
+        """inventory (Inventory): The labels.
         words (List[str]): Known words, sorted.
         model (BackoffModel): Labels given their contexts.
         """
-        self.labels = labels
+        self.inventory = inventory
         self.words = words
         self.model = model
         self._word_ids = {word: i for i, word in enumerate(words)}
-        self._label_ids = {label: i for i, label in enumerate(labels)}
-        self._decorated = numpy.array([DELIMITER in label for label in labels], dtype=bool)
 
     @classmethod
     def fit(
@@ -37,26 +36,23 @@ class LabelModel:
         n_symbols (int): How many symbols there are; the root is symbol `n_symbols`.
         RETURNS (LabelModel): The model.
         """
-        seen = {label for tree in trees for label in tree.labels if label}
-        labels = sorted(seen | {label.partition(DELIMITER)[0] for label in seen})
+        inventory = Inventory.from_labels(label for tree in trees for label in tree.labels)
         frequency = Counter(word.lower() for tree in trees for word in tree.words)
         words = sorted(word for word, count in frequency.items() if count >= 2)
-        model = cls(labels, words, None)
-        if not labels:
+        model = cls(inventory, words, None)
+        if not len(inventory):
             model.model = BackoffModel.fit(numpy.zeros((0, 1), "uint64"), numpy.zeros(0), 1)
             return model
         words_of, heads_of = [tree.words for tree in trees], [tree.heads for tree in trees]
         columns = model._columns(symbols, words_of, heads_of, n_symbols)
-        outcomes = numpy.array(
-            [
-                model._label_ids[label] if label and head != MISSING else MISSING
-                for tree in trees
-                for label, head in zip(tree.labels, tree.heads, strict=True)
-            ]
+        outcomes = inventory.encode(
+            label if head != MISSING else ""
+            for tree in trees
+            for label, head in zip(tree.labels, tree.heads, strict=True)
         )
         known = outcomes != MISSING
         contexts = _contexts(columns[:, known])
-        model.model = BackoffModel.fit(contexts, outcomes[known], max(len(labels), 1))
+        model.model = BackoffModel.fit(contexts, outcomes[known], len(inventory))
         return model
 
     def _columns(
@@ -117,34 +113,24 @@ class LabelModel:
         root_symbol (int): Symbol that stands for the root.
         """
         if not len(symbols):
-            return numpy.zeros((0, len(self.labels)))
+            return numpy.zeros((0, len(self.inventory)))
         return self.model.distributions(
             _contexts(self._columns(symbols, words, heads, root_symbol))
         )
 
-    def deprojectivized(
-        self, heads: NDArray[numpy.int32], labels: NDArray[numpy.int64]
-    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.int64]]:
-        """Restore crossing arcs of a tree; see `treebank.dependency.deprojectivize`.
-
-        heads (ndarray): Heads of one sentence.
-        labels (ndarray): Label ids.
-        RETURNS (Tuple[ndarray, ndarray]): Final heads, and ids of undecorated labels.
-        """
-        if not self._decorated[labels].any():
-            return heads, labels
-        heads, names = deprojectivize(heads, [self.labels[i] for i in labels])
-        return heads, numpy.array([self._label_ids[name] for name in names])
-
     def to_payload(self) -> dict:
-        return {"labels": self.labels, "words": self.words, "model": self.model.to_payload()}
+        return {
+            "labels": self.inventory.names,
+            "words": self.words,
+            "model": self.model.to_payload(),
+        }
 
     @classmethod
     def from_payload(cls, payload: dict) -> "LabelModel":
         model = BackoffModel.from_payload(payload["model"])
         if model.n_outcomes != max(len(payload["labels"]), 1):
             raise ValueError(Errors.S002.format(what="label model", reason="number of labels"))
-        return cls(payload["labels"], payload["words"], model)
+        return cls(Inventory(payload["labels"]), payload["words"], model)
 
 
 def _contexts(table: NDArray) -> NDArray[numpy.uint64]:

@@ -16,16 +16,18 @@ from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
+from ..arcs.inventory import plain
 from ..docs import Batch, TokenReader, fixed_heads, training_treebank, write_parse
 from ..errors import Errors, Warnings
 from ..learnt import Learnt
 from ..progress import report
 from ..tagger.component import find_clusters
-from ..treebank.dependency import DELIMITER, MISSING
+from ..treebank.dependency import MISSING
 from .constraints import possible
 from .extensions import USER_DATA
 from .interface import ParserModel, Parses, Treebank
 from .latest import LatestParses
+from .trainable import StepwiseParser, is_stepwise
 from .training import annotated_by, corpus_examples, jackknifed, with_gold_tags
 
 DEFAULT_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
@@ -112,10 +114,11 @@ def make_spectral_parser(
 
 
 class SpectralParser(TrainablePipe):
-    """Dependency parser with exact probabilities, by split head automata or a log-linear model.
+    """Dependency parser with exact probabilities, by one of several models.
 
-    It parses inside the sentences that a document has, so something before it must set boundaries and
-    the attributes named by `symbol`.
+    It parses inside the sentences that a document has, so something before it must set boundaries and,
+    for models that look at tags, the attributes named by `symbol`. Models with a recipe are trained when
+    the pipeline is initialized; others (see `trainable`) step by step.
     """
 
     def __init__(
@@ -133,11 +136,12 @@ class SpectralParser(TrainablePipe):
         scorer: Callable | None = None,
     ):
         """vocab (Vocab): The shared vocabulary.
-        model (Model): From `spacy-spectral.SHAG.v1` or `spacy-spectral.LogLinear.v1`.
+        model (Model): From `spacy-spectral.SHAG.v1`, `spacy-spectral.LogLinear.v1` or
+            `spacy-spectral.Biaffine.v1`.
         name (str): The component's name in the pipeline.
         symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
         decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
-            hidden states (SHAG only, and not with the estimator "spectral").
+            hidden states (not with LogLinear, nor with SHAG's estimator "spectral").
         constrain (bool): Whether heads that a document has already are kept.
         store (Sequence[str]): What is kept on documents beside the parse: any of "head_prob",
             "dep_prob", "parse_logprob", "marginals".
@@ -164,28 +168,34 @@ class SpectralParser(TrainablePipe):
         self.jackknife = jackknife
         self.scorer = scorer
         self.latest = LatestParses()
-        self.read = TokenReader([symbol] if isinstance(symbol, str) else symbol, name=name)
+        self._stepwise = StepwiseParser(model, name=name) if is_stepwise(model) else None
+        symbols = [symbol] if isinstance(symbol, str) else symbol
+        self.read = TokenReader(symbols, name=name, required=self._stepwise is None)
+        if self._stepwise is not None:
+            self._refuse(annotate_with=annotate_with, jackknife=jackknife)
 
     @property
-    def grammar(self) -> ParserModel:
+    def grammar(self) -> ParserModel | StepwiseParser:
         """What was learnt: a `Grammar` or another model, as the architecture has it."""
-        learnt = self.model.attrs["learnt"].value
-        if learnt is None:
+        if not self._is_learnt:
             raise ValueError(Errors.S115.format(name=self.name))
-        return learnt
+        return self._stepwise or self.model.attrs["learnt"].value
+
+    @property
+    def _is_learnt(self) -> bool:
+        kept = "learnt" if self._stepwise is None else "inventory"
+        return self.model.attrs[kept].value is not None
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The relation labels that the parser can give."""
-        learnt = self.model.attrs["learnt"].value
-        if learnt is None:
-            return ()
-        return tuple(sorted({label.partition(DELIMITER)[0] for label in learnt.label_names}))
+        names = self.grammar.label_names if self._is_learnt else ()
+        return tuple(sorted(set(map(plain, names))))
 
     @property
     def label_data(self) -> list[str]:
-        """The labels as `spacy init labels` stores them."""
-        return list(self.labels)
+        """The labels as `spacy init labels` stores them: all that `initialize` wants to know."""
+        return list(self.labels if self._stepwise is None else self.grammar.label_names)
 
     def initialize(
         self,
@@ -196,17 +206,40 @@ class SpectralParser(TrainablePipe):
         clusters: str | Path | None = None,
         dev_corpus: str | None = None,
     ) -> None:
-        """Learn from all training examples; this is the whole training.
+        """Learn from all training examples; this is the whole training of models with a recipe.
 
         get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
         nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
-        labels (Optional[Sequence[str]]): Accepted for `spacy init labels`; the treebank decides.
+        labels (Optional[Sequence[str]]): From `spacy init labels`, for models that are trained step by
+            step; for others the treebank decides.
         clusters (Optional[Union[str, Path]]): A directory with eigenword clusters, for models that look
             at words. By default those of the vocabulary's lookups are used if there are some.
         dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
             models that are trained in epochs.
         """
         validate_get_examples(get_examples, "SpectralParser.initialize")
+        if self._stepwise is not None:
+            self._refuse(clusters=clusters, dev_corpus=dev_corpus)
+            self._stepwise.initialize(get_examples, self.read, nlp=nlp, labels=labels)
+        else:
+            self._fit(get_examples, nlp, clusters=clusters, dev_corpus=dev_corpus)
+        for label in self.labels:
+            self.vocab.strings.add(label)
+
+    def _refuse(self, **settings: Any) -> None:
+        for setting, value in settings.items():
+            if value:
+                raise ValueError(Errors.S444.format(name=self.name, setting=setting))
+
+    def _fit(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        nlp: Language | None,
+        *,
+        clusters: str | Path | None,
+        dev_corpus: str | None,
+    ) -> None:
+        """Train a model with a recipe."""
         if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
             raise ValueError(Errors.S116.format(name=self.name))
         examples = list(get_examples())
@@ -226,8 +259,6 @@ class SpectralParser(TrainablePipe):
         if self.decode not in learnt.decoders:
             raise ValueError(Errors.S119.format(name=self.name))
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
-        for label in self.labels:
-            self.vocab.strings.add(label)
 
     def training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
         """What the parser is trained on.
@@ -268,14 +299,23 @@ class SpectralParser(TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Nothing is left to learn after `initialize`; takes part in the training loop all the same."""
+        """Learn from a batch. Models with a recipe have nothing left to learn after `initialize`.
+
+        examples (Iterable[Example]): The batch.
+        drop (float): The dropout rate.
+        sgd (Optional[Optimizer]): The optimizer; without, gradients are kept for `finish_update`.
+        losses (Optional[Dict[str, float]]): Losses by component; the parser's is the negative
+            log-likelihood of the trees and their labels.
+        RETURNS (Dict[str, float]): The losses.
+        """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples, "SpectralParser.update")
+        if self._stepwise is not None:
+            losses[self.name] += self._stepwise.update(list(examples), self.read, drop=drop)
+            if sgd not in (None, False):
+                self.finish_update(sgd)
         return losses
-
-    def finish_update(self, sgd: Optimizer) -> None:
-        """There are no gradients."""
 
     def predict(self, docs: Iterable[Doc]) -> list[_Prediction]:
         """Parse documents without changing them.
@@ -323,7 +363,8 @@ class SpectralParser(TrainablePipe):
         learnt = self.grammar
         batch = self.read(docs)
         fixed = self._fixed_heads(batch) if self.constrain else None
-        return batch, learnt.parse(batch.tokens, fixed=fixed, decode=self.decode)
+        sentences = batch.tokens if self._stepwise is None else batch
+        return batch, learnt.parse(sentences, fixed=fixed, decode=self.decode)
 
     def _fixed_heads(self, batch: Batch) -> NDArray[numpy.int32] | None:
         """Heads given beforehand, but for sentences in which they can't all be in one tree."""
@@ -373,7 +414,7 @@ class SpectralParser(TrainablePipe):
         if k < 1:
             raise ValueError(Errors.S120.format(name=self.name, k=k))
         batch, parses = self.parse([doc])
-        names = [label.partition(DELIMITER)[0] for label in self.grammar.label_names]
+        names = list(map(plain, self.grammar.label_names))
         result = []
         for s, (begin, end) in enumerate(batch.tokens.bounds()):
             tokens = batch.places[begin:end]
@@ -394,7 +435,7 @@ class SpectralParser(TrainablePipe):
         RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every (token, head)
             and of every (token, label), the latter for the chosen head.
         """
-        names = [label.partition(DELIMITER)[0] for label in self.grammar.label_names]
+        names = list(map(plain, self.grammar.label_names))
         head_scores, label_scores = [], []
         for doc in docs:
             batch, parses = self.parse([doc])

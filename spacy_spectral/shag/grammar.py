@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from ..treebank.dependency import Tree
 from ._chart import arc_weights
 from .estimate import EstimatorSettings, estimate
 from .model import OperatorModel, SymbolTable
-from .parsing import GrammarParses
+from .parsing import PosteriorParses, sentence_constraints
 from .posterior import Factors, Posterior
 from .statistics import RIGHT, modifier_sequences
 
@@ -107,7 +106,7 @@ class Grammar:
         sequences = modifier_sequences(ids, [tree.heads for tree in trees], n)
         fallback = estimate(sequences, replace(settings.automata, estimator="det+f"))
         if settings.only_lexical:
-            automata = fallback = _uniform_automata(n)
+            automata = fallback = OperatorModel.uniform(n)
         else:
             automata = estimate(sequences, settings.automata, progress=progress)
         frequency = numpy.bincount(numpy.concatenate(ids), minlength=n) + 0.5
@@ -150,7 +149,7 @@ class Grammar:
     @property
     def label_names(self) -> list[str]:
         """RETURNS (List[str]): The labels; see `parser.interface.ParserModel`."""
-        return self.labels.labels
+        return self.labels.inventory.names
 
     @property
     def decoders(self) -> tuple[str, ...]:
@@ -159,9 +158,25 @@ class Grammar:
 
     def parse(
         self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> GrammarParses:
+    ) -> PosteriorParses:
         """Parse a batch of sentences; see `parser.interface.ParserModel`."""
-        return GrammarParses(self, tokens, fixed=fixed, decode=decode)
+        bounds = tokens.bounds()
+        everything = self.symbols.encode(tokens.symbols)
+        symbols = [everything[a:b] for a, b in bounds]
+        words = [tokens.words[a:b] for a, b in bounds]
+        allowed = sentence_constraints(bounds, fixed)
+        return PosteriorParses(
+            bounds,
+            [
+                self.posterior(*sentence, allowed=own)
+                for *sentence, own in zip(symbols, words, allowed, strict=True)
+            ],
+            inventory=self.labels.inventory,
+            label_distributions=lambda sentences, trees: self.label_distributions(
+                [symbols[s] for s in sentences], [words[s] for s in sentences], trees
+            ),
+            decode=decode,
+        )
 
     def posterior(
         self,
@@ -172,31 +187,17 @@ class Grammar:
     ) -> Posterior:
         """The distribution over trees of one sentence.
 
-        Sentences longer than `max_length` are cut into pieces of equal size that are parsed by
-        themselves; then the sequence of their roots is parsed like a sentence. The result is a
-        projective tree with one root at a cost that grows linearly.
-
         symbols (ndarray): Symbol ids, from `self.symbols.encode`.
         words (Sequence[str]): The tokens; only lexical models look at them.
         allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
         RETURNS (Posterior): Marginals, trees and their probabilities.
         """
-        if len(symbols) == 0:
-            return Posterior(numpy.zeros((1, 1)), factors=None, log_z=0.0)
-        if len(symbols) <= self.settings.max_length:
-            return Posterior.from_factors(self._attempts(symbols, words), allowed)
-        pieces = -(-len(symbols) // self.settings.max_length)
-        edges = numpy.linspace(0, len(symbols), pieces + 1).astype(int)
-        parts = []
-        for begin, end in pairwise(edges):
-            inner = None if allowed is None else _allowed_inside(allowed, begin, end)
-            parts.append(self.posterior(symbols[begin:end], words[begin:end], allowed=inner))
-        roots = [begin + part.root for begin, part in zip(edges, parts, strict=False)]
-        if allowed is not None:
-            keep = numpy.array([0, *(root + 1 for root in roots)])
-            allowed = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
-        top = self.posterior(symbols[roots], [words[r] for r in roots], allowed=allowed)
-        return Posterior.from_parts(parts, edges, top)
+        return Posterior.of_sentence(
+            len(symbols),
+            lambda own: self._attempts(symbols[own], [words[i] for i in own]),
+            allowed=allowed,
+            max_length=self.settings.max_length,
+        )
 
     def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
         """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
@@ -294,24 +295,6 @@ class Grammar:
             LexicalModel.from_payload(lexical, n) if lexical else None,
             LabelModel.from_payload(payload["labels"]),
         )
-
-
-def _allowed_inside(allowed: NDArray[numpy.bool_], begin: int, end: int) -> NDArray[numpy.bool_]:
-    """The allowed arcs of one piece of a sentence; who may have a head outside may be its root."""
-    inside = numpy.arange(begin + 1, end + 1)
-    keep = numpy.concatenate([[0], inside])
-    inner = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
-    outside = numpy.delete(allowed[:, inside], inside, axis=0)
-    inner[0, 1:] = outside.any(axis=0)
-    return inner
-
-
-def _uniform_automata(n_symbols: int) -> OperatorModel:
-    """Automata that say nothing: everything is left to the lexical model."""
-    model = OperatorModel.zeros(n_symbols, 1, non_negative=True)
-    model.start[:, :, 0] = model.stop[:, :, 0] = 1.0
-    model.operators[:, :, :, 0, 0] = 1.0
-    return model
 
 
 def _fit_lengths(ids: Sequence[NDArray], trees: Sequence[Tree], n_symbols: int) -> NDArray:

@@ -66,6 +66,14 @@ class OperatorModel:
             non_negative,
         )
 
+    @classmethod
+    def uniform(cls, n_symbols: int) -> "OperatorModel":
+        """Automata that say nothing: everything is left to the weights of arcs."""
+        model = cls.zeros(n_symbols, 1, non_negative=True)
+        model.start[:, :, 0] = model.stop[:, :, 0] = 1.0
+        model.operators[:, :, :, 0, 0] = 1.0
+        return model
+
     @property
     def states(self) -> int:
         return self.start.shape[2]

@@ -1,60 +1,52 @@
-"""A grammar's parses of a batch of sentences."""
+"""Parses of a batch of sentences by models that are distributions over unlabelled trees."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy
 from numpy.typing import NDArray
 
+from ..arcs.inventory import Inventory
 from ..parser.constraints import allowed_arcs
-from ..parser.interface import Parse, Tokens
+from ..parser.interface import Parse
 from ..treebank.dependency import MISSING
 from .posterior import Posterior
 
-if TYPE_CHECKING:
-    from .grammar import Grammar
 
-
-class GrammarParses:
+class PosteriorParses:
     """Implements `parser.interface.Parses`: one posterior a sentence, and labels given the trees."""
 
     def __init__(
         self,
-        grammar: "Grammar",
-        tokens: Tokens,
+        bounds: Sequence[tuple[int, int]],
+        posteriors: Sequence[Posterior],
         *,
-        fixed: NDArray[numpy.int32] | None,
+        inventory: Inventory,
+        label_distributions: Callable[[Sequence[int], Sequence[NDArray]], NDArray],
         decode: str,
     ):
-        self._grammar = grammar
-        self._bounds = tokens.bounds()
-        symbols = grammar.symbols.encode(tokens.symbols)
-        self._symbols = [symbols[a:b] for a, b in self._bounds]
-        self._words = [tokens.words[a:b] for a, b in self._bounds]
-        self._posteriors = [
-            self._posterior(s, None if fixed is None else fixed[a:b])
-            for s, (a, b) in enumerate(self._bounds)
-        ]
+        """bounds (Sequence[Tuple[int, int]]): Where each sentence begins and ends among all tokens.
+        posteriors (Sequence[Posterior]): The distribution over each sentence's trees.
+        inventory (Inventory): The labels.
+        label_distributions (Callable): P(label | arc) for the trees of some sentences, given their
+            numbers and heads: [tokens of all of them, labels].
+        decode (str): "mbr" or "viterbi".
+        """
+        self._bounds = bounds
+        self._posteriors = posteriors
+        self._inventory = inventory
+        self._label_distributions = label_distributions
         self._trees = [
-            posterior.heads if decode == "mbr" else posterior.viterbi()
-            for posterior in self._posteriors
+            posterior.heads if decode == "mbr" else posterior.viterbi() for posterior in posteriors
         ]
-        self._distributions = grammar.label_distributions(self._symbols, self._words, self._trees)
+        self._distributions = label_distributions(range(len(bounds)), self._trees)
         self._best = self._distributions.argmax(axis=1)
         final = [
-            grammar.labels.deprojectivized(tree, self._best[a:b])
-            for tree, (a, b) in zip(self._trees, self._bounds, strict=True)
+            inventory.deprojectivized(tree, self._best[a:b])
+            for tree, (a, b) in zip(self._trees, bounds, strict=True)
         ]
         nothing = numpy.zeros(0, dtype="int32")
         self.heads = numpy.concatenate([nothing, *(heads for heads, _ in final)])
         self.labels = numpy.concatenate([nothing, *(labels for _, labels in final)])
-
-    def _posterior(self, sentence: int, fixed: NDArray[numpy.int32] | None) -> Posterior:
-        free = fixed is None or (fixed == MISSING).all()
-        return self._grammar.posterior(
-            self._symbols[sentence],
-            self._words[sentence],
-            allowed=None if free else allowed_arcs(fixed),
-        )
 
     def head_probs(self) -> NDArray[numpy.float32]:
         values = [
@@ -80,11 +72,20 @@ class GrammarParses:
     def k_best(self, sentence: int, k: int) -> list[Parse]:
         found = self._posteriors[sentence].k_best(k)
         trees = [heads for heads, _ in found]
-        distributions = self._grammar.label_distributions(
-            [self._symbols[sentence]] * len(trees), [self._words[sentence]] * len(trees), trees
-        )
+        distributions = self._label_distributions([sentence] * len(trees), trees)
         labels = distributions.argmax(axis=1).reshape(len(trees), -1)
         return [
-            Parse(*self._grammar.labels.deprojectivized(heads, own), log_prob)
+            Parse(*self._inventory.deprojectivized(heads, own), log_prob)
             for (heads, log_prob), own in zip(found, labels, strict=True)
         ]
+
+
+def sentence_constraints(
+    bounds: Sequence[tuple[int, int]], fixed: NDArray[numpy.int32] | None
+) -> list[NDArray[numpy.bool_] | None]:
+    """RETURNS (List[Optional[ndarray]]): For each sentence the arcs that agree with its fixed heads, None
+    if it has none; see `parser.constraints.allowed_arcs`."""
+    free = [fixed is None or (fixed[a:b] == MISSING).all() for a, b in bounds]
+    return [
+        None if own else allowed_arcs(fixed[a:b]) for own, (a, b) in zip(free, bounds, strict=True)
+    ]

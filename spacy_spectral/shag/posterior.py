@@ -1,7 +1,8 @@
 """The distribution over the trees of one sentence."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy
 from numpy.typing import NDArray
@@ -19,7 +20,11 @@ _RESCALINGS = 3
 
 @dataclass
 class Factors:
-    """One sentence as the chart wants it; see `_chart.inside_outside`."""
+    """One sentence as the chart wants it; see `_chart.inside_outside`.
+
+    log_scale (float): By how much the logarithm of every tree exceeds what the model says: constants
+        that keep the chart in the range of doubles.
+    """
 
     symbols: NDArray[numpy.int32]
     word_class: NDArray[numpy.int32]
@@ -28,6 +33,7 @@ class Factors:
     weights: NDArray[numpy.float64]
     stop: NDArray[numpy.float64]
     root: NDArray[numpy.float64]
+    log_scale: float = 0.0
 
     def arguments(self) -> tuple:
         return (
@@ -42,16 +48,15 @@ class Factors:
 
     def restricted(self, allowed: NDArray[numpy.bool_]) -> "Factors":
         weights = self.weights * allowed[1:, 1:, None]
-        root = self.root * allowed[0, 1:]
-        return self._with(weights, root)
+        return replace(self, weights=weights, root=self.root * allowed[0, 1:])
 
     def scaled(self, factor: float) -> "Factors":
         """Multiply what generates each token; every tree gains factor^N."""
-        return self._with(self.weights * factor, self.root * factor)
-
-    def _with(self, weights: NDArray, root: NDArray) -> "Factors":
-        return Factors(
-            self.symbols, self.word_class, self.automata, self.states, weights, self.stop, root
+        return replace(
+            self,
+            weights=self.weights * factor,
+            root=self.root * factor,
+            log_scale=self.log_scale + len(self.symbols) * float(numpy.log(factor)),
         )
 
 
@@ -78,6 +83,55 @@ class Posterior:
         self._log_z = log_z
         self._allowed = allowed
         self._heads = heads
+
+    @classmethod
+    def of_sentence(
+        cls,
+        n: int,
+        attempts: Callable[[NDArray[numpy.int64]], Iterable[Factors]],
+        *,
+        allowed: NDArray[numpy.bool_] | None = None,
+        max_length: int,
+    ) -> "Posterior":
+        """The distribution over the trees of a sentence of any length.
+
+        Sentences longer than `max_length` are cut into pieces of equal size that are parsed by
+        themselves; then the sequence of their roots is parsed like a sentence. The result is a
+        projective tree with one root at a cost that grows linearly.
+
+        n (int): The number of tokens.
+        attempts (Callable[[ndarray], Iterable[Factors]]): Makes the factors of some of the tokens as if
+            they were a sentence, under one model after another (see `from_factors`).
+        allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
+        max_length (int): The longest sentence to be parsed in one piece.
+        RETURNS (Posterior): The posterior.
+        """
+        return cls._of_tokens(numpy.arange(n), attempts, allowed, max_length)
+
+    @classmethod
+    def _of_tokens(
+        cls,
+        tokens: NDArray[numpy.int64],
+        attempts: Callable[[NDArray[numpy.int64]], Iterable[Factors]],
+        allowed: NDArray[numpy.bool_] | None,
+        max_length: int,
+    ) -> "Posterior":
+        n = len(tokens)
+        if n == 0:
+            return cls(numpy.zeros((1, 1)), factors=None, log_z=0.0)
+        if n <= max_length:
+            return cls.from_factors(attempts(tokens), allowed)
+        edges = numpy.linspace(0, n, -(-n // max_length) + 1).astype(int)
+        parts = []
+        for begin, end in pairwise(edges):
+            inner = None if allowed is None else _allowed_inside(allowed, begin, end)
+            parts.append(cls._of_tokens(tokens[begin:end], attempts, inner, max_length))
+        roots = [begin + part.root for begin, part in zip(edges, parts, strict=False)]
+        if allowed is not None:
+            keep = numpy.array([0, *(root + 1 for root in roots)])
+            allowed = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
+        top = cls._of_tokens(tokens[roots], attempts, allowed, max_length)
+        return cls.from_parts(parts, edges, top)
 
     @classmethod
     def from_factors(
@@ -138,6 +192,11 @@ class Posterior:
             if self._heads is None:
                 self._heads, _ = best_tree(self._arc_scores())
         return self._heads
+
+    @property
+    def log_partition(self) -> float | None:
+        """log of the sum over all trees, as the model scores them; None if there was no single chart."""
+        return None if self._factors is None else self._log_z - self._factors.log_scale
 
     @property
     def root(self) -> int:
@@ -201,6 +260,16 @@ class Posterior:
         if self._allowed is not None:
             scores[~self._allowed] = -numpy.inf
         return scores
+
+
+def _allowed_inside(allowed: NDArray[numpy.bool_], begin: int, end: int) -> NDArray[numpy.bool_]:
+    """The allowed arcs of one piece of a sentence; who may have a head outside may be its root."""
+    inside = numpy.arange(begin + 1, end + 1)
+    keep = numpy.concatenate([[0], inside])
+    inner = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
+    outside = numpy.delete(allowed[:, inside], inside, axis=0)
+    inner[0, 1:] = outside.any(axis=0)
+    return inner
 
 
 def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:

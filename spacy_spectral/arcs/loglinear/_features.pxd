@@ -1,5 +1,15 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define FETCH(address) __builtin_prefetch(address)
+    #else
+    #define FETCH(address) ((void)0)
+    #endif
+    """
+    void FETCH(const void *address) noexcept nogil
+
 
 cdef packed struct Slot:
     uint32_t check  # upper half of the key

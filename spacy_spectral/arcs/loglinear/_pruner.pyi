@@ -12,6 +12,8 @@ def train_pruner(
     squares: np.ndarray,
     order: np.ndarray,
     rate: float,
+    reach: int,
+    n_far: int,
 ) -> None: ...
 def prune(
     columns: np.ndarray,
@@ -23,6 +25,8 @@ def prune(
     weights: np.ndarray,
     threshold: float,
     most: int,
+    reach: int,
+    n_far: int,
     gold: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
 def fill_children(

@@ -15,17 +15,7 @@ from libc.string cimport memset
 
 from ..._arena cimport Arena, take, take_zeros
 from ._chart cimport Chart, chart_layout
-from ._features cimport Context, Entry, Slot, fill_composites, find_row, pair_key
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define FETCH(address) __builtin_prefetch(address)
-    #else
-    #define FETCH(address) ((void)0)
-    #endif
-    """
-    void FETCH(const void *address) noexcept nogil
+from ._features cimport FETCH, Context, Entry, Slot, fill_composites, find_row, pair_key
 
 cdef uint64_t PAIR = <uint64_t>0xA24BAED4963EE407
 cdef uint64_t BETWEEN = <uint64_t>0x9FB21C651E98DF25

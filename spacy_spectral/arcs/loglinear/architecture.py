@@ -19,6 +19,9 @@ def build_loglinear(
     decay: float = _DEFAULT.decay,
     batch_size: int = _DEFAULT.batch_size,
     n_states: int = _DEFAULT.n_states,
+    siblings: bool = _DEFAULT.siblings,
+    second_tag: bool = _DEFAULT.second_tag,
+    windows: bool = _DEFAULT.windows,
     min_blocks: int = _DEFAULT.min_blocks,
     prune_threshold: float = _DEFAULT.prune_threshold,
     prune_most: int = _DEFAULT.prune_most,
@@ -33,7 +36,11 @@ def build_loglinear(
     rate (float): Learning rate.
     decay (float): L2 penalty.
     batch_size (int): Sentences per step.
-    n_states (int): Classes of labels, the states of the head automata.
+    n_states (int): Classes of labels, the states of the head automata; 1 for no automata.
+    siblings (bool): Look at neighbouring modifiers of a head together.
+    second_tag (bool): Look at the second-best tags of a `spectral_tagger`.
+    windows (bool): Look at every token in its context by itself: for its label, and for the direction
+        and distance of its head and of its modifiers.
     min_blocks (int): A feature is kept if it occurs in so many of a hundred parts of the text.
     prune_threshold (float): Drop heads less likely than this relative to the token's best.
     prune_most (int): Keep at most so many heads of a token.
@@ -49,6 +56,9 @@ def build_loglinear(
         decay=decay,
         batch_size=batch_size,
         n_states=n_states,
+        siblings=siblings,
+        second_tag=second_tag,
+        windows=windows,
         min_blocks=min_blocks,
         prune_threshold=prune_threshold,
         prune_most=prune_most,

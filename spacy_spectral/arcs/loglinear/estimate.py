@@ -18,7 +18,7 @@ from .model import LogLinearModel, check_arcs, score
 from .pruner import Arcs, Prune, fit_pruner
 from .statistics import function_tags, label_classes, label_successions, separators
 from .table import build_table, drop_small_weights
-from .templates import COLUMNS, GUESSED, compile_templates
+from .templates import COLUMNS, GUESSED, SIBLINGS, UNARIES, compile_templates
 
 
 @dataclass
@@ -44,6 +44,9 @@ class Settings:
     decay (float): L2 penalty.
     batch_size (int): Sentences per step.
     n_states (int): Classes of labels, the states of the automata.
+    siblings (bool): Look at neighbouring modifiers together.
+    second_tag (bool): Look at second-best tags.
+    windows (bool): Look at a token in its context by itself, which says much of its label.
     n_blocks, min_blocks (int): A feature is kept if it occurs in `min_blocks` of `n_blocks` equal
         parts of the text.
     n_between (int): How many separating tags to look for between head and modifier, at most 8.
@@ -61,6 +64,9 @@ class Settings:
     decay: float = 0.01
     batch_size: int = 16
     n_states: int = 12
+    siblings: bool = True
+    second_tag: bool = True
+    windows: bool = True
     n_blocks: int = 100
     min_blocks: int = 2
     n_between: int = 6
@@ -123,6 +129,8 @@ def fit(
         for i, name in enumerate(COLUMNS)
         if name not in GUESSED and not data.columns[:, i].any()
     }
+    if not settings.second_tag:
+        missing.add("second")
     between_bit = separators(data, heads, n_tags=n_tags, n_bits=settings.n_between)
     if prune is None:
         pruner, arcs = fit_pruner(
@@ -133,7 +141,11 @@ def fit(
     else:
         pruner, arcs = None, Arcs(*prune(data, heads))
         check_arcs(arcs, data.starts)
-    templates = compile_templates(missing)
+    templates = compile_templates(
+        missing,
+        unaries=UNARIES if settings.windows else "",
+        siblings=SIBLINGS if settings.siblings else "",
+    )
     allowed = np.zeros((2, n_labels), dtype=np.uint8)
     for from_root in (0, 1):
         seen = gold_labels[((heads == 0) == from_root) & (heads >= 0) & (gold_labels >= 0)]

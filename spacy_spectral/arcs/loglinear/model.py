@@ -250,7 +250,8 @@ class LogLinearModel:
         pruner = None
         if "pruner" in payload:
             stored = payload["pruner"]
-            weights = np.zeros(int(stored["size"]), dtype=np.float32)
+            weights = np.empty(int(stored["size"]), dtype=np.float32)
+            weights[:] = 0
             weights[stored["used"]] = stored["weights"]
             pruner = ArcPruner(
                 templates(stored["templates"]), weights, between_bit, stored["threshold"],

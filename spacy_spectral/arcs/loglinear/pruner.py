@@ -12,6 +12,9 @@ from .templates import PRUNER, Templates, compile_templates
 
 _SIZE = 1 << 21
 _PARTS = 4
+# Longer arcs are looked at only if they are of one of the likeliest roots.
+_REACH = 32
+_N_FAR = 16
 
 
 class Arcs(NamedTuple):
@@ -60,7 +63,7 @@ class ArcPruner:
             keep = np.full(len(data.tags), -1, dtype=np.int32)
         return Arcs(*prune(
             data.columns, data.starts, data.tags, self.templates.composites, self.templates.pairs,
-            self.between_bit, self.weights, self.threshold, self.most, keep,
+            self.between_bit, self.weights, self.threshold, self.most, _REACH, _N_FAR, keep,
         ))  # fmt: skip
 
 
@@ -100,7 +103,7 @@ def fit_pruner(
             for part in np.array_split(rng.permutation(half), _PARTS):
                 train_pruner(
                     data.columns, data.starts, data.tags, heads, templates.composites,
-                    templates.pairs, between_bit, current, squares, part, rate,
+                    templates.pairs, between_bit, current, squares, part, rate, _REACH, _N_FAR,
                 )  # fmt: skip
                 if epoch or epochs == 1:
                     total += current

@@ -1,0 +1,1 @@
+"""Arc and label scores from token vectors: a Thinc model over any tok2vec or transformer."""
