@@ -335,7 +335,7 @@ class Errors(metaclass=_WithCodes):
         "'{name}' has learnt nothing yet: train it with 'spacy train' or nlp.initialize(get_examples), "
         "or load a trained pipeline."
     )
-    S541 = "'{name}' needs n >= 2 candidates to choose from, not {n}."
+    S541 = "'{name}' needs n >= 2 candidates and a margin > 0, not n = {n}, margin = {margin}."
     S542 = "Unknown values in the setting 'store' of '{name}': {value}. Choose from: {choices}."
     S543 = (
         "'{name}' can't be trained on the parses of '{base}', whose model is trained step by step: copies "
