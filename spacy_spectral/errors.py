@@ -329,6 +329,7 @@ class Errors(metaclass=_WithCodes):
         "'{base}' has a beam of {width}: there is nothing to choose from. Set beam_width to 2 or more "
         "in '{base}', e.g. 8."
     )
+    S536 = "Unknown or no groups of features: {value}. Choose some of: {choices}."
     S537 = (
         "There is nothing to learn a reranker from: no training sentence has a gold tree and at least "
         "two candidates. Check the training data, and that n is 2 or more."
@@ -339,9 +340,12 @@ class Errors(metaclass=_WithCodes):
         "'{name}' has learnt nothing yet: train it with 'spacy train' or nlp.initialize(get_examples), "
         "or load a trained pipeline."
     )
-    S541 = "'{name}' needs n >= 2 candidates to choose from, not {n}."
+    S541 = "'{name}' needs n >= 2 candidates and a margin > 0, not n = {n}, margin = {margin}."
     S542 = "Unknown values in the setting 'store' of '{name}': {value}. Choose from: {choices}."
-    S536 = "Unknown or no groups of features: {value}. Choose some of: {choices}."
+    S543 = (
+        "'{name}' can't be trained on the parses of '{base}', whose model is trained step by step: copies "
+        "of it can't be made for parts of the training data. Use the architecture LogLinear.v1 or SHAG.v1."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

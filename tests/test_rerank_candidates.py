@@ -223,3 +223,20 @@ def test_blocks_are_contiguous_and_even():
     assert (numpy.diff(found) >= 0).all()
     assert [int(lengths[found == i].sum()) for i in range(3)] == [8, 13, 9]
     assert len(blocks(numpy.zeros(0, dtype="int64"), 3)) == 0
+
+
+def test_reranker_after_a_beam_parser(beam, examples, tmp_path):
+    nlp = spacy.blank("en", vocab=beam.vocab)
+    train = examples(nlp)[:60]
+    nlp.add_pipe("spectral_tagger").initialize(lambda: train, nlp=nlp)
+    nlp.add_pipe("beam_parser", source=beam)
+    model = {"@architectures": "spacy-spectral.Reranker.v1", "folds": 2, "parser_epochs": 1}
+    config = {"base": "beam_parser", "model": model, "store": ["parses"]}
+    nlp.add_pipe("spectral_reranker", config=config).initialize(lambda: train, nlp=nlp)
+    docs = [eg.predicted.copy() for eg in examples(nlp, "dev")[:10]]
+    expected = [[(t.head.i, t.dep_) for t in nlp(doc.copy())] for doc in docs]
+    nlp.to_disk(tmp_path)
+    for loaded, size in ((nlp, 3), (spacy.load(tmp_path), 4)):
+        found = list(loaded.pipe((doc.copy() for doc in docs), batch_size=size))
+        assert [[(t.head.i, t.dep_) for t in doc] for doc in found] == expected
+    assert max(len(sent._.parses) for doc in found for sent in doc.sents) > 1

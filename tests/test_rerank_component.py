@@ -183,6 +183,7 @@ def test_hard_documents(reranking):
 def test_bad_settings_and_data(trained, examples):
     for config, code in (
         ({"n": 1}, "S541"),
+        ({"margin": 0.0}, "S541"),
         ({"store": ["colours"]}, "S542"),
         ({"model": QUICK | {"learner": "oracle"}}, "S538"),
         ({"model": QUICK | {"features": ["colour"]}}, "S536"),

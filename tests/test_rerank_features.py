@@ -243,3 +243,11 @@ def test_right_arcs_are_counted(two):
     heads, arcs = candidates.correct(numpy.array([0, -1, 1]), ["root", "", "dep"])
     assert heads.tolist() == [2, 0, 1]
     assert arcs.tolist() == [2, 0, 1]
+
+
+def test_unlikely_candidates_can_be_left_out(two):
+    _, (candidates, single) = two
+    assert len(candidates.within(0.6)) == 2  # log 0.5 - log 0.3 = 0.51, - log 0.2 = 0.92
+    assert candidates.within(0.6).heads.tolist() == candidates.heads[:2].tolist()
+    assert len(candidates.within(1.0)) == 3
+    assert len(single.within(0.1)) == 1

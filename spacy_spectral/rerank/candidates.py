@@ -13,13 +13,15 @@ from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Adam, fix_random_seed
 
+from ..arcs.inventory import plain
 from ..docs import Batch, TokenReader, training_treebank
 from ..errors import Errors
 from ..parser.component import SpectralParser
 from ..parser.interface import Parses
+from ..parser.trainable import is_stepwise
 from ..parser.training import annotated_by, jackknifed
 from ..tagger.component import SpectralTagger
-from ..treebank.dependency import DELIMITER, deprojectivize
+from ..treebank.dependency import deprojectivize
 from .interface import Candidates, Fold, blocks
 
 Report = Callable[[str], None]
@@ -75,12 +77,13 @@ class SpectralCandidates:
         if parser.constrain:
             raise ValueError(Errors.S533.format(name=name, base=base))
         self.parser = parser
+        self._name = name
         parser.latest.wanted = True
         self._read = parser.read if symbol is None else TokenReader([symbol], name=name)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
         batch, parses = self.parser.latest.take(docs) or self.parser.parse(docs)
-        names = plain_names(self.parser.grammar.label_names)
+        names = list(map(plain, self.parser.grammar.label_names))
         found = [_k_best(parses, s, n, names) for s in range(len(batch.tokens))]
         if self._read is not self.parser.read:
             batch = self._read(docs)
@@ -97,6 +100,8 @@ class SpectralCandidates:
         report: Report,
     ) -> Iterator[Fold]:
         parser = self.parser
+        if is_stepwise(parser.model):
+            raise ValueError(Errors.S543.format(name=self._name, base=parser.name))
         treebank = parser.training_treebank(examples, nlp)
         seen = treebank
         if self._read is not parser.read:
@@ -113,7 +118,7 @@ class SpectralCandidates:
                 ),
             )
             parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
-            names = plain_names(learnt.label_names)
+            names = list(map(plain, learnt.label_names))
             found = [_k_best(parses, s, n, names) for s in range(int(inside.sum()))]
             yield Fold(seen.select(~inside), seen.select(inside), found)
 
@@ -207,11 +212,6 @@ def candidate_source(nlp: Language, base: str, symbol: str | None, *, name: str)
         if isinstance(parser, source.kind):
             return source(parser, symbol, name=name, base=base)
     raise ValueError(Errors.S531.format(name=name, base=base, kind=type(parser).__name__))
-
-
-def plain_names(labels: Iterable[str]) -> list[str]:
-    """RETURNS (List[str]): Labels without the marks of lifted arcs."""
-    return [label.partition(DELIMITER)[0] for label in labels]
 
 
 def _k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:

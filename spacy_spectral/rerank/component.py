@@ -52,6 +52,7 @@ class _Sentence:
         "model": DEFAULT_MODEL,
         "base": "spectral_parser",
         "n": 50,
+        "margin": 6.0,
         "symbol": None,
         "store": [],
         "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
@@ -70,13 +71,22 @@ def make_spectral_reranker(
     model: Model,
     base: str,
     n: int,
+    margin: float,
     symbol: str | None,
     store: list[str],
     scorer: Callable | None,
 ) -> "SpectralReranker":
     """Make a reranker; see `SpectralReranker`."""
     return SpectralReranker(
-        nlp, model, name, base=base, n=n, symbol=symbol, store=store, scorer=scorer
+        nlp,
+        model,
+        name,
+        base=base,
+        n=n,
+        margin=margin,
+        symbol=symbol,
+        store=store,
+        scorer=scorer,
     )
 
 
@@ -96,6 +106,7 @@ class SpectralReranker(TrainablePipe):
         *,
         base: str = "spectral_parser",
         n: int = 50,
+        margin: float = 6.0,
         symbol: str | None = None,
         store: Sequence[str] = (),
         scorer: Callable | None = None,
@@ -105,14 +116,16 @@ class SpectralReranker(TrainablePipe):
         name (str): The component's name in the pipeline.
         base (str): The name of the parser: a `spectral_parser` or a `beam_parser`.
         n (int): How many candidates a sentence has at most; of a `beam_parser` as many as its beam has.
+        margin (float): Candidates are left out whose log-probability is this much below the likeliest's:
+            they are hardly ever chosen, and take time.
         symbol (Optional[str]): The token attribute that is a tag. By default what a `spectral_parser`
             looks at, and TAG after a `beam_parser`.
         store (Sequence[str]): ["parses"] to keep all candidates in `span._.parses`.
         scorer (Optional[Callable]): The scoring method.
         """
         super().__init__(nlp.vocab, model, name)
-        if n < 2:
-            raise ValueError(Errors.S541.format(name=name, n=n))
+        if n < 2 or not margin > 0:
+            raise ValueError(Errors.S541.format(name=name, n=n, margin=margin))
         unknown = [item for item in store if item not in STORABLE]
         if unknown:
             choices = ", ".join(STORABLE)
@@ -121,6 +134,7 @@ class SpectralReranker(TrainablePipe):
         self.nlp = nlp
         self.base = base
         self.n = n
+        self.margin = margin
         self.symbol = symbol
         self.store = list(store)
         self.scorer = scorer
@@ -181,7 +195,9 @@ class SpectralReranker(TrainablePipe):
             epochs=recipe.parser_epochs,
             report=self._report,
         )
-        learnt = recipe.fit(folds, vectors=find_vectors(vectors), report=self._report)
+        learnt = recipe.fit(
+            folds, margin=self.margin, vectors=find_vectors(vectors), report=self._report
+        )
         self.model.attrs["learnt"] = Learnt(Reranker, learnt)
 
     @property
@@ -221,7 +237,8 @@ class SpectralReranker(TrainablePipe):
         """
         docs = list(docs)
         reranker = self.reranker
-        batch, candidates = self.source(docs, self.n)
+        batch, found = self.source(docs, self.n)
+        candidates = [own.within(self.margin) for own in found]
         rankings = reranker.rank(batch.tokens, candidates)
         result: list[list[_Sentence]] = [[] for _ in docs]
         first = batch.places[batch.tokens.starts[:-1]]

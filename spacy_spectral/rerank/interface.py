@@ -29,6 +29,14 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.heads)
 
+    def within(self, margin: float) -> "Candidates":
+        """margin (float): A difference of log-probabilities.
+        RETURNS (Candidates): Those at most so much less likely than the first."""
+        k = int((self.log_probs >= self.log_probs[:1] - margin).sum())
+        return Candidates(
+            self.heads[:k], self.labels[:k], self.names, self.log_probs[:k], self.arc_probs[:k]
+        )
+
     def correct(
         self, heads: NDArray[numpy.int32], labels: Sequence[str]
     ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:

@@ -52,11 +52,17 @@ class Settings:
             raise ValueError(Errors.S539)
 
     def fit(
-        self, folds: Iterable[Fold], *, vectors: Vectors, report: Callable[[str], None]
+        self,
+        folds: Iterable[Fold],
+        *,
+        margin: float,
+        vectors: Vectors,
+        report: Callable[[str], None],
     ) -> Reranker:
         """Train a reranker.
 
         folds (Iterable[Fold]): All training sentences, in blocks.
+        margin (float): Less likely candidates are left out, see `Candidates.within`.
         vectors (Optional[Callable]): Gives vectors of words, for the tree model of words.
         report (Callable[[str], None]): Told how far it has come.
         RETURNS (Reranker): The reranker.
@@ -65,7 +71,8 @@ class Settings:
         for fold in folds:
             # a tree model that has seen a sentence's tree would be trusted too much
             models = self._tree_models([fold.train], vectors)
-            treebank, found = fold.held_out, fold.candidates
+            treebank = fold.held_out
+            found = [own.within(margin) for own in fold.candidates]
             # without a choice or a gold tree there is nothing to learn
             usable = numpy.array([len(own) > 1 for own in found], dtype=bool)
             usable &= _annotated(treebank)

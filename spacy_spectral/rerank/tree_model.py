@@ -42,6 +42,7 @@ class TreeModel:
         self.ratios = ratios
         self.transitions = transitions
         self.root = root
+        self._log_frequency = numpy.log(frequency)
         self._upward = numpy.ascontiguousarray(transitions.transpose(0, 2, 1))
 
     @classmethod
@@ -90,13 +91,13 @@ class TreeModel:
         )
         if numpy.isnan(logs).any():
             raise ValueError(Errors.S504.format(tree=int(numpy.flatnonzero(numpy.isnan(logs))[0])))
-        symbols = numpy.log(self.frequency)[ids].sum(axis=1)
+        symbols = self._log_frequency[ids].sum(axis=1)
         return symbols + numpy.maximum(logs, _FLOOR * heads.shape[1]), signs
 
     def log_frequency(self, ids: NDArray[numpy.int32]) -> float:
         """RETURNS (float): The log-probability of the symbols alone. A tree's log p minus this tells how
         much better than chance its arcs fit, whatever its words are."""
-        return float(numpy.log(self.frequency)[ids].sum())
+        return float(self._log_frequency[ids].sum())
 
     def head_probs(
         self, ids: NDArray[numpy.int32], heads: NDArray[numpy.int32]
