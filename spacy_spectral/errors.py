@@ -302,6 +302,10 @@ class Errors(metaclass=_WithCodes):
         "The symbols have numbers that this tree model does not know: encode them with its own "
         "'encode', not with that of another model."
     )
+    S507 = (
+        "'{name}' has no tree models: it was trained without the features \"logp\". Add them to its "
+        "setting 'model.features' and train it anew."
+    )
     S508 = (
         "There is no trained reranker '{name}' in this pipeline (components: {known}). Train one with "
         "configs/rerank.cfg, or give its name with --component."

@@ -199,14 +199,16 @@ def two():
 def test_numbers_about_trees(two):
     tokens, candidates = two
     model = FakeTreeModel()
-    features = Features(["base", "logp"], {"words": model, "tags": model})
+    features = Features(["base", "logp"], dict.fromkeys(("words", "tags", "labels"), model))
     assert features.n_dense == len(DENSE["base"]) + len(DENSE["logp"])
     first, second = features.describe(tokens, candidates)
     assert first.dense.shape == (3, features.n_dense)
     log = numpy.log(0.3) - numpy.log(0.5)
     logs = numpy.log([0.3, 0.3, 0.3]).sum() - numpy.log([0.7, 0.7, 0.5]).sum()
     tree = [1.0, 1 / 3, 2.0]  # one near head against two
-    numpy.testing.assert_allclose(first.dense[1], [log, log / 3, logs, 0.9 - 1.9, *tree, *tree])
+    numpy.testing.assert_allclose(
+        first.dense[1], [log, log / 3, logs, 0.9 - 1.9, *tree, *tree, *tree]
+    )
     numpy.testing.assert_allclose(first.dense[2, [4, 6]], [-1.0, 0.0])
     assert numpy.isfinite(first.dense).all()
     assert not second.dense.any()
@@ -216,7 +218,7 @@ def test_numbers_about_trees(two):
 def test_weights_apply_to_what_is_described(two):
     tokens, candidates = two
     model = FakeTreeModel()
-    features = Features(GROUPS, {"words": model, "tags": model})
+    features = Features(GROUPS, dict.fromkeys(("words", "tags", "labels"), model))
     rng = numpy.random.default_rng(1)
     dense = rng.normal(size=features.n_dense)
     sparse = rng.normal(size=2**BITS).astype("float32")

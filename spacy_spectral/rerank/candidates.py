@@ -28,7 +28,12 @@ Report = Callable[[str], None]
 
 
 class CandidateSource(Protocol):
-    """Gives the candidates of sentences, and those of training sentences by jack-knifing."""
+    """Gives the candidates of sentences, and those of training sentences by jack-knifing.
+
+    read (TokenReader): Reads what a reranker sees of documents.
+    """
+
+    read: TokenReader
 
     def __init__(self, parser: Any, symbol: str | None, *, name: str, base: str):
         """parser (Any): The base parser.
@@ -79,14 +84,14 @@ class SpectralCandidates:
         self.parser = parser
         self._name = name
         parser.latest.wanted = True
-        self._read = parser.read if symbol is None else TokenReader([symbol], name=name)
+        self.read = parser.read if symbol is None else TokenReader([symbol], name=name)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
         batch, parses = self.parser.latest.take(docs) or self.parser.parse(docs)
         names = list(map(plain, self.parser.grammar.label_names))
         found = [_k_best(parses, s, n, names) for s in range(len(batch.tokens))]
-        if self._read is not self.parser.read:
-            batch = self._read(docs)
+        if self.read is not self.parser.read:
+            batch = self.read(docs)
         return batch, found
 
     def jackknife(
@@ -104,8 +109,8 @@ class SpectralCandidates:
             raise ValueError(Errors.S543.format(name=self._name, base=parser.name))
         treebank = parser.training_treebank(examples, nlp)
         seen = treebank
-        if self._read is not parser.read:
-            seen = training_treebank(examples, (eg.reference for eg in examples), self._read)
+        if self.read is not parser.read:
+            seen = training_treebank(examples, (eg.reference for eg in examples), self.read)
         fold_of = blocks(numpy.diff(treebank.tokens.starts), folds)
         for fold in range(folds):
             inside = fold_of == fold
@@ -139,12 +144,12 @@ class BeamCandidates:
             raise ValueError(Errors.S535.format(base=base, width=width))
         self.parser = parser
         self._name, self._base = name, base
-        self._read = TokenReader([symbol or "TAG"], name=name)
+        self.read = TokenReader([symbol or "TAG"], name=name)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
         trees = _beam_trees(self.parser, docs)
         starts = [_sentence_starts(own[0][0], doc) for own, doc in zip(trees, docs, strict=True)]
-        batch = self._read(docs, starts)
+        batch = self.read(docs, starts)
         return batch, _in_sentences(batch, trees, n)
 
     def jackknife(
@@ -175,12 +180,12 @@ class BeamCandidates:
                     f"block {fold + 1} of {folds} held out, {message}"
                 ),
             )
-            treebank = training_treebank(held_out, (docs[i] for i in inside), self._read)
+            treebank = training_treebank(held_out, (docs[i] for i in inside), self.read)
             # in the gold sentences, so that candidates can be compared with gold trees
             starts = [numpy.array([t.is_sent_start for t in docs[i]], dtype=bool) for i in inside]
-            batch = self._read([docs[i] for i in inside], starts)
+            batch = self.read([docs[i] for i in inside], starts)
             yield Fold(
-                training_treebank(train, (docs[i] for i in outside), self._read),
+                training_treebank(train, (docs[i] for i in outside), self.read),
                 treebank,
                 _in_sentences(batch, _beam_trees(parser, batch.docs), n),
             )

@@ -14,7 +14,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
-from ..docs import Batch, write_parse
+from ..docs import Batch, fixed_heads, write_parse
 from ..eigenwords.vectors import word_vectors
 from ..errors import Errors
 from ..learnt import Learnt
@@ -25,6 +25,7 @@ from .candidates import CandidateSource, candidate_source
 from .extensions import USER_DATA
 from .interface import Candidates
 from .model import Ranking, Reranker
+from .score import TreeScore, tree_scores
 
 DEFAULT_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
 STORABLE = ("parses",)
@@ -266,6 +267,21 @@ class SpectralReranker(TrainablePipe):
             write_parse(doc, heads, labels)
             if self.store and sentences:
                 doc.user_data[USER_DATA] = _stored(sentences)
+
+    def spectral_tree_score(self, doc: Doc) -> list[TreeScore | None]:
+        """How likely the trees of a document are; nothing is parsed.
+
+        doc (Doc): A document with sentence boundaries, tags, heads and labels.
+        RETURNS (List[Optional[TreeScore]]): For every sentence log p(tree), how much above chance that is,
+            and the probability of each token's head given the rest of the tree (white space left out);
+            None where heads are missing.
+        """
+        models = self.reranker.models
+        if not models:
+            raise ValueError(Errors.S507.format(name=self.name))
+        batch = self.source.read([doc])
+        labels = [doc[place].dep_ for place in batch.places.tolist()]
+        return tree_scores(models, batch.tokens, fixed_heads(batch), labels)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
         """Load the component from bytes, or raise a ValueError that says what is wrong with them."""

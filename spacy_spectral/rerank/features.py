@@ -17,12 +17,14 @@ from ..parser.interface import Tokens
 from ._features import Extractor
 from .interface import Candidates
 
+# What the tree models are about.
+KINDS = ("words", "tags", "labels")
 # Groups of features: numbers about trees, and bits of the kernel's mask for hashed ones.
 DENSE = {
     "base": ("log p by the parser", "the same per token", "log arc probs", "arc probs"),
     "logp": tuple(
         f"{number} of {kind}"
-        for kind in ("words", "tags", "labels")
+        for kind in KINDS
         for number in ("log |p|", "log |p| per token", "the sign of p")
     ),
 }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..errors import Errors
 from ..parser.interface import Tokens
 from ..serialize import pack, unpack
-from .features import BITS, Features
+from .features import BITS, KINDS, Features
 from .interface import Candidates
 from .learn import Weights, softmax
 from .tree_model import TreeModel
@@ -79,7 +79,7 @@ class Reranker:
             weights = Weights(numpy.array(payload["dense"], dtype="float64"), sparse)
             models = {kind: TreeModel.from_bytes(own) for kind, own in payload["models"].items()}
             result = cls(payload["groups"], models, weights)
-            needed = {"words", "tags"} if "logp" in result.features.groups else set()
+            needed = set(KINDS) if "logp" in result.features.groups else set()
             if len(weights.dense) != result.features.n_dense or set(models) != needed:
                 raise ValueError("bad 'groups'")
             if not numpy.isfinite(sparse).all() or not numpy.isfinite(weights.dense).all():
