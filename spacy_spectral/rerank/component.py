@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 from numpy.typing import NDArray
+from spacy.attrs import HEAD
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -340,7 +341,7 @@ def _correct_probs(doc: Doc, sentences: list[_Sentence], heads: NDArray[numpy.in
     stored = doc.user_data.get(PARSER_DATA)
     if not stored:
         return
-    before = numpy.array([token.head.i for token in doc])
+    before = doc.to_array([HEAD]).astype("int64").ravel() + numpy.arange(len(doc))
     for own in sentences:
         best = int(own.ranking.scores.argmax())
         changed = before[own.tokens] != heads[own.tokens]
