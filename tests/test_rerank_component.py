@@ -7,7 +7,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_spectral.rerank.component import find_vectors
-from spacy_spectral.rerank.features import GROUPS
+from spacy_spectral.rerank.features import GROUPS, KINDS
 from spacy_spectral.rerank.learn import LEARNERS
 from spacy_spectral.scorers import score_ud
 
@@ -123,7 +123,7 @@ def test_groups_of_features_can_be_chosen(trained, examples, group):
     reranker.initialize(lambda: examples(nlp)[:60], nlp=nlp)
     weights = reranker.reranker.weights
     assert weights.dense.any() != weights.sparse.any()
-    assert set(reranker.reranker.models) == ({"words", "tags"} if group == "logp" else set())
+    assert set(reranker.reranker.models) == (set(KINDS) if group == "logp" else set())
 
 
 def test_stored_parses_survive(reranking, examples):
