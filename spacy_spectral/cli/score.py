@@ -103,7 +103,7 @@ def _print_arcs(rows: list, n: int) -> None:
     ]
     print("\nThe least likely arcs: P(head | rest of the tree)")
     header = ("P", "Sentence", "Word", "Relation", "Head", "Text")
-    msg.table(cells, header=header, divider=True, aligns=("r", "r", *"llll"))
+    msg.table(cells, header=header, divider=True, max_col=50, aligns=("r", "r", *"llll"))
 
 
 def _print_trees(rows: list, n: int) -> None:
@@ -118,7 +118,8 @@ def _print_trees(rows: list, n: int) -> None:
         (f"{gain:+.2f}", number, _shortened(sent.text, 80)) for gain, number, sent in found[:n]
     ]
     print("\nThe least likely trees: log p per token, above chance")
-    msg.table(cells, header=("Gain", "Sentence", "Text"), divider=True, aligns=("r", "r", "l"))
+    header = ("Gain", "Sentence", "Text")
+    msg.table(cells, header=header, divider=True, max_col=80, aligns=("r", "r", "l"))
 
 
 def _words(sent) -> list:
