@@ -109,7 +109,7 @@ def _print_arcs(rows: list, n: int) -> None:
 def _print_trees(rows: list, n: int) -> None:
     from wasabi import msg
 
-    # one word and a full stop: there is no other tree
+    # a word and a full stop: hardly anything can be wrong
     found = sorted(
         ((score.gain, number, sent) for number, sent, score in rows if len(score.head_probs) > 2),
         key=lambda row: row[:2],
