@@ -32,12 +32,14 @@ class Batch:
     offsets (ndarray): Where each document starts among all tokens, closed by their number.
     places (ndarray): Where each token of `tokens` stands among all tokens, whitespace included.
     tokens (Tokens): The sentences without whitespace.
+    values (ndarray): The attributes of all tokens that were read, to notice changes.
     """
 
     docs: list[Doc]
     offsets: NDArray[numpy.int64]
     places: NDArray[numpy.int64]
     tokens: Tokens
+    values: NDArray[numpy.uint64]
 
     def head_places(self, heads: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
         """Heads in sentences as places among all tokens; the root's is its own."""
@@ -87,23 +89,18 @@ class TokenReader:
         """
         docs = list(docs)
         offsets = numpy.cumsum([0, *map(len, docs)])
-        columns = [ORTH, SENT_START, POS, MORPH, *self._ids]
-        none = numpy.zeros((0, len(columns)), dtype="uint64")
-        values = numpy.concatenate(
-            [none, *(doc.to_array(columns) for doc in docs if len(doc))]
-        ).astype("uint64")
+        values = self._values(docs)
         if starts is None:
             self._require_sentences(docs)
-            is_start = values[:, 1] == 1
         else:
-            is_start = numpy.concatenate([numpy.zeros(0, dtype=bool), *starts])
-        is_start[offsets[:-1][numpy.diff(offsets) > 0]] = True
+            values[:, 1] = numpy.concatenate([numpy.zeros(0, dtype=bool), *starts])
+            values[offsets[:-1][numpy.diff(offsets) > 0], 1] = 1
         strings = docs[0].vocab.strings if docs else {}
 
         words, word_of = _names(values[:, [0]], strings)
         is_word = ~numpy.array([word.isspace() for word in words], dtype=bool)[word_of]
         places = numpy.flatnonzero(is_word)
-        sentence = numpy.cumsum(is_start)[places]
+        sentence = numpy.cumsum(values[:, 1] == 1)[places]
         begins = numpy.flatnonzero(numpy.diff(sentence, prepend=0, append=-1))
         if self.required and len(places):
             self._require_symbols(docs, offsets, is_word)
@@ -120,7 +117,24 @@ class TokenReader:
             pos=column([2]),
             morphs=column([3]),
         )
-        return Batch(docs, offsets, places, tokens)
+        return Batch(docs, offsets, places, tokens, values)
+
+    def is_current(self, batch: Batch) -> bool:
+        """batch (Batch): What this reader has read.
+        RETURNS (bool): Whether its documents still have the same tokens, sentences and tags."""
+        return numpy.array_equal(self._values(batch.docs), batch.values)
+
+    def _values(self, docs: list[Doc]) -> NDArray[numpy.uint64]:
+        """What is read of every token; the second column is 1 where sentences start."""
+        columns = [ORTH, SENT_START, POS, MORPH, *self._ids]
+        arrays = [numpy.zeros((0, len(columns)), dtype="uint64")]
+        for doc in docs:
+            if len(doc):
+                own = doc.to_array(columns).astype("uint64")
+                own[:, 1] = own[:, 1] == 1
+                own[0, 1] = 1
+                arrays.append(own)
+        return numpy.concatenate(arrays)
 
     def _require_sentences(self, docs: list[Doc]) -> None:
         for doc in docs:

@@ -339,7 +339,10 @@ class Errors(metaclass=_WithCodes):
         "two candidates. Check the training data, and that n is 2 or more."
     )
     S538 = "Unknown learner '{value}' of a reranker. Choose one of: {choices}."
-    S539 = "A reranker needs folds >= 2, states >= 1 and l2 > 0."
+    S539 = (
+        "Bad settings of a reranker's model: it needs folds >= 2, states, max_iterations, epochs and "
+        "parser_epochs >= 1, l2 and sharpness > 0, seed >= 0."
+    )
     S540 = (
         "'{name}' has learnt nothing yet: train it with 'spacy train' or nlp.initialize(get_examples), "
         "or load a trained pipeline."

@@ -1,5 +1,7 @@
 """Candidates of both kinds of parsers: complete, different, in order."""
 
+import pickle
+
 import numpy
 import pytest
 import spacy
@@ -240,3 +242,40 @@ def test_reranker_after_a_beam_parser(beam, examples, tmp_path):
         found = list(loaded.pipe((doc.copy() for doc in docs), batch_size=size))
         assert [[(t.head.i, t.dep_) for t in doc] for doc in found] == expected
     assert max(len(sent._.parses) for doc in found for sent in doc.sents) > 1
+
+
+def merge(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+
+
+def retag(doc):
+    doc[1].tag_ = "VBZ"
+
+
+def split(doc):
+    doc[2].is_sent_start = True
+
+
+@pytest.mark.parametrize("change", [merge, retag, split])
+def test_changed_documents_are_parsed_anew(trained, tagged, change):
+    """Between parser and reranker other components may merge tokens, or change tags or sentences."""
+    parser = trained.get_pipe("spectral_parser")
+    source = candidate_source(trained, "spectral_parser", None, name="reranker")
+    doc = max(tagged, key=len)
+    parser.predict([doc])  # does not write heads, so that sentences can still be changed
+    change(doc)
+    batch, found = source([doc], 5)
+    expected_batch, expected = source([doc.copy()], 5)
+    assert batch.tokens.symbols == expected_batch.tokens.symbols
+    assert batch.tokens.starts.tolist() == expected_batch.tokens.starts.tolist()
+    for own, other in zip(found, expected, strict=True):
+        assert own.heads.tolist() == other.heads.tolist()
+
+
+def test_the_wish_for_parses_survives_copying(trained, tagged):
+    parser = trained.get_pipe("spectral_parser")
+    parser.latest.wanted = True
+    parser.predict(tagged)
+    copied = pickle.loads(pickle.dumps(parser.latest))
+    assert copied.wanted and copied.take(tagged) is None

@@ -188,6 +188,9 @@ def test_bad_settings_and_data(trained, examples):
         ({"model": QUICK | {"learner": "oracle"}}, "S538"),
         ({"model": QUICK | {"features": ["colour"]}}, "S536"),
         ({"model": QUICK | {"folds": 1}}, "S539"),
+        ({"model": QUICK | {"sharpness": -1.0}}, "S539"),
+        ({"model": QUICK | {"epochs": 0}}, "S539"),
+        ({"model": QUICK | {"seed": -1}}, "S539"),
     ):
         with pytest.raises(ValueError, match=code):
             pipeline(trained, **config)

@@ -5,6 +5,7 @@ import pytest
 import spacy
 import srsly
 from spacy.cli._util import app
+from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
@@ -96,6 +97,32 @@ def test_missing_heads_have_no_score(reranking, examples):
     assert reranking.get_pipe("spectral_reranker").spectral_tree_score(doc) == [None]
 
 
+def test_sentences_of_white_space(reranking, tmp_path):
+    doc = Doc(
+        reranking.vocab,
+        words=["\n", "The", "dog", " ", "barks", ".", "\n", "\n"],
+        tags=["_SP", "DT", "NN", "_SP", "VBZ", ".", "_SP", "_SP"],
+        heads=[0, 2, 4, 2, 4, 4, 6, 6],
+        deps=["dep", "det", "nsubj", "dep", "ROOT", "punct", "dep", "dep"],
+    )
+    first, score, last = reranking.get_pipe("spectral_reranker").spectral_tree_score(doc)
+    assert len(list(doc.sents)) == 3
+    assert first is None and last is None
+    assert len(score.head_probs) == 4 and numpy.isnan(score.head_probs[2])
+    DocBin(docs=[doc]).to_disk(tmp_path / "spaces.spacy")
+    reranking.to_disk(tmp_path / "model")
+    result = run(tmp_path / "model", tmp_path / "spaces.spacy", "--json", tmp_path / "all.json")
+    assert result.exit_code == 0, result.output
+    assert "1 trees, 4 tokens" in result.output
+    assert "missing" not in result.output
+    (row,) = srsly.read_json(tmp_path / "all.json")
+    assert row["sentence"] == 2  # counted from 1
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["spectral", "score", *map(str, arguments)])
+
+
 def test_tree_models_are_needed(trained, examples):
     nlp = spacy.blank("en", vocab=trained.vocab)
     nlp.add_pipe("spectral_parser", source=trained)
@@ -107,15 +134,12 @@ def test_tree_models_are_needed(trained, examples):
 
 
 def test_command(reranking, sample, tmp_path):
-    def run(*arguments):
-        return CliRunner().invoke(app, ["spectral", "score", *map(str, arguments)])
-
     reranking.to_disk(tmp_path / "model")
     result = run(tmp_path / "model", sample["dev"], "--arcs", 3, "--json", tmp_path / "all.json")
     assert result.exit_code == 0, result.output
     assert "60 trees" in result.output
     scores = srsly.read_json(tmp_path / "all.json")
-    assert len(scores) == 60
+    assert [own["sentence"] for own in scores] == list(range(1, 61))
     assert scores[0]["head_probs"].count(None) == 1
 
     result = run(tmp_path / "model", sample["dev"], "--component", "spectral_parser")

@@ -20,7 +20,8 @@ def score_cli(
     """List the least likely arcs and trees of a treebank.
 
     The latent tree models of the reranker say how well the words, tags and labels of every tree fit
-    together. The probability of an arc is that of the head, given the rest of the tree.
+    together. The probability of an arc is that of the head, given the rest of the tree. Sentences are
+    counted from 1.
     """
     import srsly
     from wasabi import msg
@@ -38,20 +39,22 @@ def score_cli(
         known = ", ".join(nlp.component_names) or "none"
         msg.fail(Errors.S508.format(name=component, known=known), exits=1)
     rows = []
-    incomplete = 0
+    number = incomplete = 0
     try:
         for doc in progress_bar("score")(list(read_docs(data, nlp.vocab))):
             for sent, score in zip(doc.sents, reranker.spectral_tree_score(doc), strict=True):
-                incomplete += score is None
+                number += 1
                 if score is not None:
-                    rows.append((len(rows) + incomplete, sent, score))
+                    rows.append((number, sent, score))
+                elif _words(sent):
+                    incomplete += 1
     except (TreebankError, ValueError) as error:
         msg.fail(str(error), exits=1)
     if not rows:
         msg.fail(Errors.S509.format(path=data), exits=1)
-    n_tokens = sum(len(sent) for _, sent, _ in rows)
+    n_tokens = sum(len(score.head_probs) for _, _, score in rows)
     total = sum(score.log_prob for _, _, score in rows)
-    gain = sum(score.gain * len(sent) for _, sent, score in rows)
+    gain = sum(score.gain * len(score.head_probs) for _, _, score in rows)
     msg.good(
         f"{len(rows):,} trees, {n_tokens:,} tokens: log p {total / n_tokens:.3f} per token, "
         f"{gain / n_tokens:+.3f} above chance"
@@ -88,7 +91,14 @@ def _print_arcs(rows: list, n: int) -> None:
     ]
     found.sort(key=lambda row: row[:2])
     cells = [
-        (f"{prob:.1e}", number, token.text, token.dep_, token.head.text, _around(token))
+        (
+            f"{prob:.1e}",
+            number,
+            token.text,
+            token.dep_,
+            token.head.text,
+            _shortened(_around(token), 50),
+        )
         for prob, number, token in found[:n]
     ]
     print("\nThe least likely arcs: P(head | rest of the tree)")
@@ -99,16 +109,17 @@ def _print_arcs(rows: list, n: int) -> None:
 def _print_trees(rows: list, n: int) -> None:
     from wasabi import msg
 
-    # a single word has no arc that could be wrong
+    # a word and a full stop: hardly anything can be wrong
     found = sorted(
-        ((score.gain, number, sent) for number, sent, score in rows if len(sent) > 2),
+        ((score.gain, number, sent) for number, sent, score in rows if len(score.head_probs) > 2),
         key=lambda row: row[:2],
     )
-    cells = [(f"{gain:+.2f}", number, sent.text) for gain, number, sent in found[:n]]
+    cells = [
+        (f"{gain:+.2f}", number, _shortened(sent.text, 80)) for gain, number, sent in found[:n]
+    ]
     print("\nThe least likely trees: log p per token, above chance")
-    msg.table(
-        cells, header=("Gain", "Sentence", "Text"), divider=True, max_col=80, aligns=("r", "r", "l")
-    )
+    header = ("Gain", "Sentence", "Text")
+    msg.table(cells, header=header, divider=True, max_col=80, aligns=("r", "r", "l"))
 
 
 def _words(sent) -> list:
@@ -120,3 +131,10 @@ def _around(token) -> str:
     first, last = sorted((token.i, token.head.i))
     sent = token.sent
     return token.doc[max(first - 1, sent.start) : min(last + 2, sent.end)].text
+
+
+def _shortened(text: str, n: int) -> str:
+    """A text on one line, without its middle if it has more than n characters."""
+    text = " ".join(text.split())
+    half = (n - 3) // 2
+    return text if len(text) <= n else f"{text[:half].rstrip()} … {text[-half:].lstrip()}"

@@ -168,10 +168,10 @@ class SpectralParser(TrainablePipe):
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
         self.scorer = scorer
-        self.latest = LatestParses()
         self._stepwise = StepwiseParser(model, name=name) if is_stepwise(model) else None
         symbols = [symbol] if isinstance(symbol, str) else symbol
         self.read = TokenReader(symbols, name=name, required=self._stepwise is None)
+        self.latest = LatestParses(self.read)
         if self._stepwise is not None:
             self._refuse(annotate_with=annotate_with, jackknife=jackknife)
 

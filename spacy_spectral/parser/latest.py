@@ -4,7 +4,7 @@ from typing import Any
 
 from spacy.tokens import Doc
 
-from ..docs import Batch
+from ..docs import Batch, TokenReader
 from .interface import Parses
 
 
@@ -17,8 +17,10 @@ class LatestParses:
     wanted (bool): Whether somebody takes them; if not, none are kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, read: TokenReader) -> None:
+        """read (TokenReader): What the parser reads documents with."""
         self.wanted = False
+        self._read = read
         self._latest: tuple[Batch, Parses] | None = None
 
     def put(self, batch: Batch, parses: Parses) -> None:
@@ -26,14 +28,14 @@ class LatestParses:
         self._latest = (batch, parses) if self.wanted else None
 
     def take(self, docs: list[Doc]) -> tuple[Batch, Parses] | None:
-        """RETURNS (Optional[Tuple[Batch, Parses]]): The parses, if they are of these very documents.
-        They are not kept any longer."""
+        """RETURNS (Optional[Tuple[Batch, Parses]]): The parses, if they are of these very documents, and
+        nothing that a parse hangs on was changed since. They are not kept any longer."""
         latest, self._latest = self._latest, None
         if latest is None or len(latest[0].docs) != len(docs):
             return None
         same = all(known is doc for known, doc in zip(latest[0].docs, docs, strict=True))
-        return latest if same else None
+        return latest if same and self._read.is_current(latest[0]) else None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, Any]:
         # charts do not travel to other processes
-        return LatestParses, ()
+        return self.__dict__ | {"_latest": None}

@@ -273,16 +273,19 @@ class SpectralReranker(TrainablePipe):
         """How likely the trees of a document are; nothing is parsed.
 
         doc (Doc): A document with sentence boundaries, tags, heads and labels.
-        RETURNS (List[Optional[TreeScore]]): For every sentence log p(tree), how much above chance that is,
-            and the probability of each token's head given the rest of the tree (white space left out);
-            None where heads are missing.
+        RETURNS (List[Optional[TreeScore]]): For every one of `doc.sents` log p(tree), how much above
+            chance that is, and the probability of each token's head given the rest of the tree (white
+            space left out); None where heads are missing, or there is nothing but white space.
         """
         models = self.reranker.models
         if not models:
             raise ValueError(Errors.S507.format(name=self.name))
         batch = self.source.read([doc])
         labels = [doc[place].dep_ for place in batch.places.tolist()]
-        return tree_scores(models, batch.tokens, fixed_heads(batch), labels)
+        found = tree_scores(models, batch.tokens, fixed_heads(batch), labels)
+        first = batch.places[batch.tokens.starts[:-1]].tolist()
+        by_start = {doc[i].sent.start: score for i, score in zip(first, found, strict=True)}
+        return [by_start.get(sent.start) for sent in doc.sents]
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
         """Load the component from bytes, or raise a ValueError that says what is wrong with them."""

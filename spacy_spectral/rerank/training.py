@@ -48,7 +48,9 @@ class Settings:
         Features(self.features, {})  # complains about unknown groups
         if self.learner not in LEARNERS:
             raise ValueError(Errors.S538.format(value=self.learner, choices=", ".join(LEARNERS)))
-        if self.folds < 2 or self.states < 1 or self.l2 <= 0:
+        counts = (self.states, self.max_iterations, self.epochs, self.parser_epochs)
+        positive = min(counts) >= 1 and self.l2 > 0 and self.sharpness > 0
+        if not positive or self.folds < 2 or self.seed < 0:
             raise ValueError(Errors.S539)
 
     def fit(
