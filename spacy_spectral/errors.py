@@ -261,6 +261,7 @@ class Errors(metaclass=_WithCodes):
         "Bad arcs from a pruner: every token needs at least one head, ascending positions of its "
         "own sentence (0 for the root), none of them the token itself, and a probability for each."
     )
+    S408 = "The log-linear parser needs {setting} between {low} and {high}, not {value}."
     S440 = (
         "spacy-spectral.Biaffine.v1 needs an even scan_size >= 2, scan_depth >= 0, arc_size >= 1 and "
         "label_size >= 1."

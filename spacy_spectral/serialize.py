@@ -7,6 +7,7 @@ not become a wrong parse. No pickle anywhere.
 import os
 import tempfile
 import zlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,23 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:
+    """Load a component, with an error that says what is wrong with the data.
+
+    load (Callable): Its `from_bytes` or `from_disk`.
+    name (str): The component.
+    source (Any), exclude (Iterable[str]): What `load` takes.
+    RETURNS (Any): What `load` gives.
+    """
+    try:
+        return load(source, exclude=tuple(exclude))
+    except OSError:
+        raise
+    except ValueError as error:
+        if str(error).startswith("[S"):
+            raise
+        raise ValueError(Errors.S002.format(what=name, reason=error)) from error
+    except Exception as error:
+        raise ValueError(Errors.S002.format(what=name, reason=error)) from error

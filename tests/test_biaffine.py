@@ -13,6 +13,7 @@ from thinc.api import Adam
 from brute_force import marginals, projective_trees
 from spacy_spectral.arcs.factored import arc_posterior, tree_loss
 from spacy_spectral.arcs.inventory import Inventory
+from spacy_spectral.parser.constraints import allowed_arcs
 from spacy_spectral.parser.trainable import StepwiseParser
 from spacy_spectral.treebank.dependency import MISSING
 
@@ -128,6 +129,19 @@ def test_gradient_by_finite_differences(heads):
         step[h, m] = 1e-5
         slope = (tree_loss(scores + step, heads)[0] - tree_loss(scores - step, heads)[0]) / 2e-5
         assert numpy.isclose(slope, gradient[h, m], atol=1e-7)
+
+
+def test_probabilities_given_very_unlikely_heads():
+    n = 40
+    scores = random_scores(n, scale=100.0)
+    tree = arc_posterior(random_scores(n, seed=1), max_length=n).heads
+    fixed = numpy.where(numpy.arange(n) % 2, tree, MISSING).astype("int32")
+    posterior = arc_posterior(scores, allowed=allowed_arcs(fixed), max_length=n)
+    assert (posterior.heads == tree)[1::2].all()
+    loss, gradient = tree_loss(scores, fixed)
+    everything = arc_posterior(scores, max_length=n)
+    assert everything.log_partition - posterior.log_partition == pytest.approx(loss)
+    numpy.testing.assert_allclose(everything.marginals - posterior.marginals, gradient, atol=1e-9)
 
 
 def test_impossible_heads_have_no_loss():
@@ -417,7 +431,14 @@ def test_crossing_arcs_are_learnt_and_restored():
     parser = nlp.get_pipe("spectral_parser")
     assert "nmod||nsubj" in parser.label_data
     assert "nmod||nsubj" not in parser.labels
-    assert parse_of(nlp(bare)) == list(zip(heads, deps, strict=True))
+    assert parse_of(nlp(bare.copy())) == list(zip(heads, deps, strict=True))
+    # a head that is given is not moved, whatever the label says
+    parser.constrain = True
+    doc = bare.copy()
+    doc[6].head, doc[6].dep_ = doc[3], "nmod"
+    assert [tree.heads[6] for tree in parser.nbest(doc, k=3)[0]] == [3, 3, 3]
+    doc = nlp(doc)
+    assert (doc[6].head.i, doc[6].dep_) == (3, "nmod")
 
 
 def test_labels_can_be_given(trained, examples):
@@ -456,5 +477,11 @@ def test_inventory():
     assert inventory.names == ["acl", "nmod", "nmod||obj", "obj"]
     assert inventory.encode(["acl||obj", "obj", "", "new"]).tolist() == [0, 3, MISSING, MISSING]
     assert Inventory.from_bytes(inventory.to_bytes()).names == inventory.names
+    # 3 is an nmod of the obj 1; in the second tree its head was given
+    starts, heads = numpy.array([0, 3, 6]), numpy.array([2, 0, 2] * 2, dtype="int32")
+    labels = numpy.array([3, 0, 2] * 2, dtype="int32")
+    final = inventory.restored(starts, heads, labels, numpy.array([-1] * 5 + [2], dtype="int32"))
+    assert [column.tolist() for column in final] == [[2, 0, 1, 2, 0, 2], [3, 0, 1, 3, 0, 1]]
+    assert inventory.restored(starts, heads, labels)[0].tolist() == [2, 0, 1] * 2
     with pytest.raises(ValueError, match=r"\[S002\]"):
         Inventory.from_bytes(Inventory(["nmod||obj"]).to_bytes())

@@ -22,6 +22,7 @@ from spacy_spectral.arcs.loglinear.statistics import N_DISTANCES
 from spacy_spectral.arcs.loglinear.table import build_table
 from spacy_spectral.arcs.loglinear.templates import COLUMNS, PRUNER, compile_templates
 from spacy_spectral.serialize import pack, unpack
+from spacy_spectral.shag import _decode as eisner_trees
 
 TAGS = ["D", "N", "V", "P"]
 LABELS = ["root", "det", "arg", "mod"]
@@ -82,6 +83,10 @@ def all_arcs(starts):
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     probs = np.full(len(heads), 0.5, dtype=np.float32)
     return Arcs(ends, np.asarray(heads, dtype=np.int32), probs)
+
+
+def no_margins(data):
+    return np.full(len(data), np.inf)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +212,7 @@ def test_marginals_are_those_of_enumeration(random_model, pruned):
         arcs = pruned_arcs(np.random.default_rng(3), data, heads)
     engine = model.engine()
     inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
-    parsed = engine.parse(*inputs)
+    parsed = engine.parse(*inputs, no_margins(data))
     probs, arc_labels = parsed["arc_probs"], parsed["arc_labels"]
     for sentence in range(len(data)):
         trees = enumerate_sentence(model, data, arcs, sentence)
@@ -267,7 +272,8 @@ def test_probabilities_of_many_trees_are_those_of_enumeration(random_model):
 def test_k_best_are_those_of_enumeration(random_model, k):
     model, data, heads, _ = random_model
     arcs = pruned_arcs(np.random.default_rng(8), data, heads)
-    parsed = model.engine().parse(data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
+    inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
+    parsed = model.engine().parse(*inputs, no_margins(data))
     for sentence in range(len(data)):
         trees = enumerate_sentence(model, data, arcs, sentence)
         first, last = data.starts[sentence : sentence + 2]
@@ -293,6 +299,22 @@ def test_k_best_are_those_of_enumeration(random_model, k):
         ]
         assert np.exp(logs) == pytest.approx(expected, abs=1e-5)
         assert logs.tolist() == sorted(logs, reverse=True)
+
+
+def test_pruner_keeps_the_likeliest_arcs_among_ties():
+    rng = np.random.default_rng(3)
+    data, *_ = random_corpus(rng, [5, 4, 5, 3])
+    templates = compile_templates(set(), pairs=PRUNER, unaries="", siblings="")
+    flat = np.zeros(1 << 10, dtype=np.float32)
+    bits = np.zeros(len(TAGS) + 1, dtype=np.uint8)
+    every = ArcPruner(templates, flat, bits, 0.0, 20)(data)
+    for most in range(1, 5):
+        kept = ArcPruner(templates, flat, bits, 0.0, most)(data)
+        for token, (begin, end) in enumerate(pairwise(every.starts)):
+            best = sorted(every.probs[begin:end], reverse=True)[:most]
+            own = kept.probs[kept.starts[token] : kept.starts[token + 1]]
+            assert sorted(own, reverse=True)[: len(best)] == best
+            assert len(best) <= len(own) <= len(best) + 1  # and the one to the left
 
 
 WORD = (1 << 64) - 1
@@ -579,6 +601,46 @@ def test_fixed_heads(toy_model):
         toy_model.parse(one, constraints=np.asarray([0, 0, -1]))
     with pytest.raises(ValueError, match="S405"):
         toy_model.parse(one, constraints=np.asarray([7, -1, -1]))
+
+
+def test_fixed_heads_do_not_change_other_sentences(toy_model):
+    test = toy_corpus(4, 40)
+    starts = test.sentences.starts
+    wanted = np.full(len(test.heads), -1, dtype=np.int32)
+    wanted[0] = test.heads[0]
+    alone = toy_model.parse(test.sentences)
+    together = toy_model.parse(test.sentences, constraints=wanted)
+    for name in ("heads", "labels", "label_probs"):
+        assert (getattr(together, name) == getattr(alone, name))[starts[1] :].all()
+    assert together.log_probs[1:].tolist() == alone.log_probs[1:].tolist()
+    for sentence in range(1, len(starts) - 1):
+        assert (together.marginals(sentence) == alone.marginals(sentence)).all()
+
+
+def test_fixed_heads_of_a_long_sentence(toy_model):
+    rng = np.random.default_rng(5)
+    n = 400
+    tags = [TAGS[i] for i in rng.integers(0, 4, n)]
+    one = Encoder(TAGS)([[WORDS[tag][0] for tag in tags]], [tags])
+    wanted = np.full(n, -1, dtype=np.int32)
+    wanted[[0, 100, 300]] = 390, 200, 210
+    parses = toy_model.parse(one, constraints=wanted)
+    assert parses.heads[[0, 100, 300]].tolist() == [390, 200, 210]
+    assert eisner_trees.is_projective_tree(parses.heads)
+    assert len(parses.arcs.heads) < n * (toy_model.pruner.most + 3)
+    assert parses.probs()[0][wanted >= 0] == pytest.approx(1, abs=1e-5)
+    wanted[[10, 20]] = 0
+    with pytest.raises(ValueError, match="S403"):
+        toy_model.parse(one, constraints=wanted)
+
+
+@pytest.mark.parametrize(
+    "setting, value",
+    [("epochs", 0), ("batch_size", 0), ("prune_most", 0), ("prune_most", 1000), ("n_threads", 0)],
+)
+def test_bad_settings_are_named(setting, value):
+    with pytest.raises(ValueError, match=rf"\[S408\].*{setting}.*{value}"):
+        Settings(**{setting: value})
 
 
 def test_very_long_sentences(toy_model):

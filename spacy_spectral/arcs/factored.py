@@ -33,9 +33,15 @@ def arc_posterior(
     """
     n = len(scores) - 1
 
-    def attempts(tokens: NDArray[numpy.int64]) -> Iterator[Factors]:
+    def attempts(
+        tokens: NDArray[numpy.int64], allowed: NDArray[numpy.bool_] | None
+    ) -> Iterator[Factors]:
         keep = numpy.concatenate([[0], tokens + 1])
         own = scores if len(tokens) == n else scores[numpy.ix_(keep, keep)]
+        if allowed is not None:
+            # first, so that heads are measured against those that are allowed: fixed ones may be far
+            # worse than the best
+            own = numpy.where(allowed, own, -numpy.inf)
         arcs = own[:, 1:].copy()
         arcs[numpy.arange(1, len(own)), numpy.arange(len(own) - 1)] = -numpy.inf
         yield _factors(arcs, arcs.max(axis=0))

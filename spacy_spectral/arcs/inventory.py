@@ -1,4 +1,4 @@
-"""The labels that a parser can give."""
+"""The labels that a parser can give, and crossing arcs, which are written into labels."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,10 +7,15 @@ import numpy
 from numpy.typing import NDArray
 
 from ..errors import Errors
+from ..parser.interface import Treebank
 from ..serialize import pack, unpack
-from ..treebank.dependency import DELIMITER, MISSING, deprojectivize
+from ..shag._decode import is_projective_tree
+from ..treebank.dependency import DELIMITER, MISSING, deprojectivize, projectivize
 
 _KIND, _VERSION = "label inventory", 1
+# For models that must see a decorated label to learn it: rarer ones are left out, and their arcs stay
+# lifted.
+MIN_DECORATED = 10
 
 
 class Inventory:
@@ -47,19 +52,33 @@ class Inventory:
             [get(label, get(plain(label), MISSING)) for label in labels], dtype="int32"
         )
 
-    def deprojectivized(
-        self, heads: NDArray[numpy.int32], labels: NDArray[numpy.int64]
-    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.int64]]:
-        """Restore crossing arcs of a tree; see `treebank.dependency.deprojectivize`.
+    def restored(
+        self,
+        starts: NDArray[numpy.int32],
+        heads: NDArray[numpy.int32],
+        labels: NDArray[numpy.int32],
+        fixed: NDArray[numpy.int32] | None = None,
+    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32]]:
+        """Restore crossing arcs of trees; see `treebank.dependency.deprojectivize`.
 
-        heads (ndarray): Heads of one sentence.
+        starts (ndarray): Where trees start, closed by the number of tokens.
+        heads (ndarray): Heads, one tree after the other.
         labels (ndarray): Numbers of labels.
+        fixed (Optional[ndarray]): Heads that were given, MISSING for others: they stay where they are.
         RETURNS (Tuple[ndarray, ndarray]): Final heads, and numbers of undecorated labels.
         """
-        if not self._decorated[labels].any():
+        at = numpy.flatnonzero(self._decorated[labels])
+        if not len(at):
             return heads, labels
-        heads, names = deprojectivize(heads, [self.names[i] for i in labels])
-        return heads, numpy.array([self._ids[name] for name in names])
+        heads, labels = heads.copy(), labels.copy()
+        if fixed is not None:
+            kept = at[fixed[at] != MISSING]
+            labels[kept] = [self._ids[plain(self.names[i])] for i in labels[kept]]
+        for s in numpy.unique(numpy.searchsorted(starts, at, side="right") - 1):
+            own = slice(int(starts[s]), int(starts[s + 1]))
+            heads[own], names = deprojectivize(heads[own], [self.names[i] for i in labels[own]])
+            labels[own] = [self._ids[name] for name in names]
+        return heads, labels
 
     def to_bytes(self) -> bytes:
         return pack(_KIND, _VERSION, self.names)
@@ -71,6 +90,16 @@ class Inventory:
         if not sound or not set(map(plain, names)) <= set(names):
             raise ValueError(Errors.S002.format(what=_KIND, reason="incomplete"))
         return cls(names)
+
+
+def projective_trees(treebank: Treebank) -> tuple[NDArray[numpy.int32], list[str]]:
+    """RETURNS (Tuple[ndarray, List[str]]): The treebank's heads with crossing arcs lifted, and its labels
+    with decorations that tell where they came from."""
+    heads, labels = treebank.heads.astype("int32"), list(treebank.labels)
+    for a, b in treebank.tokens.bounds():
+        if not is_projective_tree(heads[a:b]):
+            heads[a:b], labels[a:b] = projectivize(heads[a:b], labels[a:b])
+    return heads, labels
 
 
 def plain(label: str) -> str:

@@ -1,8 +1,6 @@
 """The pipeline component `spectral_parser`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +19,19 @@ from ..docs import Batch, TokenReader, fixed_heads, training_treebank, write_par
 from ..errors import Errors, Warnings
 from ..learnt import Learnt
 from ..progress import report
+from ..serialize import loading
 from ..tagger.component import find_clusters
 from ..tagger.examples import read_examples
 from ..treebank.dependency import MISSING
+from .answers import (
+    STORABLE,
+    Prediction,
+    SentenceParse,
+    by_modifier,
+    head_and_label_probs,
+    predictions,
+    sentence_parses,
+)
 from .constraints import possible
 from .extensions import USER_DATA
 from .interface import ParserModel, Parses, Treebank
@@ -32,38 +40,6 @@ from .trainable import StepwiseParser, is_stepwise
 from .training import annotated_by, corpus_examples, jackknifed, with_gold_tags
 
 DEFAULT_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
-STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals")
-
-
-@dataclass
-class SentenceParse:
-    """One parse of one sentence, in terms of the document's tokens.
-
-    start (int): Index of the sentence's first token.
-    heads (List[int]): Head of every token of the sentence, as an index into the document; the root's
-        head is itself.
-    deps (List[str]): Labels.
-    logprob (float): log P(tree | sentence); of the labelled tree if the model is about labelled trees.
-    """
-
-    start: int
-    heads: list[int]
-    deps: list[str]
-    logprob: float
-
-
-@dataclass
-class _Prediction:
-    """What `predict` hands to `set_annotations` for one document.
-
-    heads (ndarray): Index of every token's head; -1 for whitespace.
-    labels (ndarray): Index of every token's label in the model's labels.
-    stored (Dict[str, Any]): What is kept on the document.
-    """
-
-    heads: NDArray[numpy.int64]
-    labels: NDArray[numpy.int64]
-    stored: dict[str, Any]
 
 
 @Language.factory(
@@ -318,42 +294,15 @@ class SpectralParser(TrainablePipe):
                 self.finish_update(sgd)
         return losses
 
-    def predict(self, docs: Iterable[Doc]) -> list[_Prediction]:
+    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Parse documents without changing them.
 
         docs (Iterable[Doc]): The documents.
-        RETURNS (List[_Prediction]): One parse per document.
+        RETURNS (List[Prediction]): One parse per document.
         """
         batch, parses = self.parse(docs)
         self.latest.put(batch, parses)
-        n = int(batch.offsets[-1])
-        heads, labels = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64")
-        heads[batch.places] = batch.head_places(parses.heads)
-        labels[batch.places] = parses.labels
-        stored = {name: numpy.full(n, numpy.nan, dtype="float32") for name in self.store}
-        if "head_prob" in stored:
-            stored["head_prob"][batch.places] = parses.head_probs()
-        if "dep_prob" in stored:
-            stored["dep_prob"][batch.places] = parses.label_probs()
-        first = batch.places[batch.tokens.starts[:-1]]
-        if "parse_logprob" in stored:
-            stored["parse_logprob"][first] = parses.log_probs()
-        doc_of = numpy.searchsorted(batch.offsets, first, side="right") - 1
-        predictions = []
-        for i, (begin, end) in enumerate(pairwise(batch.offsets.tolist())):
-            # copies, so that a document does not keep the arrays of its whole batch
-            own: dict[str, Any] = {
-                name: values[begin:end].copy() for name, values in stored.items()
-            }
-            if "marginals" in own:
-                own["marginals"] = [
-                    _by_modifier(parses.marginals(s)).astype("float32")
-                    for s in numpy.flatnonzero(doc_of == i).tolist()
-                ]
-            local = heads[begin:end]
-            local = numpy.where(local < 0, -1, local - begin)
-            predictions.append(_Prediction(local, labels[begin:end], own))
-        return predictions
+        return predictions(batch, parses, self.store)
 
     def parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
         """Parse documents without changing them; everything can be asked of the result.
@@ -378,11 +327,11 @@ class SpectralParser(TrainablePipe):
                 own[:] = MISSING
         return fixed if (fixed != MISSING).any() else None
 
-    def set_annotations(self, docs: Iterable[Doc], scores: list[_Prediction]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], scores: list[Prediction]) -> None:
         """Write parses to documents.
 
         docs (Iterable[Doc]): The documents.
-        scores (List[_Prediction]): From `predict`.
+        scores (List[Prediction]): From `predict`.
         """
         add = self.vocab.strings.add
         hashes = numpy.array([add(label) for label in self.grammar.label_names], dtype="uint64")
@@ -400,7 +349,7 @@ class SpectralParser(TrainablePipe):
             Whitespace tokens are left out.
         """
         batch, parses = self.parse([doc])
-        return [_by_modifier(parses.marginals(s)) for s in range(len(batch.tokens))]
+        return [by_modifier(parses.marginals(s)) for s in range(len(batch.tokens))]
 
     def nbest(self, doc: Doc, k: int = 5) -> list[list[SentenceParse]]:
         """The k best parses of every sentence.
@@ -415,17 +364,7 @@ class SpectralParser(TrainablePipe):
         if k < 1:
             raise ValueError(Errors.S120.format(name=self.name, k=k))
         batch, parses = self.parse([doc])
-        names = list(map(plain, self.grammar.label_names))
-        result = []
-        for s, (begin, end) in enumerate(batch.tokens.bounds()):
-            tokens = batch.places[begin:end]
-            heads, labels, log_probs = zip(*parses.k_best(s, k), strict=True)
-            trees = numpy.stack(heads)
-            places = numpy.where(trees > 0, tokens[trees - 1], tokens).tolist()
-            deps = [[names[label] for label in own] for own in numpy.stack(labels).tolist()]
-            starts = [int(tokens[0])] * len(trees)
-            result.append(list(map(SentenceParse, starts, places, deps, log_probs)))
-        return result
+        return sentence_parses(batch, parses, k, self.grammar.label_names)
 
     def scored_parses(
         self, docs: Iterable[Doc]
@@ -436,24 +375,9 @@ class SpectralParser(TrainablePipe):
         RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every (token, head)
             and of every (token, label), the latter for the chosen head.
         """
-        names = list(map(plain, self.grammar.label_names))
-        head_scores, label_scores = [], []
-        for doc in docs:
-            batch, parses = self.parse([doc])
-            by_head: dict[tuple[int, int], float] = {}
-            by_label: dict[tuple[int, str], float] = {}
-            for s, (begin, end) in enumerate(batch.tokens.bounds()):
-                tokens = batch.places[begin:end].tolist()
-                rows = _by_modifier(parses.marginals(s))
-                for m, h in numpy.argwhere(rows > 0).tolist():
-                    by_head[tokens[m], tokens[h]] = float(rows[m, h])
-                distributions = parses.label_distributions(s)
-                for m, label in numpy.argwhere(distributions > 0).tolist():
-                    key = (tokens[m], names[label])
-                    by_label[key] = by_label.get(key, 0.0) + float(distributions[m, label])
-            head_scores.append(by_head)
-            label_scores.append(by_label)
-        return head_scores, label_scores
+        names = self.grammar.label_names
+        pairs = [head_and_label_probs(*self.parse([doc]), names) for doc in docs]
+        return [heads for heads, _ in pairs], [labels for _, labels in pairs]
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralParser":
         """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
@@ -462,30 +386,3 @@ class SpectralParser(TrainablePipe):
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralParser":
         """Load the component from a directory, or raise an error that says what is wrong with it."""
         return loading(super().from_disk, self.name, path, exclude)
-
-
-def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:
-    """Load a component, with an error that says what is wrong with the data.
-
-    load (Callable): Its `from_bytes` or `from_disk`.
-    name (str): The component.
-    source (Any), exclude (Iterable[str]): What `load` takes.
-    RETURNS (Any): What `load` gives.
-    """
-    try:
-        return load(source, exclude=tuple(exclude))
-    except OSError:
-        raise
-    except ValueError as error:
-        if str(error).startswith("[S"):
-            raise
-        raise ValueError(Errors.S002.format(what=name, reason=error)) from error
-    except Exception as error:
-        raise ValueError(Errors.S002.format(what=name, reason=error)) from error
-
-
-def _by_modifier(marginals: NDArray) -> NDArray[numpy.float64]:
-    """[N+1, N+1] by head and modifier with a root -> [N, N] by modifier and head, roots on the diagonal."""
-    rows = marginals[1:, 1:].T.copy()
-    numpy.fill_diagonal(rows, marginals[0, 1:])
-    return rows

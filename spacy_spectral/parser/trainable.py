@@ -25,18 +25,16 @@ from thinc.api import Model, set_dropout_rate
 
 from ..arcs.biaffine.layers import Arcs
 from ..arcs.factored import arc_posterior, tree_loss
-from ..arcs.inventory import Inventory, plain
+from ..arcs.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ..docs import Batch, TokenReader, training_batch
 from ..errors import Errors, Warnings
 from ..learnt import Learnt
 from ..shag._decode import is_projective_tree
 from ..shag.parsing import PosteriorParses, sentence_constraints
-from ..treebank.dependency import MISSING, projectivize
+from ..treebank.dependency import MISSING
 from .constraints import possible
 from .interface import Treebank
 
-# Rarer decorated labels can't be learnt: their arcs stay lifted.
-_MIN_DECORATED = 10
 _N_SAMPLE = 10
 
 
@@ -88,8 +86,8 @@ class StepwiseParser:
                 raise ValueError(Errors.S442.format(name=self.name))
             examples = list(examples)
             _, treebank = training_batch(examples, (eg.predicted for eg in examples), read)
-            heads, names = _projective(treebank)
-            inventory = Inventory.from_labels(names, min_decorated=_MIN_DECORATED)
+            heads, names = projective_trees(treebank)
+            inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
             self._warn(treebank, heads)
         words = (eg for eg in examples if eg.predicted.text.strip())
         sample = list(islice(words, _N_SAMPLE))
@@ -138,7 +136,7 @@ class StepwiseParser:
         batch, treebank = training_batch(examples, [eg.predicted for eg in examples], read)
         if not len(treebank.heads):
             return 0.0
-        heads, names = _projective(treebank)
+        heads, names = projective_trees(treebank)
         labels = inventory.encode(names)
         set_dropout_rate(self.model, drop)
         encoder, arcs, labeller = self._layers()
@@ -206,10 +204,11 @@ class StepwiseParser:
             return labeller.ops.to_numpy(labeller.ops.softmax(scores)).astype("float64")
 
         return PosteriorParses(
-            bounds,
+            starts,
             posteriors,
             inventory=inventory,
             label_distributions=distributions,
+            fixed=fixed,
             decode=decode,
         )
 
@@ -225,15 +224,6 @@ class StepwiseParser:
 def is_stepwise(model: Model) -> bool:
     """RETURNS (bool): Whether a model is trained step by step, and not by a recipe in one go."""
     return "inventory" in model.attrs
-
-
-def _projective(treebank: Treebank) -> tuple[NDArray[numpy.int32], list[str]]:
-    """RETURNS (Tuple[ndarray, List[str]]): Projective heads, and labels with decorations."""
-    heads, labels = treebank.heads.astype("int32"), list(treebank.labels)
-    for a, b in treebank.tokens.bounds():
-        if not is_projective_tree(heads[a:b]):
-            heads[a:b], labels[a:b] = projectivize(heads[a:b], labels[a:b])
-    return heads, labels
 
 
 def _label_loss(layer: Model, scores, labels: NDArray[numpy.int32]) -> tuple[float, NDArray]:

@@ -19,9 +19,9 @@ from ..docs import Batch, fixed_heads, write_parse
 from ..eigenwords.vectors import word_vectors
 from ..errors import Errors
 from ..learnt import Learnt
-from ..parser.component import loading
 from ..parser.extensions import USER_DATA as PARSER_DATA
 from ..progress import report
+from ..serialize import loading
 from .candidates import CandidateSource, candidate_source
 from .extensions import USER_DATA
 from .interface import Candidates

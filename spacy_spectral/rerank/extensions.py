@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy
 from spacy.tokens import Span
 
-from ..parser.component import SentenceParse
+from ..parser.answers import SentenceParse
 
 # One entry of doc.user_data holds everything stored, as plain values and arrays: they survive to_bytes,
 # DocBin and n_process.

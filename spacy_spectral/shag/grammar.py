@@ -166,7 +166,7 @@ class Grammar:
         words = [tokens.words[a:b] for a, b in bounds]
         allowed = sentence_constraints(bounds, fixed)
         return PosteriorParses(
-            bounds,
+            tokens.starts,
             [
                 self.posterior(*sentence, allowed=own)
                 for *sentence, own in zip(symbols, words, allowed, strict=True)
@@ -175,6 +175,7 @@ class Grammar:
             label_distributions=lambda sentences, trees: self.label_distributions(
                 [symbols[s] for s in sentences], [words[s] for s in sentences], trees
             ),
+            fixed=fixed,
             decode=decode,
         )
 
@@ -194,7 +195,7 @@ class Grammar:
         """
         return Posterior.of_sentence(
             len(symbols),
-            lambda own: self._attempts(symbols[own], [words[i] for i in own]),
+            lambda own, _: self._attempts(symbols[own], [words[i] for i in own]),
             allowed=allowed,
             max_length=self.settings.max_length,
         )

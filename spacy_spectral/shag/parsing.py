@@ -17,36 +17,34 @@ class PosteriorParses:
 
     def __init__(
         self,
-        bounds: Sequence[tuple[int, int]],
+        starts: NDArray[numpy.int32],
         posteriors: Sequence[Posterior],
         *,
         inventory: Inventory,
         label_distributions: Callable[[Sequence[int], Sequence[NDArray]], NDArray],
+        fixed: NDArray[numpy.int32] | None,
         decode: str,
     ):
-        """bounds (Sequence[Tuple[int, int]]): Where each sentence begins and ends among all tokens.
+        """starts (ndarray): Where sentences start, closed by the number of tokens.
         posteriors (Sequence[Posterior]): The distribution over each sentence's trees.
         inventory (Inventory): The labels.
         label_distributions (Callable): P(label | arc) for the trees of some sentences, given their
             numbers and heads: [tokens of all of them, labels].
+        fixed (Optional[ndarray]): The heads that were given, MISSING for others.
         decode (str): "mbr" or "viterbi".
         """
-        self._bounds = bounds
+        self._starts = starts
         self._posteriors = posteriors
         self._inventory = inventory
         self._label_distributions = label_distributions
+        self._fixed = fixed
         self._trees = [
             posterior.heads if decode == "mbr" else posterior.viterbi() for posterior in posteriors
         ]
-        self._distributions = label_distributions(range(len(bounds)), self._trees)
-        self._best = self._distributions.argmax(axis=1)
-        final = [
-            inventory.deprojectivized(tree, self._best[a:b])
-            for tree, (a, b) in zip(self._trees, bounds, strict=True)
-        ]
-        nothing = numpy.zeros(0, dtype="int32")
-        self.heads = numpy.concatenate([nothing, *(heads for heads, _ in final)])
-        self.labels = numpy.concatenate([nothing, *(labels for _, labels in final)])
+        self._distributions = label_distributions(range(len(posteriors)), self._trees)
+        self._best = self._distributions.argmax(axis=1).astype("int32")
+        heads = numpy.concatenate([numpy.zeros(0, dtype="int32"), *self._trees])
+        self.heads, self.labels = inventory.restored(starts, heads, self._best, fixed)
 
     def head_probs(self) -> NDArray[numpy.float32]:
         values = [
@@ -67,17 +65,25 @@ class PosteriorParses:
         return self._posteriors[sentence].marginals
 
     def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
-        return self._distributions[slice(*self._bounds[sentence])]
+        return self._distributions[self._own(sentence)]
 
     def k_best(self, sentence: int, k: int) -> list[Parse]:
         found = self._posteriors[sentence].k_best(k)
         trees = [heads for heads, _ in found]
         distributions = self._label_distributions([sentence] * len(trees), trees)
-        labels = distributions.argmax(axis=1).reshape(len(trees), -1)
-        return [
-            Parse(*self._inventory.deprojectivized(heads, own), log_prob)
-            for (heads, log_prob), own in zip(found, labels, strict=True)
-        ]
+        labels = distributions.argmax(axis=1).astype("int32")
+        shape = len(trees), len(trees[0])
+        fixed = (
+            None if self._fixed is None else numpy.tile(self._fixed[self._own(sentence)], shape[0])
+        )
+        starts = numpy.arange(shape[0] + 1) * shape[1]
+        final = self._inventory.restored(starts, numpy.concatenate(trees), labels, fixed)
+        return list(
+            map(Parse, *(column.reshape(shape) for column in final), [log for _, log in found])
+        )
+
+    def _own(self, sentence: int) -> slice:
+        return slice(int(self._starts[sentence]), int(self._starts[sentence + 1]))
 
 
 def sentence_constraints(

@@ -60,6 +60,10 @@ class Factors:
         )
 
 
+# (tokens, allowed arcs between them) -> their factors under one model after another
+Attempts = Callable[[NDArray[numpy.int64], NDArray[numpy.bool_] | None], Iterable[Factors]]
+
+
 class Posterior:
     """Exact arc marginals, and the trees that follow from them.
 
@@ -88,7 +92,7 @@ class Posterior:
     def of_sentence(
         cls,
         n: int,
-        attempts: Callable[[NDArray[numpy.int64]], Iterable[Factors]],
+        attempts: Attempts,
         *,
         allowed: NDArray[numpy.bool_] | None = None,
         max_length: int,
@@ -100,8 +104,8 @@ class Posterior:
         projective tree with one root at a cost that grows linearly.
 
         n (int): The number of tokens.
-        attempts (Callable[[ndarray], Iterable[Factors]]): Makes the factors of some of the tokens as if
-            they were a sentence, under one model after another (see `from_factors`).
+        attempts (Attempts): Makes the factors of some of the tokens as if they were a sentence, under one
+            model after another (see `from_factors`).
         allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
         max_length (int): The longest sentence to be parsed in one piece.
         RETURNS (Posterior): The posterior.
@@ -112,7 +116,7 @@ class Posterior:
     def _of_tokens(
         cls,
         tokens: NDArray[numpy.int64],
-        attempts: Callable[[NDArray[numpy.int64]], Iterable[Factors]],
+        attempts: Attempts,
         allowed: NDArray[numpy.bool_] | None,
         max_length: int,
     ) -> "Posterior":
@@ -120,7 +124,7 @@ class Posterior:
         if n == 0:
             return cls(numpy.zeros((1, 1)), factors=None, log_z=0.0)
         if n <= max_length:
-            return cls.from_factors(attempts(tokens), allowed)
+            return cls.from_factors(attempts(tokens, allowed), allowed)
         edges = numpy.linspace(0, n, -(-n // max_length) + 1).astype(int)
         parts = []
         for begin, end in pairwise(edges):

@@ -21,7 +21,7 @@ def read_examples(get_examples: Callable[[], Iterable[Example]], method: str) ->
     method (str): Who asks, for error messages.
     RETURNS (List[Example]): The examples.
     """
-    examples = list(get_examples()) if callable(get_examples) else []
+    examples = list(get_examples() or ()) if callable(get_examples) else []
     validate_get_examples((lambda: examples) if examples else get_examples, method)
     return examples
 

@@ -27,7 +27,7 @@ class Engine:
         tags: np.ndarray,
         arc_start: np.ndarray,
         arc_head: np.ndarray,
-        margin: float = ...,
+        margins: np.ndarray,
     ) -> dict[str, Any]: ...
     def log_probs(
         self,

@@ -127,14 +127,15 @@ cdef class Engine:
 
     def parse(
         self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-        const int32_t[::1] arc_start, const int32_t[::1] arc_head, double margin=INFINITY,
+        const int32_t[::1] arc_start, const int32_t[::1] arc_head, const double[::1] margins,
     ):
         """Marginals and the tree of most expected correct arcs, for every sentence.
 
         columns (uint64[n, columns]), tags (int32[n]): The tokens of all sentences.
         starts (int32[sentences + 1]): Where sentences start.
         arc_start (int32[n + 1]), arc_head (int32[arcs]): The kept heads of every token.
-        margin (float): Drop arcs whose own score is that much below the best of their modifier.
+        margins (float64[sentences]): Drop arcs whose own score is that much below the best of their
+            modifier.
         RETURNS (Dict[str, Any]): heads (int32[n]); labels (int32[n]); label_probs (float32[n, labels]),
             the probability of every label given the head; arc_probs (float32[arcs]); arc_labels
             (int32[arcs]), the likeliest label of every arc; log_probs (float64[sentences]) of the
@@ -166,8 +167,8 @@ cdef class Engine:
                 for attempt in range(2):  # without a tree left, once more with all arcs
                     failed = self._fill_chart(
                         &scored, &arena, &columns[start, 0], &tags[start], n, &arc_start[start],
-                        &arc_head[0], INFINITY if attempt else margin)
-                    if failed or isfinite(scored.log_z) or margin == INFINITY:
+                        &arc_head[0], INFINITY if attempt else margins[s])
+                    if failed or isfinite(scored.log_z) or margins[s] == INFINITY:
                         break
                 failed = failed or self._decode(
                     &scored, &arena, &out_heads[start], &out_labels[start],

@@ -248,7 +248,7 @@ cdef void _mark_far(
     const Pruner *pruner, const Candidates *arcs, uint8_t *is_far, double *best
 ) noexcept nogil:
     """Mark the likeliest roots: what is far away mostly depends on one of them."""
-    cdef int m, i, n_found = 0, marked = 0
+    cdef int m, i, n_found = 0, ties = 0
     cdef uint32_t slots[MAX_TEMPLATES]
     cdef double score
     for m in range(1, arcs.n + 1):
@@ -262,11 +262,16 @@ cdef void _mark_far(
             i -= 1
         best[i] = score
         n_found += n_found < pruner.n_far
+    for i in range(n_found):  # as many of those that are no better than the last as there is room for
+        ties += best[i] == best[n_found - 1]
     for m in range(1, arcs.n + 1):
         _slots_of(pruner, arcs, 0, m, 0, slots)
-        if marked < n_found and _sum(pruner, slots) >= best[n_found - 1]:
+        score = _sum(pruner, slots)
+        if score > best[n_found - 1]:
             is_far[m] = 1
-            marked += 1
+        elif score == best[n_found - 1] and ties:
+            is_far[m] = 1
+            ties -= 1
 
 
 cdef int _choose(
@@ -456,7 +461,7 @@ def prune(
     cdef Pruner pruner
     cdef Candidates arcs
     cdef Arena arena
-    cdef int s, start, n, m, a, h, kept, j, failed = 0
+    cdef int s, start, n, m, a, h, kept, j, ties, failed = 0
     cdef Py_ssize_t total = columns.shape[0], at = 0
     arc_start = np.zeros(total + 1, dtype=np.int32)
     arc_head = np.empty(total * (most + 2) + 1, dtype=np.int32)
@@ -494,12 +499,14 @@ def prune(
                     best[j] = prob
                     kept += kept < most
                 limit = max(best[kept - 1], threshold * best[0])
-                j = 0
+                ties = 0  # as many of those at the limit as there is room for
+                for j in range(kept):
+                    ties += best[j] == limit
                 for a in range(arcs.start[m], arcs.start[m + 1]):
                     h, prob = arcs.head[a], arcs.mu[a]
-                    if prob >= limit and j < most:  # there may be ties
-                        j += 1
-                    elif h != m - 1 and h != gold[start + m - 1]:
+                    if prob == limit and ties:
+                        ties -= 1
+                    elif prob <= limit and h != m - 1 and h != gold[start + m - 1]:
                         continue
                     out_head[at] = h
                     out_prob[at] = prob

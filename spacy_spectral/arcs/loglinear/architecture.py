@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from thinc.api import Model
 
+from ...errors import Errors
 from ...learnt import parser_model
 from ...parser.interface import Treebank
 from ...tagger.lexicon import Clusters
@@ -50,6 +51,10 @@ def build_loglinear(
     max_length (int): Longer sentences are pruned in pieces.
     RETURNS (Model): A model that holds the recipe and, once trained, the parser.
     """
+    if max_length < 1:
+        raise ValueError(
+            Errors.S408.format(setting="max_length", low=1, high="any", value=max_length)
+        )
     settings = Settings(
         epochs=epochs,
         rate=rate,

@@ -35,6 +35,23 @@ class Annotated:
     labels: np.ndarray
 
 
+# Kernels rely on some of these.
+_RANGES = {
+    "epochs": (1, 1000),
+    "rate": (0.0, 10.0),
+    "decay": (0.0, 10.0),
+    "batch_size": (1, 10_000),
+    "n_states": (1, 1000),
+    "min_blocks": (1, 100),
+    "n_between": (0, 8),
+    "prune_threshold": (0.0, 1.0),
+    "prune_most": (1, 999),
+    "prune_epochs": (1, 1000),
+    "patience": (0, 1000),
+    "n_threads": (1, 1000),
+}
+
+
 @dataclass
 class Settings:
     """How to train.
@@ -78,6 +95,14 @@ class Settings:
     patience: int = 2
     seed: int = 0
     n_threads: int = 1
+
+    def __post_init__(self) -> None:
+        for setting, (low, high) in _RANGES.items():
+            value = getattr(self, setting)
+            if not low <= value <= high:
+                raise ValueError(
+                    Errors.S408.format(setting=setting, low=low, high=high, value=value)
+                )
 
 
 class Epoch(NamedTuple):

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import Errors
+from ...parser.constraints import allowed_arcs
 from ...serialize import pack, unpack
+from ...shag._decode import best_tree
 from ._engine import Engine
 from ._forest import Forests
 from ._pruner import fill_children
@@ -18,6 +20,8 @@ from .templates import COLUMNS, Templates
 _KIND, _VERSION = "loglinear", 2
 # Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
 MARGIN = 10.0
+# Longer sentences with fixed heads do not get all arcs: neighbouring modifiers are cubically many.
+_MAX_ALL_ARCS = 100
 
 
 @dataclass
@@ -124,14 +128,19 @@ class LogLinearModel:
         RETURNS (Parses): The parses.
         """
         sentences, arcs = self._prepare(sentences, arcs)
+        margins = np.full(len(sentences), MARGIN)
         if constraints is not None:
-            arcs = constrain(arcs, sentences.starts, np.asarray(constraints, dtype=np.int32))
+            constraints = np.asarray(constraints, dtype=np.int32)
+            arcs = constrain(arcs, sentences.starts, constraints)
+            # what is unlikely may be all that is left beside fixed heads
+            sentence = np.repeat(np.arange(len(sentences)), np.diff(sentences.starts))
+            margins[sentence[constraints >= 0]] = np.inf
         result = self._compiled().parse(
             sentences.columns, sentences.starts, sentences.tags, arcs.starts, arcs.heads,
-            MARGIN if constraints is None else np.inf,
+            margins,
         )  # fmt: skip
-        failed = np.isnan(result["log_probs"])
-        if constraints is not None and failed.any():
+        failed = np.isnan(result["log_probs"]) & np.isinf(margins)
+        if failed.any():
             raise ValueError(Errors.S403.format(sentence=int(np.flatnonzero(failed)[0])))
         arcs = arcs._replace(probs=result.pop("arc_probs"))
         return Parses(sentences.starts, arcs, **result)
@@ -318,36 +327,42 @@ def check_arcs(arcs: Arcs, starts: np.ndarray) -> None:
 
 
 def constrain(arcs: Arcs, starts: np.ndarray, constraints: np.ndarray) -> Arcs:
-    """Arcs that agree with fixed heads. A sentence with a fixed head keeps all arcs of its
-    other tokens: the pruner's may not leave a tree.
+    """Arcs that agree with fixed heads, with a probability of 0.
+
+    A sentence with a fixed head keeps all arcs of its other tokens: given that head, other arcs are
+    likely. A long one, for which there is neither time nor memory, keeps the pruner's arcs and
+    those of a tree.
 
     arcs (Arcs): The kept arcs.
     starts (ndarray): Where sentences start.
     constraints (ndarray): int32, the fixed head of each token, -1 where it is free.
     RETURNS (Arcs): The arcs.
     """
-    heads, probs, counts = [], [], np.diff(arcs.starts)
+    heads, counts = [np.zeros(0, dtype=np.int32)], np.diff(arcs.starts)
     for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         fixed, n = constraints[first:last], last - first
+        own = arcs.heads[arcs.starts[first] : arcs.starts[last]]
         if not (fixed >= 0).any():
-            heads.append(arcs.heads[arcs.starts[first] : arcs.starts[last]])
-            probs.append(arcs.probs[arcs.starts[first] : arcs.starts[last]])
+            heads.append(own)
             continue
-        for position, head in enumerate(fixed.tolist(), 1):
-            if head > n or head == position:
-                raise ValueError(Errors.S405.format(head=head, token=position, n=n))
-            every = np.delete(np.arange(n + 1, dtype=np.int32), position)
-            mine = every if head < 0 else np.asarray([head], dtype=np.int32)
-            heads.append(mine)
-            probs.append(np.full(len(mine), 1 / len(mine), dtype=np.float32))
-            counts[first + position - 1] = len(mine)
+        tokens = np.arange(1, n + 1)
+        wrong = np.flatnonzero((fixed > n) | (fixed == tokens))
+        if len(wrong):
+            raise ValueError(Errors.S405.format(head=fixed[wrong[0]], token=wrong[0] + 1, n=n))
+        allowed = allowed_arcs(fixed)
+        keep = np.full((n + 1, n + 1), n <= _MAX_ALL_ARCS)
+        if n > _MAX_ALL_ARCS:
+            keep[own, np.repeat(tokens, counts[first:last])] = True
+            tree, _ = best_tree(np.where(allowed, np.where(keep, 0.0, -1.0), -np.inf))
+            keep[tree, tokens] = True
+            keep[fixed[fixed >= 0], tokens[fixed >= 0]] = True
+        keep &= allowed
+        np.fill_diagonal(keep, False)
+        heads.append(np.nonzero(keep.T[1:])[1].astype(np.int32))
+        counts[first:last] = keep[:, 1:].sum(axis=0)
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    none = np.zeros(0)
-    return Arcs(
-        ends,
-        np.concatenate([none.astype(np.int32), *heads]),
-        np.concatenate([none.astype(np.float32), *probs]),
-    )
+    kept = np.concatenate(heads)
+    return Arcs(ends, kept, np.zeros(len(kept), dtype=np.float32))
 
 
 def score(

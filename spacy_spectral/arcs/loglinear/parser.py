@@ -3,7 +3,6 @@
 Implements `parser.interface`. Knows nothing of spaCy.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from ...errors import Errors
 from ...parser.interface import Parse, Tokens, Treebank
 from ...serialize import pack, unpack
 from ...tagger.lexicon import Clusters, clusters_from_bytes, clusters_to_bytes
-from ...treebank.dependency import DELIMITER, MISSING, deprojectivize, projectivize
+from ..inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from .encode import Encoder, Sentences
 from .estimate import Annotated, Epoch, Settings, fit
 from .model import LogLinearModel
@@ -23,9 +22,6 @@ from .model import Parses as ModelParses
 from .pieces import prune_in_pieces
 
 _KIND, _VERSION = "loglinear parser", 1
-# A decorated label costs time in every arc and must be seen to be learnt: rarer ones are left out, and
-# their arcs stay lifted.
-_MIN_DECORATED = 10
 _SMALLEST_PROB = 1e-12
 
 
@@ -45,8 +41,7 @@ class LogLinearParser:
         self.max_length = max_length
         self.label_names = model.labels
         self._encoder = model.encoder()
-        self._decorated = np.array([DELIMITER in label for label in model.labels], dtype=bool)
-        self._label_ids = {label: i for i, label in enumerate(model.labels)}
+        self.inventory = Inventory(model.labels)
 
     @classmethod
     def fit(
@@ -70,18 +65,15 @@ class LogLinearParser:
         report (Callable[[str], None]): Told the loss of every epoch.
         RETURNS (LogLinearParser): The parser.
         """
-        heads, names = _projective(treebank)
+        heads, names = projective_trees(treebank)
         if not any(names):
             raise ValueError(Errors.S401)
-        # a restored arc needs its plain label even if that was never seen by itself
-        labels = sorted({part for name in names if name for part in (name, _plain(name))})
+        inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
         tags = sorted({symbol for symbol in treebank.tokens.symbols if symbol})
         encoder = Encoder(tags)
 
         def annotated(tokens: Tokens, heads: np.ndarray, names: list[str]) -> Annotated:
-            ids = {label: i for i, label in enumerate(labels)}
-            label_ids = np.array([ids.get(name, MISSING) for name in names], dtype=np.int32)
-            return Annotated(_encode(encoder, tokens, clusters), heads, label_ids)
+            return Annotated(_encode(encoder, tokens, clusters), heads, inventory.encode(names))
 
         def progress(epoch: Epoch) -> None:
             scores = "" if epoch.las is None else f", dev UAS {epoch.uas:.2%}, LAS {epoch.las:.2%}"
@@ -90,7 +82,7 @@ class LogLinearParser:
         model = fit(
             annotated(treebank.tokens, heads, names),
             tags=tags,
-            labels=labels,
+            labels=inventory.names,
             dev=None if dev is None else annotated(dev.tokens, dev.heads, dev.labels),
             settings=settings,
             progress=progress,
@@ -104,33 +96,7 @@ class LogLinearParser:
         sentences = _encode(self._encoder, tokens, self.clusters)
         arcs = prune_in_pieces(self.model.pruner, sentences, self.max_length)
         parses = self.model.parse(sentences, arcs=arcs, constraints=fixed)
-        return LogLinearParses(self, parses)
-
-    def restore_trees(self, heads: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Restore crossing arcs and plain labels, in place.
-
-        heads, labels (ndarray): [k, N], trees of one sentence.
-        RETURNS (Tuple[ndarray, ndarray]): The same arrays.
-        """
-        for tree in np.flatnonzero(self._decorated[labels].any(axis=1)):
-            heads[tree], names = deprojectivize(
-                heads[tree], [self.label_names[i] for i in labels[tree]]
-            )
-            labels[tree] = [self._label_ids[name] for name in names]
-        return heads, labels
-
-    def restore_all(
-        self, starts: np.ndarray, heads: np.ndarray, labels: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """RETURNS (Tuple[ndarray, ndarray]): The same for sentences one after the other."""
-        at = np.flatnonzero(self._decorated[labels])
-        if not len(at):
-            return heads, labels
-        heads, labels = heads.copy(), labels.copy()
-        for s in np.unique(np.searchsorted(starts, at, side="right") - 1):
-            own = slice(int(starts[s]), int(starts[s + 1]))
-            self.restore_trees(heads[None, own], labels[None, own])
-        return heads, labels
+        return LogLinearParses(parses, self.inventory, fixed)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
@@ -146,8 +112,8 @@ class LogLinearParser:
         """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
         payload = unpack(_KIND, _VERSION, data)
         model = LogLinearModel.from_bytes(payload["model"])
-        plain = set(map(_plain, model.labels)) <= set(model.labels)
-        if model.pruner is None or not plain or payload["max_length"] < 1:
+        whole = set(map(plain, model.labels)) <= set(model.labels)
+        if model.pruner is None or not whole or payload["max_length"] < 1:
             raise ValueError(Errors.S002.format(what=_KIND, reason="incomplete"))
         clusters = clusters_from_bytes(payload["clusters"])
         return cls(model, clusters, max_length=payload["max_length"])
@@ -160,13 +126,17 @@ class LogLinearParser:
 class LogLinearParses:
     """Parses of a batch; see `parser.interface.Parses`."""
 
-    def __init__(self, parser: LogLinearParser, parses: ModelParses):
-        """parser (LogLinearParser): The parser.
-        parses (Parses): What the model says.
+    def __init__(self, parses: ModelParses, inventory: Inventory, fixed: np.ndarray | None):
+        """parses (Parses): What the model says.
+        inventory (Inventory): The labels.
+        fixed (Optional[ndarray]): The heads that were given, MISSING for others.
         """
-        self._parser = parser
         self._parses = parses
-        self.heads, self.labels = parser.restore_all(parses.starts, parses.heads, parses.labels)
+        self._inventory = inventory
+        self._fixed = fixed
+        self.heads, self.labels = inventory.restored(
+            parses.starts, parses.heads, parses.labels, fixed
+        )
 
     @cached_property
     def _probs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -200,7 +170,14 @@ class LogLinearParses:
             own = self._own(sentence)
             log_prob = float(self.log_probs()[sentence])
             return [Parse(self.heads[own], self.labels[own], log_prob)]
-        return list(map(Parse, *self._parser.restore_trees(heads, labels), logs.tolist()))
+        k, n = heads.shape
+        final = self._inventory.restored(
+            np.arange(k + 1) * n,
+            heads.ravel(),
+            labels.ravel(),
+            None if self._fixed is None else np.tile(self._fixed[self._own(sentence)], k),
+        )
+        return list(map(Parse, *(column.reshape(k, n) for column in final), logs.tolist()))
 
     def _own(self, sentence: int) -> slice:
         starts = self._parses.starts
@@ -217,21 +194,3 @@ def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sent
         clusters=None if clusters is None else clusters.ids(tokens.words),
     )
     return replace(everything, starts=tokens.starts)
-
-
-def _plain(label: str) -> str:
-    return label.partition(DELIMITER)[0]
-
-
-def _projective(treebank: Treebank) -> tuple[np.ndarray, list[str]]:
-    """RETURNS (Tuple[ndarray, List[str]]): Projective heads, and labels with frequent decorations."""
-    heads, labels = treebank.heads.astype(np.int32), list(treebank.labels)
-    for begin, end in treebank.tokens.bounds():
-        heads[begin:end], labels[begin:end] = projectivize(
-            treebank.heads[begin:end], treebank.labels[begin:end]
-        )
-    counts = Counter(label for label in labels if DELIMITER in label)
-    return heads, [
-        _plain(label) if counts.get(label, _MIN_DECORATED) < _MIN_DECORATED else label
-        for label in labels
-    ]
