@@ -16,6 +16,7 @@ from spacy_spectral.arcs.loglinear import (
 )
 from spacy_spectral.arcs.loglinear import pruner as pruner_module
 from spacy_spectral.arcs.loglinear._chart import lift_heads
+from spacy_spectral.arcs.loglinear._pruner import train_pruner
 from spacy_spectral.arcs.loglinear._score import training_keys
 from spacy_spectral.arcs.loglinear.pruner import ArcPruner
 from spacy_spectral.arcs.loglinear.statistics import N_DISTANCES
@@ -315,6 +316,23 @@ def test_pruner_keeps_the_likeliest_arcs_among_ties():
             own = kept.probs[kept.starts[token] : kept.starts[token + 1]]
             assert sorted(own, reverse=True)[: len(best)] == best
             assert len(best) <= len(own) <= len(best) + 1  # and the one to the left
+
+
+def test_pruner_learns_nothing_of_tokens_that_no_candidate_tree_explains():
+    n = 30
+    data = Encoder(TAGS)([[f"w{i}" for i in range(n)]], [["N"] * n])
+    heads = np.full(n, -1, dtype=np.int32)
+    heads[[0, 3]] = 0, 25  # then some token after the 25th hangs on the first three
+    templates = compile_templates(set(), pairs=PRUNER, unaries="", siblings="")
+    bits = np.zeros(len(TAGS) + 1, dtype=np.uint8)
+    weights, squares = np.zeros(1 << 16, dtype=np.float32), np.ones(1 << 16, dtype=np.float32)
+    train_pruner(
+        data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs, bits,
+        weights, squares, np.zeros(1, dtype=np.int32), 0.1, 3, 0,
+    )  # fmt: skip
+    # the root, three neighbours on either side, the head that is given
+    n_arcs = (1 + 3) + (1 + 6 + 1)
+    assert 0 < np.count_nonzero(weights) <= n_arcs * len(templates.pairs)
 
 
 WORD = (1 << 64) - 1

@@ -13,7 +13,7 @@ from spacy.training import Example
 from tagger_data import make_sentences
 
 from spacy_spectral.tagger.component import USER_DATA_KEY
-from spacy_spectral.tagger.examples import tagged_sentences
+from spacy_spectral.tagger.examples import read_examples, tagged_sentences
 
 CONFIG = Path(__file__).parents[1] / "configs" / "tagger.cfg"
 
@@ -305,3 +305,9 @@ def test_clusters_stay_in_the_model(tmp_path):
     assert [annotation(blank(text)) for text in TEXTS[:5]] == before
     lexicon = blank.get_pipe("spectral_tagger").model.attrs["learnt"].value.lexicon
     numpy.testing.assert_array_equal(lexicon.clusters.ids(list(words)), list(words.values()))
+
+
+@pytest.mark.parametrize("get_examples", [None, lambda: None, lambda: [], lambda: [1]])
+def test_examples_are_checked_as_spacy_does(get_examples):
+    with pytest.raises(TypeError, match=r"\[E9(30|78)\]"):
+        read_examples(get_examples, "method")

@@ -375,6 +375,7 @@ cdef int _target(
     cdef int a, m
     cdef bint complete = True
     cdef double *given
+    cdef double z
     for a in range(arcs.n_arcs):
         m = arcs.mod[a] - 1
         complete = complete and heads[m] >= 0
@@ -387,7 +388,14 @@ cdef int _target(
     for a in range(arcs.n_arcs):
         m = arcs.mod[a] - 1
         given[a] = arcs.potential[a] if heads[m] < 0 or heads[m] == arcs.head[a] else 0
-    return -1 if _marginals(arcs, given, target, arena) == -1 else 0
+    z = _marginals(arcs, given, target, arena)
+    if z == -1:
+        return -1
+    if not (z > 0 and isfinite(z)):  # no tree of the candidates agrees: nothing is known of the rest
+        for a in range(arcs.n_arcs):
+            if heads[arcs.mod[a] - 1] < 0:
+                target[a] = arcs.mu[a]
+    return 0
 
 
 cdef void _set_pruner(
