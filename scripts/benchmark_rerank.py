@@ -155,6 +155,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 def train_base(options: argparse.Namespace) -> Language:
     overrides = {
         "paths.train": str(options.train),
+        "paths.dev": str(options.dev),  # must be there; without dev_corpus nobody looks at it
         "paths.vectors": str(options.vectors) if options.vectors else None,
         "nlp.lang": options.lang,
         "initialize.components.spectral_parser.dev_corpus": None,
