@@ -1,6 +1,7 @@
 """Candidates of both kinds of parsers: complete, different, in order."""
 
 import pickle
+from typing import ClassVar
 
 import numpy
 import pytest
@@ -279,3 +280,29 @@ def test_the_wish_for_parses_survives_copying(trained, tagged):
     parser.predict(tagged)
     copied = pickle.loads(pickle.dumps(parser.latest))
     assert copied.wanted and copied.take(tagged) is None
+
+
+def test_beams_do_not_hang_on_other_documents(beam, examples):
+    """spaCy's beams of a batch can differ from those of its documents alone, and be worse: seen with
+    parsers that were trained longer than this one, so the sizes of batches are looked at, too."""
+
+    class Recording:
+        cfg, moves = beam.get_pipe("beam_parser").cfg, beam.get_pipe("beam_parser").moves
+        sizes: ClassVar[list[int]] = []
+
+        def beam_parse(self, docs, **settings):
+            self.sizes.append(len(docs))
+            return beam.get_pipe("beam_parser").beam_parse(docs, **settings)
+
+    source = candidate_source(beam, "beam_parser", None, name="reranker")
+    source.parser = Recording()
+    docs = [eg.predicted.copy() for eg in examples(beam, "dev")]
+    _, together = source([*docs, Doc(beam.vocab)], 50)
+    assert Recording.sizes == [1] * len(docs)
+    for doc, own in zip(docs, together, strict=True):
+        _, (alone,) = source([doc], 50)
+        assert own.heads.tolist() == alone.heads.tolist()
+        # what the parser itself says of the document is among the candidates
+        heads = [token.head.i for token in beam.get_pipe("beam_parser")(doc.copy())]
+        trees = own.heads.tolist()
+        assert heads in [[m if h == 0 else h - 1 for m, h in enumerate(tree)] for tree in trees]

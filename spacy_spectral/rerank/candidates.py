@@ -233,16 +233,16 @@ _Beam = tuple[NDArray[numpy.int64], list[list[str]], NDArray[numpy.float64]]
 
 
 def _beam_trees(parser: DependencyParser, docs: list[Doc]) -> list[_Beam]:
-    cfg = parser.cfg
-    filled = [doc for doc in docs if len(doc)]
-    beams = iter(
-        parser.beam_parse(filled, beam_width=cfg["beam_width"], beam_density=cfg["beam_density"])
-        if filled
-        else ()
-    )
-    return [
-        _beam(parser.moves.get_beam_parses(next(beams)) if len(doc) else [], doc) for doc in docs
-    ]
+    width, density = parser.cfg["beam_width"], parser.cfg["beam_density"]
+    result = []
+    for doc in docs:
+        parses = []
+        if len(doc):
+            # one by one: spaCy gives other, worse beams for documents of different lengths in a batch
+            (beam,) = parser.beam_parse([doc], beam_width=width, beam_density=density)
+            parses = parser.moves.get_beam_parses(beam)
+        result.append(_beam(parses, doc))
+    return result
 
 
 def _beam(parses: list[tuple[float, list[tuple[int, int, str]]]], doc: Doc) -> _Beam:
