@@ -48,7 +48,13 @@ class Reranker:
         RETURNS (List[Ranking]): The judgement of each.
         """
         weights = self.weights
-        scores = self.features.score(tokens, candidates, weights.dense, weights.sparse)
+        # where there is nothing to choose, there is nothing to compute
+        several = numpy.array([len(own) > 1 for own in candidates], dtype=bool)
+        kept = [own for own in candidates if len(own) > 1]
+        found = iter(
+            self.features.score(tokens.select(several), kept, weights.dense, weights.sparse)
+        )
+        scores = [next(found) if choice else numpy.zeros(1) for choice in several.tolist()]
         starts = numpy.cumsum([0, *map(len, scores)])
         probs = softmax(numpy.concatenate([numpy.zeros(0), *scores]), starts)[0]
         return list(map(Ranking, scores, numpy.split(probs, starts[1:-1])))
