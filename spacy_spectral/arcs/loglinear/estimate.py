@@ -76,7 +76,7 @@ class Settings:
     n_threads (int): Threads; the result does not depend on it.
     """
 
-    epochs: int = 3
+    epochs: int = 4
     rate: float = 0.05
     decay: float = 0.01
     batch_size: int = 16
