@@ -15,7 +15,6 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
     os.environ[variable] = "1"
 
 import argparse
-import random
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -28,10 +27,10 @@ from spacy import util
 from spacy.language import Language
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
-from thinc.api import Adam, fix_random_seed
 from wasabi import msg
 
 from spacy_spectral.learnt import Learnt
+from spacy_spectral.rerank.candidates import train_beam_parser
 from spacy_spectral.rerank.component import find_vectors
 from spacy_spectral.rerank.features import GROUPS
 from spacy_spectral.rerank.model import Reranker
@@ -167,18 +166,9 @@ def train_base(options: argparse.Namespace) -> Language:
     train = read(nlp, options.train)
     clusters = str(options.vectors) if options.vectors else None
     tagger.initialize(lambda: train, nlp=nlp, clusters=clusters)
-    fix_random_seed(0)
     parser = nlp.add_pipe("beam_parser")
-    parser.initialize(lambda: train, nlp=nlp)
-    sgd = Adam(0.001)
-    order = random.Random(0)
     examples = [Example(eg.predicted.copy(), eg.reference) for eg in train]
-    for epoch in range(1, options.epochs + 1):
-        losses: dict[str, float] = {}
-        order.shuffle(examples)
-        for batch in util.minibatch(examples, 32):
-            parser.update(batch, drop=0.1, sgd=sgd, losses=losses)
-        note(f"beam_parser, epoch {epoch} of {options.epochs}: loss {losses['beam_parser']:.1f}")
+    train_beam_parser(parser, nlp, examples, epochs=options.epochs, report=note)
     return nlp
 
 

@@ -29,7 +29,7 @@ def build_reranker(
 
     learner (str): "loglinear" (conditional log-linear model) or "perceptron" (averaged).
     features (List[str]): Groups of features: "base" (the parser's own scores), "logp" (latent tree
-        models of words and tags), "pos", "labels", "words", "spans".
+        models of words, tags and labels), "pos", "labels", "words", "spans".
     states (int): Hidden states of the tree models.
     folds (int): Blocks of the training data; the candidates of each come from a parser trained on the
         others.

@@ -351,17 +351,37 @@ def _trained_copy(
     nlp: Language, name: str, examples: list[Example], *, epochs: int, report: Report
 ) -> DependencyParser:
     """A parser with the same settings, trained from the beginning."""
-    fix_random_seed(0)
-    order = random.Random(0)
     language = type(nlp)(vocab=nlp.vocab)
     config = {key: value for key, value in nlp.get_pipe_config(name).items() if key != "factory"}
     parser = language.add_pipe(nlp.get_pipe_meta(name).factory, config=config)
-    parser.initialize(lambda: examples, nlp=language)
+    train_beam_parser(parser, language, examples, epochs=epochs, report=report)
+    return parser
+
+
+def train_beam_parser(
+    parser: DependencyParser,
+    nlp: Language,
+    examples: list[Example],
+    *,
+    epochs: int,
+    report: Report,
+) -> None:
+    """Train a parser of spaCy's that has no settings of its own for that.
+
+    parser (DependencyParser): The parser.
+    nlp (Language): Its pipeline.
+    examples (List[Example]): What to train on.
+    epochs (int): Passes over the examples.
+    report (Callable[[str], None]): Told about every pass.
+    """
+    fix_random_seed(0)
+    order = random.Random(0)
+    parser.initialize(lambda: examples, nlp=nlp)
     sgd = Adam(0.001)
+    examples = list(examples)
     for epoch in range(1, epochs + 1):
         losses: dict[str, float] = {}
         order.shuffle(examples)
         for batch in minibatch(examples, 32):
             parser.update(batch, drop=0.1, sgd=sgd, losses=losses)
         report(f"epoch {epoch} of {epochs}: loss {sum(losses.values()):.1f}")
-    return parser

@@ -24,7 +24,7 @@ from ..progress import report
 from ..serialize import loading
 from .candidates import CandidateSource, candidate_source
 from .extensions import USER_DATA
-from .interface import Candidates
+from .interface import ByNames, Candidates
 from .model import Ranking, Reranker
 from .score import TreeScore, tree_scores
 
@@ -256,7 +256,7 @@ class SpectralReranker(TrainablePipe):
         docs (Iterable[Doc]): The documents.
         scores (List[List[_Sentence]]): From `predict`.
         """
-        hashes = _LabelHashes(self.vocab)
+        hashes = ByNames(self._add_strings)
         for doc, sentences in zip(docs, scores, strict=True):
             heads = numpy.full(len(doc), -1, dtype="int64")
             labels = numpy.zeros(len(doc), dtype="uint64")
@@ -268,6 +268,9 @@ class SpectralReranker(TrainablePipe):
             write_parse(doc, heads, labels)
             if self.store and sentences:
                 doc.user_data[USER_DATA] = _stored(sentences)
+
+    def _add_strings(self, names: Sequence[str]) -> NDArray[numpy.uint64]:
+        return numpy.array([self.vocab.strings.add(name) for name in names], dtype="uint64")
 
     def spectral_tree_score(self, doc: Doc) -> list[TreeScore | None]:
         """How likely the trees of a document are; nothing is parsed.
@@ -294,22 +297,6 @@ class SpectralReranker(TrainablePipe):
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
         """Load the component from a directory, or raise an error that says what is wrong with it."""
         return loading(super().from_disk, self.name, path, exclude)
-
-
-class _LabelHashes:
-    """Hashes of labels in the string store, looked up once for names that sentences share."""
-
-    def __init__(self, vocab: Vocab):
-        self._vocab = vocab
-        self._names: Sequence[str] | None = None
-        self._hashes = numpy.zeros(0, dtype="uint64")
-
-    def __call__(self, candidates: Candidates) -> NDArray[numpy.uint64]:
-        if candidates.names is not self._names:
-            self._names = candidates.names
-            hashes = [self._vocab.strings.add(name) for name in self._names]
-            self._hashes = numpy.array(hashes, dtype="uint64")
-        return self._hashes
 
 
 def find_vectors(path: str | Path | None) -> Callable[[Sequence[str]], NDArray] | None:

@@ -4,7 +4,7 @@ Only differences between the trees of a sentence decide which is best, so every 
 relative to the first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import Errors
 from ..parser.interface import Tokens
 from ._features import Extractor
-from .interface import Candidates
+from .interface import ByNames, Candidates
 
 # What the tree models are about.
 KINDS = ("words", "tags", "labels")
@@ -84,7 +84,7 @@ class Features:
         candidates (Sequence[Candidates]): The candidates of each.
         RETURNS (List[Described]): One for each sentence.
         """
-        columns, names = self._columns(tokens), _ByNames(_label_hashes)
+        columns, names = self._columns(tokens), ByNames(_label_hashes)
         dense = self._dense(tokens, candidates)
         result = []
         for (begin, end), own, numbers in zip(tokens.bounds(), candidates, dense, strict=True):
@@ -109,7 +109,7 @@ class Features:
         sparse (ndarray): float32[2 ** BITS], a weight for each hash.
         RETURNS (List[ndarray]): The scores of each sentence's trees.
         """
-        columns, names = self._columns(tokens), _ByNames(_label_hashes)
+        columns, names = self._columns(tokens), ByNames(_label_hashes)
         numbers = self._dense(tokens, candidates)
         result = []
         for (begin, end), own, rows in zip(tokens.bounds(), candidates, numbers, strict=True):
@@ -141,7 +141,7 @@ class Features:
         if "logp" in self.groups:
             words = self.models["words"].encode(tokens.words)
             tags = self.models["tags"].encode(tokens.symbols)
-            label_ids = _ByNames(self.models["labels"].encode)
+            label_ids = ByNames(self.models["labels"].encode)
             for (begin, end), own, found in zip(tokens.bounds(), columns, candidates, strict=True):
                 for kind, ids in (
                     ("words", words[begin:end]),
@@ -155,21 +155,6 @@ class Features:
             rows = numpy.stack(own, axis=1) if own else numpy.zeros((len(found), 0))
             result.append(rows - rows[:1])
         return result
-
-
-class _ByNames:
-    """Numbers for labels, computed once for names that sentences share."""
-
-    def __init__(self, number: Callable[[Sequence[str]], NDArray]) -> None:
-        self._number = number
-        self._names: Sequence[str] | None = None
-        self._numbers = numpy.zeros(0)
-
-    def __call__(self, candidates: Candidates) -> NDArray:
-        if candidates.names is not self._names:
-            self._names = candidates.names
-            self._numbers = self._number(self._names)
-        return self._numbers
 
 
 def _label_hashes(names: Sequence[str]) -> NDArray[numpy.uint32]:

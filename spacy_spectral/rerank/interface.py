@@ -1,6 +1,6 @@
 """What sources of candidates and the reranker agree on. Knows nothing of spaCy."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -51,6 +51,21 @@ class Candidates:
         gold = numpy.array([ids.get(label.lower(), -1) for label in labels])
         right = self.heads == heads
         return right.sum(axis=1), (right & (lower[self.labels] == gold)).sum(axis=1)
+
+
+class ByNames:
+    """Numbers for labels, computed once for names that sentences share."""
+
+    def __init__(self, number: Callable[[Sequence[str]], NDArray]) -> None:
+        self._number = number
+        self._names: Sequence[str] | None = None
+        self._numbers = numpy.zeros(0)
+
+    def __call__(self, candidates: Candidates) -> NDArray:
+        if candidates.names is not self._names:
+            self._names = candidates.names
+            self._numbers = self._number(self._names)
+        return self._numbers
 
 
 @dataclass

@@ -61,10 +61,6 @@ class TreeModel:
         unseen = 0.5 / counts.sum()
         return cls(alphabet, numpy.append(frequency, unseen), ratios, transitions, root)
 
-    @property
-    def n_states(self) -> int:
-        return len(self.root)
-
     def encode(self, symbols: Sequence[str]) -> NDArray[numpy.int32]:
         """RETURNS (ndarray): Numbers of symbols; words that are not known are taken as the class of
         words that look like them, other symbols as unknown: they fit every state alike."""
