@@ -9,6 +9,7 @@ from .encode import Sentences
 _DISTANCES = (1, 2, 3, 4, 6, 10)
 N_DISTANCES = len(_DISTANCES) + 1
 _MAX_LEAF = 0.15
+_CHUNK = 1 << 18
 
 
 def positions(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -37,34 +38,57 @@ def separators(data: Sentences, heads: np.ndarray, *, n_tags: int, n_bits: int) 
     """
     offset, position = positions(data.starts)
     length = np.repeat(np.diff(data.starts), np.diff(data.starts))
-    presence = np.zeros((len(heads) + 1, n_tags), dtype=np.int32)
-    presence[np.arange(len(heads)) + 1, data.tags] = 1
-    np.cumsum(presence, axis=0, out=presence)
     mirror = 2 * position - heads
     chosen = np.flatnonzero(
         (heads > 0) & (mirror >= 1) & (mirror <= length) & (np.abs(heads - position) > 1)
     )
     bins = distance_bins(heads - position)[chosen]
 
-    def between(end: np.ndarray) -> np.ndarray:
-        low, high = np.minimum(position, end)[chosen], np.maximum(position, end)[chosen]
-        return presence[offset[chosen] + high - 1] > presence[offset[chosen] + low]
-
     def entropy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return -x * np.log(x / (x + y)) - y * np.log(y / (x + y))
 
-    with_arc, with_mirror = between(heads), between(mirror)
+    with_arc, with_mirror = (
+        _with_tag_between(
+            (offset + position)[chosen], (offset + end)[chosen], bins, data.tags, n_tags
+        )
+        for end in (heads, mirror)
+    )
     gain = np.zeros(n_tags)
     for which in np.unique(bins):
-        inside = bins == which
-        n = np.count_nonzero(inside)
-        x = with_arc[inside].sum(axis=0) + 0.5
-        y = with_mirror[inside].sum(axis=0) + 0.5
+        n = np.count_nonzero(bins == which)
+        x, y = with_arc[which] + 0.5, with_mirror[which] + 0.5
         gain += 2 * n * np.log(2) - entropy(x, y) - entropy(n + 1 - x, n + 1 - y)
     bits = np.zeros(n_tags, dtype=np.uint8)
     for bit, tag in enumerate(np.argsort(-gain[1:], kind="stable")[:n_bits] + 1):
         bits[tag] = 1 << bit
     return bits
+
+
+def _with_tag_between(
+    one: np.ndarray, other: np.ndarray, bins: np.ndarray, tags: np.ndarray, n_tags: int
+) -> np.ndarray:
+    """In how many pairs of tokens, numbered from 1, each tag stands between the two.
+
+    RETURNS (ndarray): Counts, bin of distance x tag.
+    """
+    order = np.argsort(tags, kind="stable") + 1
+    repeated = np.diff(tags[order - 1]) == 0
+    previous = np.zeros(len(tags) + 1, dtype=np.int64)
+    previous[order[1:][repeated]] = order[:-1][repeated]
+    low, size = np.minimum(one, other), np.abs(one - other) - 1
+    ends = np.cumsum(size)
+    counts = np.zeros(N_DISTANCES * n_tags, dtype=np.int64)
+    # the tokens between are laid out for some pairs at a time, so that memory does not grow with their number
+    cuts = np.searchsorted(ends, np.arange(_CHUNK, size.sum(), _CHUNK))
+    for pairs in np.split(np.arange(len(size)), cuts):
+        n = size[pairs]
+        pair = np.repeat(pairs, n)
+        token = low[pair] + 1 + np.arange(len(pair)) - np.repeat(np.cumsum(n) - n, n)
+        # a tag counts once for a pair: where it is met first
+        first = previous[token] <= low[pair]
+        key = bins[pair] * n_tags + tags[token - 1]
+        counts += np.bincount(key[first], minlength=len(counts))
+    return counts.reshape(N_DISTANCES, n_tags)
 
 
 def function_tags(data: Sentences, heads: np.ndarray, *, n_tags: int) -> np.ndarray:
