@@ -232,6 +232,7 @@ class Errors(metaclass=_WithCodes):
         "one for each."
     )
     S224 = "Can't draw a map: only {n} of the words have a vector. Give more words (--words)."
+    S225 = "'{path}' is a directory: name the text files in it."
     S401 = (
         "There is nothing to train the parser on: no token has both a head and a label. Check that "
         "the training data contains dependency trees."

@@ -2,7 +2,7 @@
 """Counting over bytes: how often each whitespace-separated chunk occurs, then which words follow which.
 
 Both tables are open-addressing hashes that only grow with the number of *distinct* keys, so memory is bounded by
-the vocabulary and not by the corpus. Blocks handed to `add` must consist of whole lines.
+the vocabulary and not by the corpus or its lines. Blocks handed to `add` must not end inside of a chunk.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -157,7 +157,7 @@ cdef class ChunkCounter:
         self.table = ChunkTable()
 
     def add(self, const uint8_t[::1] block):
-        """Count the chunks of a block of whole lines."""
+        """Count the chunks of a block."""
         cdef int64_t start = 0, end, length = block.shape[0]
         if length == 0:
             return
@@ -183,19 +183,23 @@ cdef class ChunkCounter:
         ]
 
 
+cdef enum:
+    LINE_SIZE = 1 << 12
+
+
 cdef class PairCounter:
     """How often word b follows word a at distance 1, 2, .. window within a line.
 
     The key of (distance, a, b) is ((distance - 1) * n_words + a) * n_words + b. Every line stands between two boundary
-    symbols, which are the last word of the vocabulary.
+    symbols, which are the last word of the vocabulary. A line may come in any number of blocks; `end_line` ends the last.
     """
 
     cdef ChunkTable table
     cdef const int64_t[::1] starts
     cdef const int32_t[::1] ids
-    cdef int64_t n_words, window, n_slots, used, line_capacity
+    cdef int64_t n_words, window, n_slots, used, filled
     cdef uint64_t* keys       # key + 1, 0 for a free slot; the count is beside it: one cache line per update
-    cdef int32_t* line
+    cdef int32_t line[LINE_SIZE]  # the boundary or earlier words, and the words whose pairs are not all counted
     cdef readonly int64_t n_tokens
 
     def __cinit__(self, chunks, const int64_t[::1] starts, const int32_t[::1] ids, int64_t n_words, int64_t window):
@@ -206,6 +210,8 @@ cdef class PairCounter:
         for i in range(len(chunks)):
             if starts[i] > starts[i + 1]:
                 raise ValueError("starts must not fall")
+        if not 1 <= window < LINE_SIZE:
+            raise ValueError("window too large")
         for i in range(ids.shape[0]):
             if not 0 <= ids[i] < n_words:
                 raise ValueError("id outside of the vocabulary")
@@ -222,15 +228,14 @@ cdef class PairCounter:
         self.n_tokens = 0
         self.used = 0
         self.n_slots = 1 << 16
-        self.line_capacity = 1 << 10
+        self.line[0] = <int32_t>(n_words - 1)
+        self.filled = 1
         self.keys = <uint64_t*>calloc(2 * self.n_slots, sizeof(uint64_t))
-        self.line = <int32_t*>malloc(self.line_capacity * sizeof(int32_t))
-        if not (self.keys and self.line):
+        if not self.keys:
             raise MemoryError
 
     def __dealloc__(self):
         free(self.keys)
-        free(self.line)
 
     cdef inline uint64_t* find(self, uint64_t key) noexcept nogil:
         cdef uint64_t mask = <uint64_t>self.n_slots - 1
@@ -263,22 +268,22 @@ cdef class PairCounter:
         free(old)
         return 0
 
-    cdef int add_line(self, int64_t length) except -1 nogil:
-        """Count the pairs of self.line[0 : length], boundaries included."""
-        cdef int64_t i, d, last
+    cdef int count(self, int64_t n_left) except -1 nogil:
+        """Count the pairs whose left word is one of the first `n_left` of self.line."""
+        cdef int64_t i, d, last, length = self.filled
         cdef uint64_t n = <uint64_t>self.n_words
         cdef uint64_t mask, key
         cdef uint64_t* found
-        self.reserve(length * self.window)
+        self.reserve(n_left * self.window)
         mask = <uint64_t>self.n_slots - 1
-        for i in range(length + 8):
+        for i in range(n_left + 8):
             # the slots of a token are fetched eight tokens before they are needed
-            if i + 1 < length:
+            if i < n_left:
                 last = min(self.window, length - 1 - i)
                 for d in range(last):
                     key = (<uint64_t>d * n + <uint64_t>self.line[i]) * n + <uint64_t>self.line[i + d + 1] + 1
                     SPECTRAL_PREFETCH(self.keys + 2 * (mix(key) & mask))
-            if 8 <= i and i - 8 + 1 < length:
+            if 8 <= i:
                 last = min(self.window, length - 1 - (i - 8))
                 for d in range(last):
                     key = (<uint64_t>d * n + <uint64_t>self.line[i - 8]) * n + <uint64_t>self.line[i - 8 + d + 1] + 1
@@ -287,31 +292,47 @@ cdef class PairCounter:
                         found[0] = key
                         self.used += 1
                     found[1] += 1
-        self.n_tokens += length - 2
         return 0
 
+    cdef inline int push(self, int32_t word) except -1 nogil:
+        cdef int64_t i
+        if self.filled == LINE_SIZE:
+            # the last words wait for what follows them
+            self.count(LINE_SIZE - self.window)
+            for i in range(self.window):
+                self.line[i] = self.line[LINE_SIZE - self.window + i]
+            self.filled = self.window
+        self.line[self.filled] = word
+        self.filled += 1
+        return 0
+
+    cdef int finish_line(self) except -1 nogil:
+        if self.filled > 1:
+            self.push(<int32_t>(self.n_words - 1))
+            self.count(self.filled - 1)
+        self.line[0] = <int32_t>(self.n_words - 1)
+        self.filled = 1
+        return 0
+
+    def end_line(self):
+        """What is added next begins a line."""
+        self.finish_line()
+
     def add(self, const uint8_t[::1] block):
-        """Count the pairs of a block of whole lines.
+        """Count the pairs of a block.
 
         RETURNS (bool): False if a chunk was met that the vocabulary does not know; counting stopped there.
         """
-        cdef int64_t start = 0, end, slot, number, n_ids, i, length = block.shape[0], filled = 1
-        cdef void* bigger
+        cdef int64_t start = 0, end, slot, number, i, length = block.shape[0]
         cdef bint complete = True
         if length == 0:
             return True
         cdef const uint8_t* text = &block[0]
         with nogil:
-            self.line[0] = <int32_t>(self.n_words - 1)
-            while start <= length:
-                if start == length or text[start] == 10:
-                    if filled > 1:
-                        self.line[filled] = <int32_t>(self.n_words - 1)
-                        self.add_line(filled + 1)
-                    filled = 1
-                    start += 1
-                    continue
+            while start < length:
                 if is_space(text[start]):
+                    if text[start] == 10:
+                        self.finish_line()
                     start += 1
                     continue
                 end = start + 1
@@ -322,22 +343,17 @@ cdef class PairCounter:
                     complete = False
                     break
                 number = self.table.slots[slot] - 1
-                n_ids = self.starts[number + 1] - self.starts[number]
-                while filled + n_ids + 1 > self.line_capacity:
-                    bigger = realloc(self.line, 2 * self.line_capacity * sizeof(int32_t))
-                    if not bigger:
-                        with gil:
-                            raise MemoryError
-                    self.line = <int32_t*>bigger
-                    self.line_capacity *= 2
-                for i in range(n_ids):
-                    self.line[filled + i] = self.ids[self.starts[number] + i]
-                filled += n_ids
+                for i in range(self.starts[number], self.starts[number + 1]):
+                    self.push(self.ids[i])
+                self.n_tokens += self.starts[number + 1] - self.starts[number]
                 start = end
         return complete
 
     def __len__(self):
         return self.used
+
+    def __sizeof__(self):
+        return sizeof(self.line) + 2 * self.n_slots * sizeof(uint64_t)
 
     def export(self, uint64_t[::1] keys, int64_t[::1] counts):
         """Write the keys and counts, in no particular order, to arrays of len(self)."""

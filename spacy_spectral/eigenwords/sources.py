@@ -1,4 +1,4 @@
-"""Text files as blocks of whole lines: plain, .gz, JSONL and DocBin, one line per passage.
+"""Text files as blocks of lines: plain, .gz, JSONL and DocBin, one line per passage.
 
 A line is a sequence of chunks separated by whitespace, and contexts do not cross its end.
 Everything that is counted goes through `read_blocks`, so all formats end in the same compiled loop.
@@ -11,6 +11,8 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ PART_SIZE = 1 << 23
 # words of some languages contain spaces; inside a line they are written with this byte instead
 INNER_SPACE = "\x1f"
 _BOM = b"\xef\xbb\xbf"
+# what ends a chunk for the compiled counters
+_SPACE = b" \t\n\v\f\r"
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> li
     """
     parts = []
     for path in map(Path, paths):
+        if path.is_dir():
+            raise ValueError(Errors.S225.format(path=path))
         if not path.is_file():
             raise ValueError(Errors.S201.format(path=path))
         size = path.stat().st_size
@@ -64,7 +70,7 @@ def is_tokenized(part: Part) -> bool:
     if ".jsonl" not in path.suffixes:
         return path.suffix == ".spacy"
     for record in _records(Part(part.path, 0, path.stat().st_size), lambda n: None):
-        return "tokens" in record
+        return record.get("tokens") is not None
     return False
 
 
@@ -83,11 +89,11 @@ def split_token(chunk: str) -> str:
 
 
 def read_blocks(part: Part, report: Callable[[int], Any] = lambda n: None) -> Iterator[bytes]:
-    """Read a part as blocks of whole lines of valid UTF-8.
+    """Read a part as blocks of valid UTF-8, which together are its lines.
 
     part (Part): What to read.
     report (Callable[[int], Any]): Called with the number of bytes read since the last call.
-    YIELDS (bytes): Blocks of about BLOCK_SIZE bytes.
+    YIELDS (bytes): Blocks of about BLOCK_SIZE bytes, however long the lines; none ends inside of a chunk.
     """
     path = Path(part.path)
     if path.suffix == ".spacy":
@@ -96,12 +102,11 @@ def read_blocks(part: Part, report: Callable[[int], Any] = lambda n: None) -> It
     elif ".jsonl" in path.suffixes:
         yield from _join_lines(_record_line(record) for record in _records(part, report))
     else:
-        for block in _raw_blocks(part, report):
-            _check_utf8(path, block)
-            yield block.removeprefix(_BOM)
+        yield from _text_blocks(part, report, _SPACE)
 
 
 def _raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
+    """The lines that begin in a part, cut anywhere."""
     with open(part.path, "rb") as raw:
         if part.path.endswith(".gz"):
             file: Any = gzip.GzipFile(fileobj=raw)
@@ -111,20 +116,41 @@ def _raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
         if part.start:
             # the line that began in the part before belongs to that part
             file.seek(part.start - 1)
-            file.readline()
+            for piece in iter(partial(file.readline, BLOCK_SIZE), b""):
+                if piece.endswith(b"\n") or file.tell() >= end:
+                    break
         done = raw.tell()
-        while file.tell() < end:
+        at_line_start = True
+        while True:
             try:
-                block = file.read(int(min(BLOCK_SIZE, end - file.tell())))
-                if block and not block.endswith(b"\n"):
-                    block += file.readline()
+                if file.tell() < end:
+                    block = file.read(int(min(BLOCK_SIZE, end - file.tell())))
+                else:
+                    block = b"" if at_line_start else file.readline(BLOCK_SIZE)
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise ValueError(Errors.S202.format(path=part.path, reason=error)) from error
             if not block:
                 break
             report(raw.tell() - done)
             done = raw.tell()
+            at_line_start = block.endswith(b"\n")
             yield block
+
+
+def _text_blocks(part: Part, report: Callable[[int], Any], ends: bytes) -> Iterator[bytes]:
+    """The lines that begin in a part, cut after one of the bytes `ends`."""
+    at_file_start = part.start == 0
+    rest: list[bytes] = []
+    for block in chain(_raw_blocks(part, report), [b""]):
+        end = max(map(block.rfind, ends)) + 1
+        if block and not end:
+            rest.append(block)
+            continue
+        whole = b"".join([*rest, block[:end]])
+        rest = [block[end:]]
+        _check_utf8(Path(part.path), whole)
+        yield whole.removeprefix(_BOM) if at_file_start else whole
+        at_file_start = False
 
 
 def _check_utf8(path: Path, block: bytes) -> None:
@@ -138,9 +164,8 @@ def _check_utf8(path: Path, block: bytes) -> None:
 
 def _records(part: Part, report: Callable[[int], Any]) -> Iterator[dict]:
     path = Path(part.path)
-    for block in _raw_blocks(part, report):
-        _check_utf8(path, block)
-        for line in io.BytesIO(block.removeprefix(_BOM)):
+    for block in _text_blocks(part, report, b"\n"):
+        for line in io.BytesIO(block):
             if not line.strip():
                 continue
             try:
@@ -149,24 +174,37 @@ def _records(part: Part, report: Callable[[int], Any]) -> Iterator[dict]:
                 raise ValueError(
                     Errors.S204.format(path=path, line=line[:60], reason=error)
                 ) from error
-            if not isinstance(record, dict) or not ("tokens" in record or "text" in record):
-                raise ValueError(
-                    Errors.S204.format(
-                        path=path, line=line[:60], reason='neither "text" nor "tokens"'
-                    )
-                )
+            reason = _fault(record)
+            if reason:
+                raise ValueError(Errors.S204.format(path=path, line=line[:60], reason=reason))
             yield record
+
+
+def _fault(record: Any) -> str | None:
+    """What is wrong with a record, if anything is."""
+    if not isinstance(record, dict):
+        return "not an object"
+    if record.get("tokens") is not None:
+        tokens = record["tokens"]
+        if isinstance(tokens, list) and all(isinstance(_form(token), str) for token in tokens):
+            return None
+        return '"tokens" is not a list of strings'
+    if record.get("text") is not None:
+        return None if isinstance(record["text"], str) else '"text" is not a string'
+    return 'neither "text" nor "tokens"'
+
+
+def _form(token: Any) -> Any:
+    # spaCy's own JSON formats have dicts with offsets here, other tools plain strings
+    return token.get("orth", token.get("text", "")) if isinstance(token, dict) else token
 
 
 def _record_line(record: dict) -> str:
     tokens = record.get("tokens")
     if tokens is None:
         # a passage may contain line ends, but it is one line here
-        return " ".join(str(record["text"]).split())
-    # spaCy's own JSON formats have dicts with offsets here, other tools plain strings
-    return join_tokens(
-        t if isinstance(t, str) else str(t.get("orth", t.get("text", ""))) for t in tokens
-    )
+        return " ".join(record["text"].split())
+    return join_tokens(map(_form, tokens))
 
 
 def _doc_bin_lines(path: Path) -> Iterator[str]:

@@ -137,6 +137,7 @@ def count_pairs(
         for block in read_blocks(part, report):
             if not counter.add(block):
                 raise ValueError(Errors.S207.format(path=part.path))
+        counter.end_line()
     keys = numpy.empty(len(counter), dtype="uint64")
     counts = numpy.empty(len(counter), dtype="int64")
     counter.export(keys, counts)

@@ -1,6 +1,7 @@
 """Counting against a few lines of plain Python, in all formats and divisions of the work."""
 
 import gzip
+import sys
 from collections import Counter
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
+from spacy_spectral.eigenwords import sources
+from spacy_spectral.eigenwords._kernels import PairCounter
 from spacy_spectral.eigenwords.sources import find_parts, read_blocks
 from spacy_spectral.eigenwords.statistics import (
     Counts,
@@ -105,6 +108,43 @@ def test_division_makes_no_difference(text_file):
     assert count_files([text_file], part_size=997).to_bytes() == whole
     assert count_files([text_file], part_size=997, workers=2).to_bytes() == whole
     assert Counts.from_bytes(whole).to_bytes() == whole
+
+
+@pytest.mark.parametrize("window", [1, 10])
+@pytest.mark.parametrize("n_words", [4094, 4095, 4096, 4097, 20_000])
+def test_long_lines_are_counted_piece_by_piece(tmp_path, monkeypatch, window, n_words):
+    monkeypatch.setattr(sources, "BLOCK_SIZE", 1000)
+    words = [f"w{i * i % 97}" for i in range(n_words)]
+    path = tmp_path / "text.txt"
+    path.write_text("w1 w2\n" + "\t ".join(words) + "\n\nw3 w4", encoding="utf8")
+    lines = [["w1", "w2"], words, ["w3", "w4"]]
+    whole = count_files([path], window=window, min_count=1)
+    assert counted_pairs(whole) == dict(naive_pairs(lines, whole.vocabulary, window))
+    assert whole.pairs.n_tokens == n_words + 4
+    parts = count_files([path], window=window, min_count=1, part_size=3001)
+    assert parts.to_bytes() == whole.to_bytes()
+
+
+def test_blocks_are_small_however_long_the_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "BLOCK_SIZE", 1000)
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + "née ".encode() * 5000)
+    blocks = [b for part in find_parts([path], part_size=7000) for b in read_blocks(part)]
+    assert max(map(len, blocks)) < 1010
+    assert b"".join(blocks) == "née ".encode() * 5000
+
+
+def test_memory_of_pairs_depends_on_pairs_only():
+    import numpy
+
+    def size_after(block):
+        chunks = [b"a", b"b", b"c"]
+        starts, ids = numpy.arange(4), numpy.arange(3, dtype="int32")
+        counter = PairCounter(chunks, starts, ids, 4, 5)
+        assert counter.add(block)
+        return sys.getsizeof(counter)
+
+    assert size_after(b"a b c " * 100_000) == size_after(b"a b c\n" * 100_000) > 1 << 20
 
 
 def test_dask_gives_the_same_bytes(text_file):
@@ -207,13 +247,16 @@ def test_damaged_docbin_and_jsonl(tmp_path):
     (tmp_path / "docs.spacy").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="S202"):
         count_files([tmp_path / "docs.spacy"])
-    for line in ("{", '"text"', '{"body": "x"}'):
+    bad = ("{", '"text"', '{"body": "x"}', '{"text": 5}', '{"text": null}', '{"tokens": "x"}')
+    for line in (*bad, '{"tokens": ["x", 5]}', '{"tokens": [{"orth": 5}]}'):
         (tmp_path / "bad.jsonl").write_text('{"text": "fine"}\n' + line)
         with pytest.raises(ValueError, match="S204"):
             count_files([tmp_path / "bad.jsonl"])
 
 
 def test_missing_file_and_mixed_formats(tmp_path, text_file):
+    with pytest.raises(ValueError, match="S225"):
+        count_files([tmp_path])
     with pytest.raises(ValueError, match="S201"):
         count_files([tmp_path / "nothing.txt"])
     srsly.write_jsonl(tmp_path / "tokens.jsonl", [{"tokens": ["a", "b"]}])
