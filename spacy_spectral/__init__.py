@@ -1,3 +1,14 @@
 """Spectral learning for spaCy. Everything is found by entry points: importing this is cheap."""
 
 __version__ = "0.1.0"
+
+
+def register_extensions() -> None:
+    """Make readable what components have kept on documents: `token._.tag_probs`, `token._.head_prob`,
+    `token._.dep_prob`, `span._.parse_logprob`, `span._.marginals` and `span._.parses`.
+
+    Components do that when they are made. It is needed where there are only documents, e.g. of a DocBin.
+    """
+    from .annotations import register
+
+    register()

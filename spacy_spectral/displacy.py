@@ -14,6 +14,7 @@ from spacy import displacy
 from spacy.displacy.render import DependencyRenderer
 from spacy.tokens import Doc, Span, Token
 
+from .annotations import head_prob
 from .shag.drawing import format_probability
 
 _LEAST_OPACITY = 0.15
@@ -75,10 +76,9 @@ def parse_deps(doc: Doc | Span, options: dict[str, Any] = {}) -> dict[str, Any]:
     for word in parsed["words"]:
         word["tag"] = escape(word["tag"])
         word["lemma"] = word["lemma"] and escape(word["lemma"])
-    stored = Token.has_extension("head_prob")
     for arc in parsed["arcs"]:
         modifier = roots[arc["start"] if arc["dir"] == "left" else arc["end"]]
-        arc["prob"] = modifier._.head_prob if stored else None
+        arc["prob"] = head_prob(modifier)
         arc["label"] = escape(arc["label"])
     return parsed
 

@@ -13,9 +13,9 @@ from spacy.attrs import DEP, HEAD, MORPH, ORTH, POS, SENT_START, intify_attr
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from .annotations import tag_guesses
 from .errors import Errors
 from .parser.interface import Tokens, Treebank
-from .tagger.component import USER_DATA_KEY as TAG_PROBS
 from .treebank.dependency import MISSING
 
 WHITESPACE_LABEL = "dep"
@@ -166,17 +166,17 @@ def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> list[str
     labels: list[str] = []
     first_label: dict[int, int] = {}  # where the labels of a tagger begin among all
     for doc, offset in zip(docs, offsets.tolist(), strict=False):
-        stored = doc.user_data.get(TAG_PROBS)
-        if stored is None or len(stored["tags"]) != len(doc) or stored["tags"].shape[1] < 2:
-            continue
-        names = stored["labels"]
-        if id(names) not in first_label:
-            first_label[id(names)] = len(labels)
-            labels.extend(names)
-        own = slice(offset, offset + len(doc))
-        tags[own] = stored["tags"][:, 1]
-        tags[own] += first_label[id(names)] * (tags[own] >= 0)
-        probs[own] = stored["probs"][:, 1]
+        for where, guesses in tag_guesses(doc):
+            if guesses.tags.shape[1] < 2:
+                continue
+            names = guesses.labels
+            if id(names) not in first_label:
+                first_label[id(names)] = len(labels)
+                labels.extend(names)
+            second = guesses.tags[:, 1]
+            own = slice(offset, offset + len(doc))
+            tags[own][where] = second + first_label[id(names)] * (second >= 0)
+            probs[own][where] = guesses.probs[:, 1]
     tags, probs = tags[places], probs[places]
     names = numpy.full(len(places), "", dtype=object)
     for likely, low, high in zip("012", _SECOND_BOUNDS, (*_SECOND_BOUNDS[1:], 2.0), strict=True):

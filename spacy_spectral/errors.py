@@ -366,6 +366,11 @@ class Warnings(metaclass=_WithCodes):
         "'{name}': the heads fixed beforehand can't all be part of one projective tree with one root; "
         "they are not kept in: {words}"
     )
+    W110 = (
+        "There is an extension attribute {lower}._.{name} that is not spacy-spectral's. It is left as it is, "
+        "so that what spacy-spectral keeps under that name can't be read by it. To read it, rename yours, or "
+        "call {kind}.remove_extension('{name}') and spacy_spectral.register_extensions()."
+    )
     W440 = (
         "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "
         "max_length, or no projective tree with one root has their heads."

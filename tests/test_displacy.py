@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral import displacy
-from spacy_spectral.parser.extensions import USER_DATA
+from spacy_spectral.annotations import ParseValues, store_parse
 from spacy_spectral.readers import create_corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample import write_sample
@@ -38,8 +38,8 @@ def doc():
 
 
 def with_probabilities(doc, values=PROBABILITIES):
-    stored = numpy.array(values[: len(doc)], dtype="float32")
-    doc.user_data[USER_DATA] = {"head_prob": stored}
+    sents = numpy.array([*(sent.start for sent in doc.sents), len(doc)], dtype="int32")
+    store_parse(doc, ParseValues(sents, numpy.array(values[: len(doc)], dtype="float32")))
     return doc
 
 

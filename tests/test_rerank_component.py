@@ -141,7 +141,9 @@ def test_nothing_is_stored_unasked(trained, examples):
     nlp = pipeline(trained)
     reranker = nlp.get_pipe("spectral_reranker")
     reranker.initialize(lambda: examples(nlp)[:60], nlp=nlp)
-    assert "spectral_reranker" not in nlp(documents(nlp, examples)[0]).user_data
+    doc = nlp(documents(nlp, examples)[0])
+    assert {key[1] for key in doc.user_data} == {"spectral_parser"}
+    assert doc[:]._.parses is None
 
 
 def test_probabilities_of_the_parser_follow_the_tree(reranking, trained, examples):

@@ -176,9 +176,12 @@ def _figure(number: int, sentence: "Span") -> str:
 def _tree_probability(sentence: "Span") -> str:
     from math import exp
 
-    if not sentence.has_extension("parse_logprob") or sentence._.parse_logprob is None:
+    from ..annotations import parse_logprob
+
+    logprob = parse_logprob(sentence)
+    if logprob is None:
         return ""
-    shown = f"{exp(sentence._.parse_logprob):.2g}"
+    shown = f"{exp(logprob):.2g}"
     return f'<span class="tree" title="probability of the tree">P(tree) = {shown}</span>'
 
 

@@ -8,6 +8,7 @@ from spacy.language import Language
 from spacy.lookups import Lookups
 from spacy.tokens import Doc, Span, Token
 
+from ..annotations import register_extension
 from ..errors import Errors
 
 Text = Doc | Span | Token
@@ -59,8 +60,8 @@ class EigenwordSimilarity:
         """
         self.name = name
         for cls in (Doc, Span, Token):
-            cls.set_extension("eigenword_similarity", method=compare, force=True)
-        Token.set_extension("eigenword_cluster", getter=clusters_of, force=True)
+            register_extension(cls, "eigenword_similarity", method=compare)
+        register_extension(Token, "eigenword_cluster", getter=clusters_of)
 
     def __call__(self, doc: Doc) -> Doc:
         """Hook the measure into a Doc.

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
+from ..annotations import ParseValues, SentenceParse
 from ..arcs.inventory import plain
 from ..docs import Batch
 from .interface import Parses
@@ -16,34 +16,17 @@ STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals")
 
 
 @dataclass
-class SentenceParse:
-    """One parse of one sentence, in terms of the document's tokens.
-
-    start (int): Index of the sentence's first token.
-    heads (List[int]): Head of every token of the sentence, as an index into the document; the root's
-        head is itself.
-    deps (List[str]): Labels.
-    logprob (float): log P(tree | sentence); of the labelled tree if the model is about labelled trees.
-    """
-
-    start: int
-    heads: list[int]
-    deps: list[str]
-    logprob: float
-
-
-@dataclass
 class Prediction:
     """What is written to one document.
 
     heads (ndarray): Index of every token's head; -1 for whitespace.
     labels (ndarray): Index of every token's label in the model's labels.
-    stored (Dict[str, Any]): What is kept on the document.
+    values (ParseValues): What is kept on the document.
     """
 
     heads: NDArray[numpy.int64]
     labels: NDArray[numpy.int64]
-    stored: dict[str, Any]
+    values: ParseValues
 
 
 def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Prediction]:
@@ -58,27 +41,36 @@ def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Pred
     heads, labels = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64")
     heads[batch.places] = batch.head_places(parses.heads)
     labels[batch.places] = parses.labels
-    stored = {name: numpy.full(n, numpy.nan, dtype="float32") for name in store}
-    if "head_prob" in stored:
-        stored["head_prob"][batch.places] = parses.head_probs()
-    if "dep_prob" in stored:
-        stored["dep_prob"][batch.places] = parses.label_probs()
-    first = batch.places[batch.tokens.starts[:-1]]
-    if "parse_logprob" in stored:
-        stored["parse_logprob"][first] = parses.log_probs()
-    doc_of = numpy.searchsorted(batch.offsets, first, side="right") - 1
+    # by token and by sentence of all documents, those without words included
+    by_token: dict[str, NDArray] = {}
+    for name, ask in (("head_prob", parses.head_probs), ("dep_prob", parses.label_probs)):
+        if name in store:
+            by_token[name] = numpy.full(n, numpy.nan, dtype="float32")
+            by_token[name][batch.places] = ask()
+    sents = numpy.append(numpy.flatnonzero(batch.values[:, 1] == 1), n)
+    sentences = numpy.searchsorted(sents, batch.places[batch.tokens.starts[:-1]], side="right") - 1
+    log_probs = numpy.zeros(len(sents), dtype="float32")
+    if "parse_logprob" in store:
+        log_probs[sentences] = parses.log_probs()
+    tables: list[NDArray | None] = [None] * len(sents)
+    if "marginals" in store:
+        for s, sentence in enumerate(sentences.tolist()):
+            tables[sentence] = by_modifier(parses.marginals(s)).astype("float32")
+    bounds = numpy.searchsorted(sents, batch.offsets).tolist()
     result = []
-    for i, (begin, end) in enumerate(pairwise(batch.offsets.tolist())):
+    for (begin, end), (a, b) in zip(
+        pairwise(batch.offsets.tolist()), pairwise(bounds), strict=True
+    ):
         # copies, so that a document does not keep the arrays of its whole batch
-        own: dict[str, Any] = {name: values[begin:end].copy() for name, values in stored.items()}
-        if "marginals" in own:
-            own["marginals"] = [
-                by_modifier(parses.marginals(s)).astype("float32")
-                for s in numpy.flatnonzero(doc_of == i).tolist()
-            ]
+        values = ParseValues(
+            sents=(sents[a : b + 1] - begin).astype("int32"),
+            parse_logprob=log_probs[a:b].copy() if "parse_logprob" in store else None,
+            marginals=tables[a:b] if "marginals" in store else None,
+            **{name: own[begin:end].copy() for name, own in by_token.items()},
+        )
         local = heads[begin:end]
         local = numpy.where(local < 0, -1, local - begin)
-        result.append(Prediction(local, labels[begin:end], own))
+        result.append(Prediction(local, labels[begin:end], values))
     return result
 
 

@@ -14,6 +14,7 @@ from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
+from ..annotations import SentenceParse, register, store_parse
 from ..arcs.inventory import plain
 from ..docs import Batch, TokenReader, fixed_heads, training_treebank, write_parse
 from ..errors import Errors, Warnings
@@ -26,14 +27,12 @@ from ..treebank.dependency import MISSING
 from .answers import (
     STORABLE,
     Prediction,
-    SentenceParse,
     by_modifier,
     head_and_label_probs,
     predictions,
     sentence_parses,
 )
 from .constraints import possible
-from .extensions import USER_DATA
 from .interface import ParserModel, Parses, Treebank
 from .latest import LatestParses
 from .trainable import StepwiseParser, is_stepwise
@@ -150,6 +149,7 @@ class SpectralParser(TrainablePipe):
         self.latest = LatestParses(self.read)
         if self._stepwise is not None:
             self._refuse(annotate_with=annotate_with, jackknife=jackknife)
+        register("spectral_parser")
 
     @property
     def grammar(self) -> ParserModel | StepwiseParser:
@@ -337,8 +337,8 @@ class SpectralParser(TrainablePipe):
         hashes = numpy.array([add(label) for label in self.grammar.label_names], dtype="uint64")
         for doc, prediction in zip(docs, scores, strict=True):
             write_parse(doc, prediction.heads, hashes[prediction.labels])
-            if self.store:
-                doc.user_data[USER_DATA] = prediction.stored
+            if self.store and len(doc):
+                store_parse(doc, prediction.values)
 
     def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
         """Exact arc probabilities, whatever tree was or will be chosen.

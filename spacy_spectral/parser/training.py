@@ -9,8 +9,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import resolve_dot_names
 
+from ..annotations import TagGuesses, store_tags
 from ..errors import Errors
-from ..tagger.component import USER_DATA_KEY, SpectralTagger, annotation_values
+from ..tagger.component import SpectralTagger, annotation_values
 from ..tagger.examples import tagged_sentences
 from ..tagger.jackknife import jackknife
 
@@ -98,8 +99,7 @@ def jackknifed(
             array[is_word] = values[own]
             tags[is_word], probs[is_word] = result.tags[own], result.probs[own]
             doc.from_array([TAG, POS, MORPH], array)
-            stored = {"labels": result.labels, "tags": tags, "probs": probs}
-            doc.user_data[USER_DATA_KEY] = stored
+            store_tags(doc, TagGuesses(result.labels, tags, probs))
         yield doc
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy
 from numpy.typing import NDArray
-from spacy.attrs import HEAD
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -15,15 +14,20 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
+from ..annotations import (
+    SentenceCandidates,
+    parse_values,
+    register,
+    store_candidates,
+    store_parse,
+)
 from ..docs import Batch, fixed_heads, write_parse
 from ..eigenwords.vectors import word_vectors
 from ..errors import Errors
 from ..learnt import Learnt
-from ..parser.extensions import USER_DATA as PARSER_DATA
 from ..progress import report
 from ..serialize import loading
 from .candidates import CandidateSource, candidate_source
-from .extensions import USER_DATA
 from .interface import ByNames, Candidates
 from .model import Ranking, Reranker
 from .score import TreeScore, tree_scores
@@ -141,6 +145,7 @@ class SpectralReranker(TrainablePipe):
         self.store = list(store)
         self.scorer = scorer
         self._source: tuple[Any, CandidateSource] | None = None
+        register("spectral_reranker")
 
     @property
     def reranker(self) -> Reranker:
@@ -264,10 +269,11 @@ class SpectralReranker(TrainablePipe):
                 best = int(own.ranking.scores.argmax())
                 heads[own.tokens] = _places(own, best)
                 labels[own.tokens] = hashes(own.candidates)[own.candidates.labels[best]]
-            _correct_probs(doc, sentences, heads)
             write_parse(doc, heads, labels)
+            _correct_probs(doc, sentences)
             if self.store and sentences:
-                doc.user_data[USER_DATA] = _stored(sentences)
+                names = sentences[0].candidates.names
+                store_candidates(doc, names, list(map(_kept, sentences)))
 
     def _add_strings(self, names: Sequence[str]) -> NDArray[numpy.uint64]:
         return numpy.array([self.vocab.strings.add(name) for name in names], dtype="uint64")
@@ -326,37 +332,29 @@ def _places(own: _Sentence, trees: Any) -> NDArray[numpy.int64]:
     return numpy.where(heads > 0, own.tokens[heads - 1], own.tokens)
 
 
-def _correct_probs(doc: Doc, sentences: list[_Sentence], heads: NDArray[numpy.int64]) -> None:
+def _correct_probs(doc: Doc, sentences: list[_Sentence]) -> None:
     """Probabilities that the base parser has stored are those of the arcs it had chosen."""
-    stored = doc.user_data.get(PARSER_DATA)
-    if not stored:
+    values = parse_values(doc)
+    if values is None:
         return
-    before = doc.to_array([HEAD]).astype("int64").ravel() + numpy.arange(len(doc))
     for own in sentences:
         best = int(own.ranking.scores.argmax())
-        changed = before[own.tokens] != heads[own.tokens]
-        if changed.any():
-            tokens = own.tokens[changed]
-            if "head_prob" in stored:
-                stored["head_prob"][tokens] = own.candidates.arc_probs[best, changed]
-            if "dep_prob" in stored:
-                stored["dep_prob"][tokens] = numpy.nan  # not known for other arcs
-            if "parse_logprob" in stored:
-                stored["parse_logprob"][own.tokens[0]] = own.candidates.log_probs[best]
+        if values.head_prob is not None:
+            known = values.head_prob[own.tokens]
+            arc_probs = own.candidates.arc_probs[best]
+            values.head_prob[own.tokens] = numpy.where(numpy.isnan(known), arc_probs, known)
+        if values.parse_logprob is not None:
+            sentence = numpy.searchsorted(values.sents, own.tokens[0], side="right") - 1
+            values.parse_logprob[sentence] = own.candidates.log_probs[best]
+    store_parse(doc, values)
 
 
-def _stored(sentences: list[_Sentence]) -> dict[str, Any]:
-    return {
-        "names": list(sentences[0].candidates.names),
-        "sentences": [
-            {
-                "tokens": own.tokens,
-                "heads": _places(own, slice(None)).astype("int32"),
-                "labels": own.candidates.labels,
-                "log_probs": own.candidates.log_probs,
-                "scores": own.ranking.scores,
-                "probs": own.ranking.probs,
-            }
-            for own in sentences
-        ],
-    }
+def _kept(own: _Sentence) -> SentenceCandidates:
+    return SentenceCandidates(
+        tokens=own.tokens,
+        heads=_places(own, slice(None)).astype("int32"),
+        labels=own.candidates.labels,
+        log_probs=own.candidates.log_probs,
+        scores=own.ranking.scores,
+        probs=own.ranking.probs,
+    )

@@ -17,6 +17,7 @@ from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Config, Model
 
+from ..annotations import TagGuesses, register, store_tags
 from ..errors import Errors
 from ..learnt import Learnt
 from .estimate import Epoch
@@ -24,8 +25,6 @@ from .examples import read_examples, tagged_sentences
 from .lexicon import Clusters
 from .model import TaggerModel
 
-# Where the probabilities of a Doc's tags are kept, see `tag_probs`.
-USER_DATA_KEY = "spectral_tag_probs"
 # What spaCy's own pipelines call white space.
 _SPACE_TAG = "_SP"
 
@@ -105,8 +104,7 @@ class SpectralTagger(TrainablePipe):
         self.scorer = scorer
         self.cfg = {"overwrite": overwrite, "top_k": top_k}
         self._symbols: tuple[TaggerModel, numpy.ndarray, numpy.ndarray] | None = None
-        if not Token.has_extension("tag_probs"):
-            Token.set_extension("tag_probs", getter=tag_probs)
+        register("spectral_tagger")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -210,10 +208,8 @@ class SpectralTagger(TrainablePipe):
                 values = numpy.where(there != 0, there, values)
             doc.from_array([TAG, POS, MORPH], values)
             if self.cfg["top_k"]:
-                # plain values: they survive to_bytes, DocBin and other processes; copies, so that a
-                # Doc does not keep the arrays of its whole batch
-                stored = {"labels": labels, "tags": tags.copy(), "probs": probs.copy()}
-                doc.user_data[USER_DATA_KEY] = stored
+                # copies, so that a Doc does not keep the arrays of its whole batch
+                store_tags(doc, TagGuesses(labels, tags.copy(), probs.copy()))
 
     def update(
         self,
@@ -276,20 +272,6 @@ def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:
     if path is not None:
         return WordClusters.from_disk(path)
     return WordClusters.from_lookups(vocab.lookups)
-
-
-def tag_probs(token: Token) -> dict[str, float]:
-    """The most probable tags of a token, best first: the getter of `token._.tag_probs`.
-
-    token (Token): The token.
-    RETURNS (Dict[str, float]): Tags with probabilities; empty if the tagger did not see the token.
-    """
-    stored = token.doc.user_data.get(USER_DATA_KEY)
-    if stored is None or len(stored["tags"]) != len(token.doc):
-        return {}
-    labels = stored["labels"]
-    row = zip(stored["tags"][token.i].tolist(), stored["probs"][token.i].tolist(), strict=True)
-    return {labels[tag]: prob for tag, prob in row if tag >= 0}
 
 
 def tagger_score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
