@@ -77,7 +77,10 @@ class Errors(metaclass=_WithCodes):
         "There is nothing to learn a parser from: no training sentence has heads. Check the training "
         "data with 'python -m spacy spectral check FILE'."
     )
-    S105 = "A grammar needs max_length >= 2 and min_symbol_count >= 1, and only_lexical a lexical model."
+    S105 = (
+        "A grammar needs max_length >= 2, min_symbol_count >= 1 and max_symbols >= 1, and only_lexical a "
+        "lexical model."
+    )
     S110 = (
         "'{name}' parses inside sentences, but the document has no sentence boundaries. Add a component "
         "that sets them before it, e.g. 'senter' or 'sentencizer', or set token.is_sent_start yourself."

@@ -64,7 +64,7 @@ def grammar_with(automaton, names):
     return SimpleNamespace(
         symbols=SymbolTable(names),
         automata=model,
-        settings=SimpleNamespace(only_lexical=False, min_symbol_count=1),
+        settings=SimpleNamespace(only_lexical=False, min_symbol_count=1, max_symbols=100),
     )
 
 

@@ -12,6 +12,7 @@ from brute_force import is_single_root_projective, marginals, projective_trees
 from spacy_spectral.serialize import pack, unpack
 from spacy_spectral.shag.estimate import ESTIMATORS, EstimatorSettings
 from spacy_spectral.shag.grammar import Grammar, GrammarSettings
+from spacy_spectral.shag.model import SymbolTable
 from spacy_spectral.treebank.dependency import MISSING, Tree
 
 TAGS = ["C", "N", "P", "V"]
@@ -121,6 +122,69 @@ def test_rare_symbols_are_unknown():
     assert "rare" in fit(trees=trees).symbols
 
 
+def test_rare_symbols_of_several_parts_are_the_next_wider_one():
+    counts = {
+        "NOUN|Case=Acc|Number=Plur": 3,
+        "NOUN|Case=Acc|Number=Sing": 4,
+        "NOUN|Case=Dat|Number=Sing": 9,
+        "NOUN|Case=Gen|Number=Sing": 2,
+        "NOUN|": 1,
+        "VERB|Tense=Past": 2,
+        "X": 1,
+        "Y|": 1,
+    }
+    table = SymbolTable.from_counts(counts, min_count=3)
+    # "Y" has no wider symbol and is too rare; NOUN| and NOUN|Case=Gen make NOUN together
+    expected = ["NOUN", "NOUN|Case=Acc|Number=Plur", "NOUN|Case=Acc|Number=Sing"]
+    assert table.names == [*expected, "NOUN|Case=Dat|Number=Sing", "<unk>"]
+    table = SymbolTable.from_counts(counts, min_count=5)
+    assert table.names == ["NOUN|Case=Acc", "NOUN|Case=Dat|Number=Sing", "<unk>"]
+    encoded = {
+        "NOUN|Case=Acc|Number=Sing": "NOUN|Case=Acc",
+        "NOUN|Case=Acc|New=Yes|Number=Plur": "NOUN|Case=Acc",
+        "NOUN|Case=Dat|Number=Sing": "NOUN|Case=Dat|Number=Sing",
+        "NOUN|Case=Dat": "<unk>",
+        "X": "<unk>",
+        "|": "<unk>",
+        "": "<unk>",
+    }
+    assert [table.names[i] for i in table.encode(encoded)] == list(encoded.values())
+
+
+def test_number_of_symbols_is_bounded():
+    counts = {f"{tag}|{i}|{j}": i + 1 for tag in "AB" for i in range(9) for j in range(9)}
+    assert len(SymbolTable.from_counts(counts, max_symbols=162)) == 163
+    for most in (161, 60, 20, 2):
+        table = SymbolTable.from_counts(counts, max_symbols=most)
+        assert len(table) <= most + 1
+        # none of them loses its part of speech
+        assert table.unknown not in table.encode(counts)
+    plain = {f"T{i:02}": i + 1 for i in range(50)} | {"same": 50}
+    table = SymbolTable.from_counts(plain, max_symbols=3)
+    assert table.names == ["T48", "T49", "same", "<unk>"]
+
+
+def test_many_symbols_of_several_parts():
+    """As many as parts of speech with morphology make; new ones can be parsed."""
+    rng = numpy.random.default_rng(0)
+    trees = [
+        Tree(
+            tree.words,
+            [f"{tag}|Case={rng.integers(9)}|Person={rng.integers(9)}" for tag in tree.symbols],
+            tree.heads,
+            tree.labels,
+        )
+        for tree in treebank()
+    ]
+    grammar = Grammar.fit(
+        trees, GrammarSettings(automata=EstimatorSettings(states=4), max_symbols=20)
+    )
+    assert len(grammar.symbols) <= 21
+    tags = ["N|Case=3|Person=11", "V|Mood=Imp", "N|", "N", "unheard|of"]
+    assert grammar.symbols.unknown not in grammar.symbols.encode(tags)[:4]
+    assert_sound(parse(grammar, tags), len(tags))
+
+
 def without_some_heads(trees, seed=1):
     rng = numpy.random.default_rng(seed)
     partial = []
@@ -146,7 +210,8 @@ def test_nothing_annotated():
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_length": 1}, {"min_symbol_count": 0}, {"only_lexical": True}]
+    "options",
+    [{"max_length": 1}, {"min_symbol_count": 0}, {"max_symbols": 0}, {"only_lexical": True}],
 )
 def test_bad_settings(options):
     with pytest.raises(ValueError, match="S105"):

@@ -24,6 +24,7 @@ def build_shag(
     lengths: bool = True,
     lexical: str | None = None,
     min_symbol_count: int = 1,
+    max_symbols: int = 100,
     max_length: int = 250,
 ) -> Model:
     """Build the model of a parser by split head automata.
@@ -48,6 +49,7 @@ def build_shag(
         lengths=lengths,
         lexical=None if lexical in (None, "", "none") else lexical,
         min_symbol_count=min_symbol_count,
+        max_symbols=max_symbols,
         max_length=max_length,
     )
     return parser_model("shag", Grammar, ShagRecipe(settings))

@@ -128,7 +128,8 @@ def head_automaton(
     if grammar.settings.only_lexical:
         raise ValueError(Errors.S152)
     names = grammar.symbols.names
-    if grammar.settings.min_symbol_count <= 1:
+    settings = grammar.settings
+    if settings.min_symbol_count <= 1 and len(names) - 1 < settings.max_symbols:
         # the back-off symbol stands for no token of the training data: its weight is no probability
         names = names[:-1]
     row = int(grammar.symbols.encode([head])[0]), DIRECTIONS[direction]

@@ -33,7 +33,9 @@ class GrammarSettings:
     lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
     lexical (Optional[str]): LEX, LEX+F or LEX+FCP to multiply the automata with that lexical model.
     only_lexical (bool): Whether to use that lexical model without automata.
-    min_symbol_count (int): Rarer symbols are treated as the unknown symbol.
+    min_symbol_count (int): Rarer symbols are treated as a wider one, or as the unknown symbol.
+    max_symbols (int): So are the rarest if there are more symbols than this: time and memory of training
+        grow with the third and second power of their number. See `SymbolTable.from_counts`.
     max_length (int): Longer sentences are parsed in pieces: see `Grammar.posterior`.
     """
 
@@ -42,6 +44,7 @@ class GrammarSettings:
     lexical: str | None = None
     only_lexical: bool = False
     min_symbol_count: int = 1
+    max_symbols: int = 100
     max_length: int = 250
 
     def __post_init__(self) -> None:
@@ -49,7 +52,8 @@ class GrammarSettings:
             choices = ", ".join(LEXICAL_MODELS)
             raise ValueError(Errors.S103.format(value=self.lexical, choices=choices))
         without_model = self.only_lexical and self.lexical is None
-        if self.max_length < 2 or self.min_symbol_count < 1 or without_model:
+        least = min(self.min_symbol_count, self.max_symbols, self.max_length - 1)
+        if least < 1 or without_model:
             raise ValueError(Errors.S105)
 
 
@@ -100,7 +104,9 @@ class Grammar:
             raise ValueError(Errors.S104)
         trees = [tree.projectivized() for tree in trees]
         counts = Counter(symbol for tree in trees for symbol in tree.symbols)
-        symbols = SymbolTable.from_counts(counts, min_count=settings.min_symbol_count)
+        symbols = SymbolTable.from_counts(
+            counts, min_count=settings.min_symbol_count, max_symbols=settings.max_symbols
+        )
         ids = [symbols.encode(tree.symbols) for tree in trees]
         n = len(symbols)
         sequences = modifier_sequences(ids, [tree.heads for tree in trees], n)

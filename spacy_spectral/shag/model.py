@@ -1,6 +1,7 @@
 """Operator models: automata over modifier sequences, whatever learnt them."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +15,12 @@ UNKNOWN_SYMBOL = "<unk>"
 
 
 class SymbolTable:
-    """The symbols of a grammar. Everything else, and what was rare in training, is one back-off symbol."""
+    """The symbols of a grammar.
+
+    A symbol that it does not have, because training has not seen it or not often enough, is the narrowest
+    that it has of those named by its first parts: NOUN|Case=Dat|Number=Plur is NOUN|Case=Dat or NOUN. If
+    there is none, it is the back-off symbol.
+    """
 
     def __init__(self, names: Sequence[str]):
         """names (Sequence[str]): The symbols without the back-off symbol, in the order of their ids."""
@@ -23,18 +29,54 @@ class SymbolTable:
         self.unknown = len(names)
 
     @classmethod
-    def from_counts(cls, counts: dict[str, int], *, min_count: int) -> "SymbolTable":
-        return cls(sorted(name for name, count in counts.items() if count >= min_count))
+    def from_counts(
+        cls, counts: Mapping[str, int], *, min_count: int = 1, max_symbols: int = 100
+    ) -> "SymbolTable":
+        """Choose the symbols of a grammar.
+
+        counts (Mapping[str, int]): Symbols of the training data, and how often they occur.
+        min_count (int): Rarer symbols are left out.
+        max_symbols (int): So are as many more as needed: the rarest of several parts first, because
+            they have a wider symbol to go to.
+        RETURNS (SymbolTable): The symbols.
+        """
+        least = min_count
+        pooled = _pooled(counts, least)
+        while len(pooled) > max_symbols and any("|" in name for name in pooled):
+            least += max(1, least // 4)
+            pooled = _pooled(counts, least)
+        names = sorted(pooled, key=lambda name: (-pooled[name], name))[:max_symbols]
+        return cls(sorted(name for name in names if pooled[name] >= min_count))
 
     def __len__(self) -> int:
         return len(self.names)
 
     def encode(self, names: Iterable[str]) -> NDArray[numpy.int32]:
-        get, unknown = self._ids.get, self.unknown
-        return numpy.array([get(name, unknown) for name in names], dtype="int32")
+        names = list(names)
+        ids = {name: self._find(name) for name in set(names)}
+        return numpy.array([ids[name] for name in names], dtype="int32")
+
+    def _find(self, name: str) -> int:
+        while name not in self._ids and "|" in name:
+            name = _wider(name)
+        return self._ids.get(name, self.unknown)
 
     def __contains__(self, name: str) -> bool:
         return name in self._ids
+
+
+def _wider(name: str) -> str:
+    return name.rpartition("|")[0]
+
+
+def _pooled(counts: Mapping[str, int], least: int) -> Counter[str]:
+    """Counts after symbols of several parts that are too rare were counted as the next wider one."""
+    pooled = Counter(counts)
+    for n_bars in range(max((name.count("|") for name in counts), default=0), 0, -1):
+        for name in [name for name in pooled if name.count("|") == n_bars]:
+            if pooled[name] < least:
+                pooled[_wider(name)] += pooled.pop(name)
+    return pooled
 
 
 @dataclass
