@@ -292,8 +292,8 @@ class Errors(metaclass=_WithCodes):
         "'em_iterations' must not be negative."
     )
     S503 = (
-        "There is nothing to learn a latent tree model from: no sentence has a whole tree. Check that "
-        "the training data contains dependency trees."
+        "There is nothing to learn a latent tree model from: no sentence has a whole tree, or all words "
+        "are rare. Check that the training data contains dependency trees, and give more of them."
     )
     S504 = (
         "Tree {tree} (counted from 0) is not a tree: it needs one root (head 0) and no cycle. Correct "
@@ -368,6 +368,10 @@ class Warnings(metaclass=_WithCodes):
     W102 = (
         "'{name}': the heads fixed beforehand can't all be part of one projective tree with one root; "
         "they are not kept in: {words}"
+    )
+    W103 = (
+        "'{name}': the corpus '{corpus}' (setting 'dev_corpus') has no heads, so that training can't stop by "
+        "it. Set dev_corpus to null, or to a corpus with dependency annotation."
     )
     W110 = (
         "There is an extension attribute {lower}._.{name} that is not spacy-spectral's. It is left as it is, "

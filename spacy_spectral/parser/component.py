@@ -263,7 +263,11 @@ class SpectralParser(TrainablePipe):
             if taggers
             else with_gold_tags(examples)
         )
-        return training_treebank(examples, docs, self.read)
+        treebank = training_treebank(examples, docs, self.read)
+        if (treebank.heads == MISSING).all():
+            logger.warning(Warnings.W103.format(name=self.name, corpus=name))
+            return None
+        return treebank
 
     def _report(self, message: str) -> None:
         report(self.name, message)

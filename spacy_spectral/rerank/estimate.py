@@ -76,6 +76,8 @@ def estimate_tree_model(
     if not kept:
         raise ValueError(Errors.S503)
     alphabet = Alphabet.count((symbols for symbols, _ in kept), words=words)
+    if not len(alphabet):
+        raise ValueError(Errors.S503)
     lengths = [len(heads) for _, heads in kept]
     trees = Trees(
         symbols=numpy.concatenate([alphabet.encode(symbols) for symbols, _ in kept]),

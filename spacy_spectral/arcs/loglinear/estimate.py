@@ -65,7 +65,7 @@ class Settings:
     second_tag (bool): Look at second-best tags.
     windows (bool): Look at a token in its context by itself, which says much of its label.
     n_blocks, min_blocks (int): A feature is kept if it occurs in `min_blocks` of `n_blocks` equal
-        parts of the text.
+        parts of the text, or in as many as there are sentences.
     n_between (int): How many separating tags to look for between head and modifier, at most 8.
     prune_threshold (float): Drop heads less likely than this relative to the token's best.
     prune_most (int): Keep at most so many heads of a token.
@@ -134,7 +134,8 @@ def fit(
     train (Annotated): The training sentences, encoded by an `Encoder` of the same tags.
     tags (Sequence[str]): The tags.
     labels (Sequence[str]): The labels.
-    dev (Optional[Annotated]): Sentences to choose the best epoch by.
+    dev (Optional[Annotated]): Sentences to choose the best epoch by, with the trees as a user wants them:
+        crossing arcs and plain labels. Without any head they choose nothing.
     settings (Optional[Settings]): How to train.
     prune (Optional[Prune]): A pruner of your own, e.g. by the marginals of automata. It should
         not have
@@ -191,8 +192,10 @@ def fit(
     data = model.with_children(data, arcs)
     keys, row_starts, model.slots, model.entries = build_table(
         data, heads, gold_labels, templates=templates, between_bit=between_bit, n_labels=n_labels,
-        n_blocks=settings.n_blocks, min_blocks=settings.min_blocks,
+        n_blocks=settings.n_blocks, min_blocks=min(settings.min_blocks, len(data)),
     )  # fmt: skip
+    if dev is not None and not (dev.heads >= 0).any():
+        dev = None
     dev_arcs = None if prune is None or dev is None else Arcs(*prune(dev.sentences, None))
     return _climb(
         model, keys, row_starts, data, arcs, heads, gold_labels, settings, dev, dev_arcs, progress

@@ -194,7 +194,8 @@ def drop_small_weights(
     large = np.abs(weights) >= smallest
     large[0] = False
     alive = np.bincount(row[1:], weights=large[1:], minlength=len(keys)) > 0
-    keep = large | (is_start & alive[np.maximum(row, 0)])
+    keep = large | is_start
+    keep[1:] &= alive[row[1:]]
     keep[0] = True
     result = np.empty(int(keep.sum()), dtype=ENTRY)
     result["output"] = entries["output"][keep]
