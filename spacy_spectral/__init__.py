@@ -1,5 +1,6 @@
 """Spectral learning for spaCy. Everything is found by entry points: importing this is cheap."""
 
+# The only place of the version: the build reads it here.
 __version__ = "0.1.0"
 
 

@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 
 import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import spacy_spectral
 from spacy_spectral import serialize
 
 
@@ -29,6 +30,10 @@ def test_every_advertised_name_resolves(entry_point):
 
 def test_there_are_entry_points():
     assert own_entry_points()
+
+
+def test_installed_version_is_that_of_the_package():
+    assert version("spacy-spectral") == spacy_spectral.__version__
 
 
 def test_blank_pipeline_loads_no_heavy_module():
