@@ -664,13 +664,40 @@ def test_bad_settings_are_named(setting, value):
         Settings(**{setting: value})
 
 
-def test_very_long_sentences(toy_model):
+def long_sentence(n, same):
     rng = np.random.default_rng(5)
-    tags = [TAGS[i] for i in rng.integers(0, 4, 700)]
-    words = [WORDS[tag][0] for tag in tags]
-    parses = toy_model.parse(Encoder(TAGS)([words], [tags]))
-    assert list(parses.heads).count(0) == 1
-    assert np.isfinite(parses.arcs.probs).all()
+    tags = ["N"] * n if same else [TAGS[i] for i in rng.integers(0, 4, n)]
+    return Encoder(TAGS)([[WORDS[tag][0] for tag in tags]], [tags])
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("shift", [-0.75, -0.25, 0.25, 0.75])
+def test_very_long_sentences(toy_model, same, shift):
+    """Their totals are beyond the doubles, so charts must be rescaled, by whatever they grow."""
+    sentence = long_sentence(1000, same)
+    parses = toy_model.parse(sentence)
+    assert eisner_trees.is_projective_tree(parses.heads)
+    assert np.isfinite(parses.log_probs).all()
+    assert parses.marginals(0)[:, 1:].sum(axis=0) == pytest.approx(1, abs=1e-4)
+    heads, labels, logs = parses.forests.k_best(0, 4)
+    assert len({tree.tobytes() for tree in heads}) == 4
+    assert (np.diff(logs) <= 0).all() and logs[0] >= parses.log_probs[0]
+    # every token makes the same number of moves, so this adds the same to all trees
+    shifted = replace(toy_model, moves=toy_model.moves + np.float32(shift), _engine=None)
+    again = shifted.parse(sentence)
+    assert again.log_probs == pytest.approx(parses.log_probs, abs=1e-2)
+    assert again.arcs.probs == pytest.approx(parses.arcs.probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_pruner_of_very_long_sentences(toy_model, same):
+    n = 900
+    everything = replace(toy_model.pruner, threshold=0.0, most=200)
+    arcs = everything(long_sentence(n, same))
+    sums = np.bincount(np.repeat(np.arange(n), np.diff(arcs.starts)), arcs.probs)
+    assert sums == pytest.approx(1, abs=1e-4)
+    # of trees, not of single tokens: there is one root
+    assert arcs.probs[arcs.heads == 0].sum() == pytest.approx(1, abs=1e-4)
 
 
 def test_round_trip_and_damage(toy_model):

@@ -15,8 +15,9 @@ points, and those are dot products of contiguous rows. `outside` is the adjoint,
 """
 import numpy as np
 
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, NAN, log
 from libc.stdint cimport int32_t
+from libc.string cimport memset
 
 from ..._arena cimport Arena, take, take_zeros
 
@@ -30,6 +31,7 @@ cdef int chart_layout(
     cdef int *fill
     chart.n, chart.n_arcs, chart.n_states = n, n_arcs, n_states
     chart.head, chart.mod = head, mod
+    chart.right = chart.d_right = NULL
     chart.side_start = <int *>take_zeros(arena, (2 * n + 3) * sizeof(int))
     chart.side_arcs = <int *>take(arena, (n_arcs + 1) * sizeof(int))
     chart.rank = <int *>take(arena, (n_arcs + 1) * sizeof(int))
@@ -95,7 +97,7 @@ cdef inline void _add(double *x, double factor, const double *y, int n) noexcept
 
 
 cdef inline double _join(Chart *chart, int i, int j) noexcept nogil:
-    cdef int width = chart.n + 2
+    cdef Py_ssize_t width = chart.n + 2
     cdef double *cell = chart.join + i * width + j
     if cell[0] < 0:
         cell[0] = _dot(chart.right + i * width + i, chart.left + j * width + i + 1, j - i)
@@ -104,7 +106,8 @@ cdef inline double _join(Chart *chart, int i, int j) noexcept nogil:
 
 cdef void _inner(Chart *chart, int a) noexcept nogil:
     """inner, before and outer of an arc all of whose inner spans are done."""
-    cdef int h = chart.head[a], m = chart.mod[a], n_states = chart.n_states, width = chart.n + 2
+    cdef int h = chart.head[a], m = chart.mod[a], n_states = chart.n_states
+    cdef Py_ssize_t width = chart.n + 2
     cdef int c, c2, r, s, side = 2 * h + (m > h)
     cdef double *before = chart.before + a * (n_states + 1)
     cdef double *inner = chart.inner + a * n_states
@@ -135,25 +138,35 @@ cdef void _inner(Chart *chart, int a) noexcept nogil:
     chart.outer[a] = total * chart.last[a]
 
 
-cdef int chart_inside(Chart *chart, Arena *arena) noexcept nogil:
-    """Fill the inside tables and z. RETURNS (int): 0, or -1 without memory."""
-    cdef int n = chart.n, width = n + 2, n_states = chart.n_states, corner
-    cdef int i, j, k, a, first, done
-    cdef size_t cells = <size_t>(width) * width
-    cdef int *n_right = <int *>take_zeros(arena, width * sizeof(int))
-    cdef double total
-    chart.right = <double *>take_zeros(arena, cells * sizeof(double))
-    chart.left = <double *>take_zeros(arena, cells * sizeof(double))
+cdef int _take_inside(Chart *chart, Arena *arena) noexcept nogil:
+    cdef size_t cells = <size_t>(chart.n + 2) * (chart.n + 2)
+    chart.right = <double *>take(arena, cells * sizeof(double))
+    chart.left = <double *>take(arena, cells * sizeof(double))
     chart.join = <double *>take(arena, cells * sizeof(double))
-    chart.inner = <double *>take(arena, (chart.n_arcs * n_states + 1) * sizeof(double))
-    chart.before = <double *>take(arena, (chart.n_arcs * (n_states + 1) + 1) * sizeof(double))
+    chart.inner = <double *>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
+    chart.before = <double *>take(
+        arena, (chart.n_arcs * (chart.n_states + 1) + 1) * sizeof(double))
     chart.outer = <double *>take(arena, (chart.n_arcs + 1) * sizeof(double))
-    if n_right == NULL or chart.right == NULL or chart.left == NULL or chart.join == NULL:
+    chart.n_right = <int *>take(arena, (chart.n + 2) * sizeof(int))
+    if chart.right == NULL or chart.left == NULL or chart.join == NULL or chart.inner == NULL:
         return -1
-    if chart.inner == NULL or chart.before == NULL or chart.outer == NULL:
+    return -1 if chart.before == NULL or chart.outer == NULL or chart.n_right == NULL else 0
+
+
+cdef int chart_inside(Chart *chart, Arena *arena) noexcept nogil:
+    """Fill the inside tables and z, in the memory of the last time if there was one. RETURNS (int): 0,
+    or -1 without memory."""
+    cdef int n = chart.n, n_states = chart.n_states, corner
+    cdef int i, j, k, a, first, done
+    cdef Py_ssize_t width = n + 2, cell
+    cdef int *n_right
+    cdef double total
+    if chart.right == NULL and _take_inside(chart, arena):
         return -1
-    for k in range(<int>cells):
-        chart.join[k] = -1  # not asked for yet
+    n_right = chart.n_right
+    memset(n_right, 0, width * sizeof(int))
+    for cell in range(width * width):
+        chart.join[cell] = -1  # not asked for yet
     corner = n_states * (n_states + 1) + n_states
     for j in range(1, n + 1):
         chart.right[j * width + j] = chart.empty[2 * j + 1] * chart.moves[2 * j + 1][corner]
@@ -191,8 +204,9 @@ cdef int chart_inside(Chart *chart, Arena *arena) noexcept nogil:
 
 cdef void _d_inner(Chart *chart, int a, double *d_move) noexcept nogil:
     """The adjoint of `_inner`, and the expected counts of the arc."""
-    cdef int h = chart.head[a], m = chart.mod[a], n_states = chart.n_states, width = chart.n + 2
-    cdef int c, c2, r, s, cell, side = 2 * h + (m > h)
+    cdef int h = chart.head[a], m = chart.mod[a], n_states = chart.n_states
+    cdef Py_ssize_t cell, width = chart.n + 2
+    cdef int c, c2, r, s, side = 2 * h + (m > h)
     cdef double *before = chart.before + a * (n_states + 1)
     cdef double *inner = chart.inner + a * n_states
     cdef double *d_inner = chart.d_inner + a * n_states
@@ -238,30 +252,39 @@ cdef void _d_inner(Chart *chart, int a, double *d_move) noexcept nogil:
             _add(chart.d_inner + s * n_states, factor, before, n_states)
 
 
+cdef int _take_outside(Chart *chart, Arena *arena) noexcept nogil:
+    cdef size_t cells = <size_t>(chart.n + 2) * (chart.n + 2)
+    chart.d_right = <double *>take(arena, 3 * cells * sizeof(double))
+    chart.d_inner = <double *>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
+    chart.d_outer = <double *>take(arena, (chart.n_arcs + 1) * sizeof(double))
+    chart.mu = <double *>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
+    chart.mu_last = <double *>take(arena, (chart.n_arcs + 1) * sizeof(double))
+    chart.mu_empty = <double *>take(arena, (2 * chart.n + 2) * sizeof(double))
+    chart.mu_sibling = <double *>take(
+        arena, (chart.pair_start[chart.n_arcs] + 1) * sizeof(double))
+    if chart.d_right == NULL or chart.d_inner == NULL or chart.d_outer == NULL or chart.mu == NULL:
+        return -1
+    chart.d_left = chart.d_right + cells
+    chart.d_join = chart.d_left + cells
+    return -1 if chart.mu_last == NULL or chart.mu_empty == NULL or chart.mu_sibling == NULL else 0
+
+
 cdef int chart_outside(Chart *chart, Arena *arena, double **d_moves) noexcept nogil:
     """Expected counts, after `chart_inside` found z > 0. `d_moves` (may be NULL) holds for each
     2 * head + side where the expected counts of moves are added. RETURNS (int): 0, or -1."""
-    cdef int n = chart.n, width = n + 2, n_states = chart.n_states, corner
+    cdef int n = chart.n, n_states = chart.n_states, corner
     cdef int i, j, k, a, first, done
-    cdef size_t cells = <size_t>(width) * width
-    cdef int *n_right = <int *>take(arena, width * sizeof(int))
+    cdef Py_ssize_t width = n + 2
+    cdef int *n_right = chart.n_right
     cdef double total, scale = 1 / chart.z
-    chart.d_right = <double *>take_zeros(arena, cells * sizeof(double))
-    chart.d_left = <double *>take_zeros(arena, cells * sizeof(double))
-    chart.d_join = <double *>take_zeros(arena, cells * sizeof(double))
-    chart.d_inner = <double *>take_zeros(arena, (chart.n_arcs * n_states + 1) * sizeof(double))
-    chart.d_outer = <double *>take_zeros(arena, (chart.n_arcs + 1) * sizeof(double))
-    chart.mu = <double *>take(arena, (chart.n_arcs * n_states + 1) * sizeof(double))
-    chart.mu_last = <double *>take_zeros(arena, (chart.n_arcs + 1) * sizeof(double))
-    chart.mu_empty = <double *>take_zeros(arena, (2 * n + 2) * sizeof(double))
-    chart.mu_sibling = <double *>take_zeros(
-        arena, (chart.pair_start[chart.n_arcs] + 1) * sizeof(double))
-    if n_right == NULL or chart.d_right == NULL or chart.d_left == NULL or chart.d_join == NULL:
+    if chart.d_right == NULL and _take_outside(chart, arena):
         return -1
-    if chart.d_inner == NULL or chart.d_outer == NULL or chart.mu == NULL:
-        return -1
-    if chart.mu_last == NULL or chart.mu_empty == NULL or chart.mu_sibling == NULL:
-        return -1
+    memset(chart.d_right, 0, 3 * width * width * sizeof(double))
+    memset(chart.d_inner, 0, chart.n_arcs * n_states * sizeof(double))
+    memset(chart.d_outer, 0, chart.n_arcs * sizeof(double))
+    memset(chart.mu_last, 0, chart.n_arcs * sizeof(double))
+    memset(chart.mu_empty, 0, (2 * n + 2) * sizeof(double))
+    memset(chart.mu_sibling, 0, chart.pair_start[chart.n_arcs] * sizeof(double))
     corner = n_states * (n_states + 1) + n_states
     for k in range(chart.side_start[1], chart.side_start[2]):
         a = chart.side_arcs[k]
@@ -311,6 +334,26 @@ cdef int chart_outside(Chart *chart, Arena *arena, double **d_moves) noexcept no
     return 0
 
 
+cdef double span_growth(const double *right, const double *left, int n) noexcept nogil:
+    """By how much the logarithm of a span grows with every token, from the longest spans that stay in
+    the range of doubles. RETURNS (double): The growth, nan if no span does.
+
+    right, left (double[n + 2, n + 2]): By head and end, tokens being 1..n.
+    """
+    cdef int i, span
+    cdef Py_ssize_t width = n + 2
+    cdef double largest, value
+    for span in range(n - 1, 0, -1):
+        largest = 0
+        for i in range(1, n - span + 1):
+            value = right[i * width + i + span] + left[(i + span) * width + i]
+            if not (value <= largest):  # a nan is out of range, too: it came from an overflow
+                largest = value if value == value else INFINITY
+        if 1e-200 < largest < 1e200:
+            return log(largest) / span
+    return NAN
+
+
 cdef int chart_local(Chart *chart, Arena *arena) noexcept nogil:
     """In place of `chart_outside` where z is out of reach: every modifier by itself."""
     cdef int a, c, m, n_states = chart.n_states
@@ -353,8 +396,8 @@ cdef bint is_projective_tree(const int *heads, int n) noexcept nogil:
 cdef int eisner(const Chart *chart, const double *score, int *heads, Arena *arena) noexcept nogil:
     """The best projective tree with one root, by the scores of the kept arcs. Without any tree among
     them it is the chain of arcs from the left. RETURNS (int): 0, or -1 without memory."""
-    cdef int n = chart.n, width = n + 2, i, j, k, a, b, first, done, best_k, top
-    cdef size_t cells = <size_t>width * width
+    cdef int n = chart.n, i, j, k, a, b, first, done, best_k, top
+    cdef Py_ssize_t width = n + 2, cells = width * width
     # complete[i, j] has its head at i (i may be right of j), and `outermost` is its last arc
     cdef double *complete = <double *>take(arena, cells * sizeof(double))
     cdef int *outermost = <int *>take(arena, cells * sizeof(int))

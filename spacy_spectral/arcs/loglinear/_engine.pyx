@@ -14,7 +14,10 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from ..._arena cimport Arena, arena_free, arena_reset, take, take_zeros
-from ._chart cimport Chart, chart_inside, chart_local, chart_outside, eisner, is_projective_tree
+from ._chart cimport (
+    RESCALINGS, Chart, chart_inside, chart_local, chart_outside, eisner, is_projective_tree,
+    span_growth,
+)
 from ._features cimport Entry, Slot
 from ._forest cimport Forests
 from ._score cimport (
@@ -407,6 +410,9 @@ cdef class Engine:
             counts[i] = scored.move_gradient + i * size
         if _run_chart(scored, &scored.chart, scored.potential, n_labels, arena, counts):
             return -1
+        if not isfinite(scored.log_z):  # there are no expected counts
+            scored.likelihood = NAN
+            return 0
         self._add_expected(scored, &scored.chart, scored.potential, -1)
         for i in range((2 * n + 2) * size):
             scored.move_gradient[i] = -scored.move_gradient[i]
@@ -672,19 +678,23 @@ cdef int _run_chart(
 ) noexcept nogil:
     """Inside and outside. RETURNS (int): 0, or -1 without memory; log_z is nan if z is useless."""
     cdef int attempt, i
-    cdef double factor, shift = scored.shift
+    cdef double growth, factor, shift = scored.shift
     if chart_inside(chart, arena):
         return -1
-    for attempt in range(1, 9):
+    for attempt in range(RESCALINGS):
         if 1e-250 < chart.z < 1e250:
             break
-        # a long sentence: what every token must take once can be shared out at will
-        factor = exp(-attempt if chart.z >= 1e250 or not isfinite(chart.z) else attempt)
+        # A long sentence: what every token must take once can be shared out at will. The growth of
+        # spans tells how much of it each should take; where they hardly grow, nothing is gained.
+        growth = span_growth(chart.right, chart.left, chart.n)
+        if not fabs(growth) * scored.n > 1:
+            break
+        factor = exp(-growth)
         for i in range(scored.n_arcs * n_labels):
             potential[i] *= factor
         for i in range(scored.n_arcs * chart.n_states):
             chart.phi[i] *= factor
-        shift -= scored.n * log(factor)
+        shift += scored.n * growth
         if chart_inside(chart, arena):
             return -1
     if potential == scored.potential:

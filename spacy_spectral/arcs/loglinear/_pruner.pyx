@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from ..._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ._chart cimport RESCALINGS, span_growth
 from ._features cimport FETCH, Context, fill_composites, mix, rotate
 
 DEF MAX_TEMPLATES = 64
@@ -96,53 +97,37 @@ cdef inline void _add(double *x, double factor, const double *y, int n) noexcept
         x[i] += factor * y[i]
 
 
-cdef double _marginals(
-    const Candidates *arcs, const double *p, double *mu, Arena *arena
+cdef struct Spans:
+    # the tables of `_marginals`
+    int *right_start  # arcs i -> j, i < j, by head
+    int *right
+    int *left_start  # arcs j -> i
+    int *left
+    int *n_left  # so many of them have j's span done
+    double *inner
+    double *r
+    double *l
+    double *lt
+
+
+cdef double _inside(
+    const Candidates *arcs, const double *p, double scale, Spans *spans
 ) noexcept nogil:
-    """Arc marginals of the first-order model with potentials `p`, into `mu`.
-
-    Eisner's chart over the candidates only, one left end i after the other, from the right:
-
-        G[i,j] = sum_k R[i,k] L[j,k+1]    inner[i->j] = p[i->j] G[i,j]    inner[j->i] = p[j->i] G[i,j]
-        R[i,j] = sum_m inner[i->m] R[m,j]    L[j,i] = sum_m inner[j->m] L[m,i]
-
-    R and L are rows, so that the sums run over contiguous memory; `lt` is L transposed. The second
-    half is the adjoint, line by line. RETURNS (double): Z; -1 without memory. `mu` is only filled if Z is
-    positive and finite.
-    """
-    cdef int n = arcs.n, w = n + 2, h, i, j, k, m, a, b, at, to
-    cdef size_t cells = <size_t>w * w
-    cdef int *right_start = <int *>take_zeros(arena, w * sizeof(int))  # arcs i -> j, i < j, by head
-    cdef int *right = <int *>take(arena, (arcs.n_arcs + 1) * sizeof(int))
-    cdef int *left_start = <int *>take_zeros(arena, w * sizeof(int))  # arcs j -> i
-    cdef int *left = <int *>take(arena, (arcs.n_arcs + 1) * sizeof(int))
-    cdef int *n_left = <int *>take_zeros(arena, w * sizeof(int))  # so many of them have j's span done
-    cdef double *inner = <double *>take_zeros(arena, 2 * (arcs.n_arcs + 1) * sizeof(double))
-    cdef double *r = <double *>take_zeros(arena, 3 * cells * sizeof(double))
-    cdef double *l = r + cells
-    cdef double *lt = l + cells
-    cdef double *dr
-    cdef double *dl
-    cdef double *d_row
-    cdef double *d_inner = inner + arcs.n_arcs + 1
+    """Fill the tables, with potentials p times `scale`. RETURNS (double): Z."""
+    cdef int n = arcs.n, i, j, k, m, a, b, at, to
+    cdef Py_ssize_t w = n + 2
+    cdef int *right_start = spans.right_start
+    cdef int *right = spans.right
+    cdef int *left_start = spans.left_start
+    cdef int *left = spans.left
+    cdef int *n_left = spans.n_left
+    cdef double *inner = spans.inner
+    cdef double *r = spans.r
+    cdef double *l = spans.l
+    cdef double *lt = spans.lt
     cdef double z = 0, x, g
-    if right_start == NULL or right == NULL or left_start == NULL or left == NULL:
-        return -1
-    if n_left == NULL or inner == NULL or r == NULL:
-        return -1
-    for a in range(arcs.n_arcs):
-        if arcs.head[a] > 0:
-            (right_start if arcs.mod[a] > arcs.head[a] else left_start)[arcs.head[a] + 1] += 1
-    for i in range(n + 1):
-        right_start[i + 1] += right_start[i]
-        left_start[i + 1] += left_start[i]
-    for a in range(arcs.n_arcs):  # modifiers ascend; n_left counts for a moment
-        h = arcs.head[a]
-        if 0 < h < arcs.mod[a]:
-            right[right_start[h] + n_left[h]] = a
-            n_left[h] += 1
-    for i in range(n + 1):
-        n_left[i] = 0
+    memset(n_left, 0, w * sizeof(int))
+    memset(r, 0, w * w * sizeof(double))
     for i in range(n, 0, -1):
         r[i * w + i] = l[i * w + i] = lt[i * w + i] = 1
         at, to = right_start[i], arcs.start[i]
@@ -151,8 +136,8 @@ cdef double _marginals(
         while at < right_start[i + 1] or to < arcs.start[i + 1]:
             a = right[at] if at < right_start[i + 1] else -1
             b = to if to < arcs.start[i + 1] else -1
-            j = min(arcs.mod[a] if a >= 0 else w, arcs.head[b] if b >= 0 else w)
-            g = _dot(r + i * w + i, l + j * w + i + 1, j - i)
+            j = min(arcs.mod[a] if a >= 0 else n + 2, arcs.head[b] if b >= 0 else n + 2)
+            g = scale * _dot(r + i * w + i, l + j * w + i + 1, j - i)
             if a >= 0 and arcs.mod[a] == j:
                 at += 1
                 inner[a] = p[a] * g
@@ -170,7 +155,66 @@ cdef double _marginals(
     for m in range(1, n + 1):
         a = arcs.start[m]
         if arcs.head[a] == 0:
-            z += p[a] * l[m * w + 1] * r[m * w + n]
+            z += scale * p[a] * l[m * w + 1] * r[m * w + n]
+    return z
+
+
+cdef double _marginals(
+    const Candidates *arcs, const double *p, double *mu, Arena *arena
+) noexcept nogil:
+    """Arc marginals of the first-order model with potentials `p`, into `mu`.
+
+    Eisner's chart over the candidates only, one left end i after the other, from the right:
+
+        G[i,j] = sum_k R[i,k] L[j,k+1]    inner[i->j] = p[i->j] G[i,j]    inner[j->i] = p[j->i] G[i,j]
+        R[i,j] = sum_m inner[i->m] R[m,j]    L[j,i] = sum_m inner[j->m] L[m,i]
+
+    R and L are rows, so that the sums run over contiguous memory; `lt` is L transposed. The second
+    half is the adjoint, line by line. RETURNS (double): Z, up to a factor for each token that keeps long
+    sentences in the range of doubles; -1 without memory. `mu` is only filled if Z is positive and finite.
+    """
+    cdef int n = arcs.n, h, i, j, k, m, a, b, at, to, attempt
+    cdef Py_ssize_t w = n + 2, cells = w * w
+    cdef Spans spans
+    cdef int *right_start = <int *>take_zeros(arena, w * sizeof(int))
+    cdef int *right = <int *>take(arena, (arcs.n_arcs + 1) * sizeof(int))
+    cdef int *left_start = <int *>take_zeros(arena, w * sizeof(int))
+    cdef int *left = <int *>take(arena, (arcs.n_arcs + 1) * sizeof(int))
+    cdef int *n_left = <int *>take_zeros(arena, w * sizeof(int))
+    cdef double *inner = <double *>take_zeros(arena, 2 * (arcs.n_arcs + 1) * sizeof(double))
+    cdef double *r = <double *>take(arena, 3 * cells * sizeof(double))
+    cdef double *l = r + cells
+    cdef double *lt = l + cells
+    cdef double *dr
+    cdef double *dl
+    cdef double *d_row
+    cdef double *d_inner = inner + arcs.n_arcs + 1
+    cdef double z, x, g, growth, scale = 1
+    if right_start == NULL or right == NULL or left_start == NULL or left == NULL:
+        return -1
+    if n_left == NULL or inner == NULL or r == NULL:
+        return -1
+    for a in range(arcs.n_arcs):
+        if arcs.head[a] > 0:
+            (right_start if arcs.mod[a] > arcs.head[a] else left_start)[arcs.head[a] + 1] += 1
+    for i in range(n + 1):
+        right_start[i + 1] += right_start[i]
+        left_start[i + 1] += left_start[i]
+    for a in range(arcs.n_arcs):  # modifiers ascend; n_left counts for a moment
+        h = arcs.head[a]
+        if 0 < h < arcs.mod[a]:
+            right[right_start[h] + n_left[h]] = a
+            n_left[h] += 1
+    spans = Spans(right_start, right, left_start, left, n_left, inner, r, l, lt)
+    z = _inside(arcs, p, scale, &spans)
+    for attempt in range(RESCALINGS):
+        if 1e-250 < z < 1e250:
+            break
+        growth = span_growth(r, l, n)
+        if not fabs(growth) * n > 1:
+            break
+        scale *= exp(-growth)
+        z = _inside(arcs, p, scale, &spans)
     if not (z > 0 and isfinite(z)):
         return z
     dr = <double *>take_zeros(arena, (2 * cells + w) * sizeof(double))
@@ -181,9 +225,10 @@ cdef double _marginals(
     for m in range(1, n + 1):
         a = arcs.start[m]
         if arcs.head[a] == 0:
-            mu[a] = p[a] * l[m * w + 1] * r[m * w + n] / z
-            dl[m * w + 1] += p[a] * r[m * w + n]
-            dr[m * w + n] += p[a] * l[m * w + 1]
+            x = scale * p[a]
+            mu[a] = x * l[m * w + 1] * r[m * w + n] / z
+            dl[m * w + 1] += x * r[m * w + n]
+            dr[m * w + n] += x * l[m * w + 1]
     for i in range(1, n + 1):
         for j in range(i, n + 1):
             d_row[j] = dl[j * w + i]
@@ -212,6 +257,7 @@ cdef double _marginals(
                 mu[b] = d_inner[b] * inner[b] / z
                 g += d_inner[b] * p[b]
             if g != 0:
+                g *= scale
                 _add(dr + i * w + i, g, l + j * w + i + 1, j - i)
                 _add(dl + j * w + i + 1, g, r + i * w + i, j - i)
     return z
