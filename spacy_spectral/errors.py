@@ -378,6 +378,10 @@ class Warnings(metaclass=_WithCodes):
         "so that what spacy-spectral keeps under that name can't be read by it. To read it, rename yours, or "
         "call {kind}.remove_extension('{name}') and spacy_spectral.register_extensions()."
     )
+    W401 = (
+        "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: no "
+        "projective tree of the arcs that its pruner keeps agrees with their annotation."
+    )
     W440 = (
         "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "
         "max_length, or no projective tree with one root has their heads."

@@ -54,7 +54,7 @@ cdef class Engine:
     cdef size_t touched_size
     cdef double[:, :, :, ::1] move_counts
     cdef long n_steps
-    cdef Arena *arenas  # one per sentence of a batch: they are computed in any order, added in one
+    cdef Arena *arenas  # one per sentence of a round: they are computed in any order, added in one
     cdef Scored *scored
     cdef int n_arenas
 
@@ -321,24 +321,25 @@ cdef class Engine:
         self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
         const int32_t[::1] arc_start, const int32_t[::1] arc_head, const int32_t[::1] heads,
         const int32_t[::1] labels, const int32_t[::1] batch, run=map, int n_threads=1,
-    ) -> float:
+    ):
         """Add the gradient of the log-likelihood of some sentences.
 
         heads, labels (int32[n]): The annotation, -1 where it is missing; annotated arcs must be kept.
         batch (int32[]): Which sentences.
         run (Callable): `map` of an executor with `n_threads` threads.
-        RETURNS (float): The negative log-likelihood of the annotation.
+        RETURNS (Tuple[float, int]): The negative log-likelihood of the annotation, and how many sentences
+            were left out because their charts failed or no tree agrees with the annotation.
         """
-        cdef int i, failed = 0
+        cdef int i, begin, end = 0, failed = 0, skipped = 0
         cdef double loss = 0
 
         def compute(int worker):
             cdef int k, s, n, start, bad = 0
             with nogil:
                 k = worker - n_threads
-                while k + n_threads < batch.shape[0]:
+                while k + n_threads < end - begin:
                     k += n_threads
-                    s = batch[k]
+                    s = batch[begin + k]
                     start = starts[s]
                     n = starts[s + 1] - start
                     arena_reset(&self.arenas[k])
@@ -355,18 +356,23 @@ cdef class Engine:
                         break
             return bad
 
-        self._prepare_arenas(batch.shape[0])
-        if any(list(run(compute, range(n_threads)))):
-            raise MemoryError
-        with nogil:
-            for i in range(batch.shape[0]):
-                if self.scored[i].n == 0 or not isfinite(self.scored[i].likelihood):
-                    continue
-                loss -= self.scored[i].likelihood
-                failed |= self._spread(&self.scored[i], &self.arenas[i])
-        if failed:
-            raise MemoryError
-        return loss
+        self._prepare_arenas(1 if n_threads == 1 else 4 * n_threads)
+        while end < batch.shape[0]:  # in rounds: memory does not grow with the batch
+            begin, end = end, min(end + self.n_arenas, <int>batch.shape[0])
+            if any(list(run(compute, range(n_threads)))):
+                raise MemoryError
+            with nogil:
+                for i in range(end - begin):
+                    if self.scored[i].n == 0:
+                        continue
+                    if not isfinite(self.scored[i].likelihood):
+                        skipped += 1
+                        continue
+                    loss -= self.scored[i].likelihood
+                    failed |= self._spread(&self.scored[i], &self.arenas[i])
+            if failed:
+                raise MemoryError
+        return loss, skipped
 
     cdef void _prepare_arenas(self, int n) except *:
         cdef int i

@@ -4,6 +4,7 @@ Count what the templates need (`statistics`), train the pruner, choose features 
 climb the conditional log-likelihood with AdaGrad and average the weights.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import Errors
+from ...errors import Errors, Warnings
 from ._chart import lift_heads
 from .encode import Sentences
 from .model import LogLinearModel, check_arcs, score
@@ -234,18 +235,26 @@ def _climb(
     engine.begin_learning(1.0)
     rng = np.random.default_rng(settings.seed)
     best, best_las, best_epoch = model, -1.0, 0
+    warned = False
     with ThreadPoolExecutor(settings.n_threads) as pool:
         run = pool.map if settings.n_threads > 1 else map
         for epoch in range(1, settings.epochs + 1):
-            loss = 0.0
+            loss, skipped = 0.0, 0
             order = rng.permutation(len(data)).astype(np.int32)
             for start in range(0, len(order), settings.batch_size):
                 batch = order[start : start + settings.batch_size]
-                loss += engine.gradient(
+                batch_loss, batch_skipped = engine.gradient(
                     data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels,
                     batch, run, settings.n_threads,
                 )  # fmt: skip
                 engine.step(settings.rate, settings.decay)
+                loss += batch_loss
+                skipped += batch_skipped
+            if skipped and not warned:
+                warned = True
+                warnings.warn(
+                    Warnings.W401.format(skipped=skipped, sentences=len(data)), stacklevel=2
+                )
             weights, moves = engine.averaged()
             slots, entries = drop_small_weights(
                 keys, row_starts, model.entries, weights, smallest=settings.smallest

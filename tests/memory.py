@@ -1,0 +1,19 @@
+"""How much memory something takes, measured in a process of its own."""
+
+import subprocess
+import sys
+from textwrap import dedent
+
+_PEAK = """
+import resource, sys
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(peak // (1024 * 1024 if sys.platform == "darwin" else 1024))
+"""
+
+
+def peak_memory(code: str, *arguments: str) -> int:
+    """RETURNS (int): The most resident memory that a program ever had, in megabytes."""
+    command = [sys.executable, "-c", dedent(code) + _PEAK, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[-1])
