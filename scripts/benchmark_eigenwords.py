@@ -22,18 +22,18 @@ from pathlib import Path
 import numpy
 import spacy
 
-from spacy_spectral.eigenwords.estimate import estimate_vectors, truncated_svd
-from spacy_spectral.eigenwords.model import Eigenwords
-from spacy_spectral.eigenwords.pairs import pair_features, read_pairs
-from spacy_spectral.eigenwords.regression import SimilarityModel, score_datasets
-from spacy_spectral.eigenwords.statistics import count_files
-from spacy_spectral.eigenwords.vectors import (
+from spacy_spectral.models.eigenwords.estimate import estimate_vectors, truncated_svd
+from spacy_spectral.models.eigenwords.model import Eigenwords
+from spacy_spectral.models.eigenwords.pairs import pair_features, read_pairs
+from spacy_spectral.models.eigenwords.regression import SimilarityModel, score_datasets
+from spacy_spectral.models.eigenwords.statistics import count_files
+from spacy_spectral.models.eigenwords.vectors import (
     make_pipeline,
     nearest_words,
     spacy_tokenizer,
     unit_rows,
 )
-from spacy_spectral.eigenwords.wordmap import majority_tags
+from spacy_spectral.viz.wordmap import majority_tags
 
 K, N_CLUSTERS, N_WORDS, SEEDS = 100, 100, 2000, 5
 WORDS = [
@@ -135,7 +135,7 @@ def word2vec(text: Path, words: list[str], tokenize) -> numpy.ndarray:
     """gensim's skip-gram with negative sampling on the same tokens; digits are made alike too."""
     from gensim.models import Word2Vec
 
-    from spacy_spectral.eigenwords.vocabulary import normalize
+    from spacy_spectral.models.eigenwords.vocabulary import normalize
 
     lines = text.read_text(encoding="utf8").splitlines()
     chunks = sorted({chunk for line in lines for chunk in line.split()})

@@ -46,8 +46,8 @@ from spacy.tokens import Doc
 from spacy.training.initialize import init_nlp
 from wasabi import msg
 
-from spacy_spectral.progress import progress_bar
-from spacy_spectral.serialize import write_atomically
+from spacy_spectral.base.progress import progress_bar
+from spacy_spectral.base.serialize import write_atomically
 
 CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
 LENGTHS = (10, 20, 50, 100, 150, 200)

@@ -29,14 +29,14 @@ from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from wasabi import msg
 
-from spacy_spectral.learnt import Learnt
-from spacy_spectral.rerank.candidates import train_beam_parser
-from spacy_spectral.rerank.component import find_vectors
-from spacy_spectral.rerank.features import GROUPS
-from spacy_spectral.rerank.model import Reranker
-from spacy_spectral.rerank.training import Settings
+from spacy_spectral.base.learnt import Learnt
+from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.models.rerank.features import GROUPS
+from spacy_spectral.models.rerank.model import Reranker
+from spacy_spectral.models.rerank.training import Settings
+from spacy_spectral.pipeline.candidates import train_beam_parser
+from spacy_spectral.pipeline.reranker import find_vectors
 from spacy_spectral.scorers import count
-from spacy_spectral.serialize import write_atomically
 
 CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
 # The first row of a difference is what the second is compared with.

@@ -30,18 +30,19 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from wasabi import msg
 
-from spacy_spectral.docs import TokenReader, training_treebank
-from spacy_spectral.progress import progress_bar
+from spacy_spectral.base.progress import progress_bar
+from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.models.shag.estimate import EstimatorSettings, estimate
+from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
+from spacy_spectral.models.shag.posterior import Posterior
+from spacy_spectral.models.shag.statistics import modifier_sequences
+from spacy_spectral.pipeline.documents import TokenReader, training_treebank
 from spacy_spectral.readers import copy_words
-from spacy_spectral.serialize import write_atomically
-from spacy_spectral.shag.estimate import EstimatorSettings, estimate
-from spacy_spectral.shag.grammar import Grammar, GrammarSettings
-from spacy_spectral.shag.posterior import Posterior
-from spacy_spectral.shag.statistics import modifier_sequences
-from spacy_spectral.treebank.dependency import MISSING, Tree
 from spacy_spectral.treebank.documents import read_docs
-from spacy_spectral.treebank.grammar import true_model
-from spacy_spectral.treebank.sample import write_sample
+from spacy_spectral.treebank.sample.draw import write_sample
+from spacy_spectral.treebank.sample.grammar import true_model
+from spacy_spectral.trees.pseudoprojective import projective_tree
+from spacy_spectral.trees.sentences import MISSING, Tree
 
 ATTRIBUTES = {"xpos": "TAG", "upos": "POS"}
 ESTIMATORS = ("det", "det+f", "spectral", "em", "spectral+em")
@@ -215,7 +216,7 @@ def draw_curve(rows: Cells, path: Path) -> None:
 
 def learning_table(train: list[Tree], states: int) -> Cells:
     """Seconds to learn the automata of all heads."""
-    trees = [tree.projectivized() for tree in train]
+    trees = [projective_tree(tree) for tree in train]
     symbols = Grammar.fit(train, settings("det", 1)).symbols
     ids = [symbols.encode(tree.symbols) for tree in trees]
     heads = [tree.heads for tree in trees]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wasabi import msg
 
-from spacy_spectral.serialize import write_atomically
+from spacy_spectral.base.serialize import write_atomically
 
 
 def main() -> None:

@@ -10,6 +10,6 @@ def register_extensions() -> None:
 
     Components do that when they are made. It is needed where there are only documents, e.g. of a DocBin.
     """
-    from .annotations import register
+    from .pipeline.annotations import register
 
     register()

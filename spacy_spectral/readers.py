@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from .errors import Errors
+from .base.errors import Errors
 from .treebank.documents import read_docs
 
 ANNOTATIONS = {"tag": TAG, "pos": POS, "morph": MORPH, "lemma": LEMMA, "sents": SENT_START}

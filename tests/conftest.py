@@ -8,7 +8,7 @@ import spacy
 from hypothesis import settings
 
 from spacy_spectral.readers import Corpus
-from spacy_spectral.treebank.sample import write_sample
+from spacy_spectral.treebank.sample.draw import write_sample
 
 # Machines differ in speed: no test may fail for taking long.
 settings.register_profile("unhurried", deadline=None, derandomize=True)

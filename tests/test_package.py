@@ -10,17 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spacy_spectral
-from spacy_spectral import serialize
+from spacy_spectral.base import serialize
 
 
 def own_entry_points():
-    return [
+    own = (
         entry_point
         for group in entry_points().groups
         if group.startswith("spacy_")
         for entry_point in entry_points(group=group)
         if entry_point.value.startswith("spacy_spectral.")
-    ]
+    )
+    # in an order that is the same in every process of pytest-xdist
+    return sorted(own, key=lambda entry_point: (entry_point.group, entry_point.name))
 
 
 @pytest.mark.parametrize("entry_point", own_entry_points(), ids=lambda ep: f"{ep.group}:{ep.name}")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from spacy_spectral.cli.evaluate import evaluate
 from spacy_spectral.readers import create_corpus
 from spacy_spectral.treebank.documents import read_docs
-from spacy_spectral.treebank.sample import write_sample
+from spacy_spectral.treebank.sample.draw import write_sample
 from spacy_spectral.treebank.validate import TreebankError
 
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ..shag.grammar import Grammar
+    from ..models.shag.grammar import Grammar
 
 # what --gold-tags takes from the treebank, and the token attributes of components it replaces
 _GOLD_TAGS = ("tag", "pos", "morph")
@@ -36,7 +36,7 @@ def parser_of(nlp: "Language", component: str) -> Any:
     component (str): The parser's name in it.
     RETURNS (SpectralParser): The component.
     """
-    from ..errors import Errors
+    from ..base.errors import Errors
 
     pipe = nlp.get_pipe(component) if component in nlp.component_names else None
     if not hasattr(pipe, "nbest"):
@@ -47,8 +47,8 @@ def parser_of(nlp: "Language", component: str) -> Any:
 
 def grammar_of(nlp: "Language", component: str) -> "Grammar":
     """The grammar of a pipeline's parser; arguments as for `parser_of`."""
-    from ..errors import Errors
-    from ..shag.grammar import Grammar
+    from ..base.errors import Errors
+    from ..models.shag.grammar import Grammar
 
     grammar = parser_of(nlp, component).grammar
     if not isinstance(grammar, Grammar):

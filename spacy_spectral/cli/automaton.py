@@ -34,8 +34,8 @@ def automaton_cli(
     """
     from wasabi import msg
 
-    from ..serialize import write_atomically
-    from ..shag.automaton import head_automaton
+    from ..base.serialize import write_atomically
+    from ..viz.automaton import head_automaton
     from ._pipelines import grammar_of, load_pipeline
 
     if output.suffix not in _WRITERS:

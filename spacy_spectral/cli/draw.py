@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Span
 
-    from ..shag.automaton import AutomatonGraph
+    from ..viz.automaton import AutomatonGraph
 
 _OPTIONS = {
     "collapse_punct": False,
@@ -72,8 +72,8 @@ def draw_cli(
     """
     from wasabi import msg
 
-    from ..serialize import write_atomically
-    from ..shag.automaton import head_automaton
+    from ..base.serialize import write_atomically
+    from ..viz.automaton import head_automaton
     from ._pipelines import grammar_of, load_pipeline
 
     nlp = load_pipeline(model)
@@ -153,7 +153,7 @@ def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str)
 
 
 def _figure(number: int, sentence: "Span") -> str:
-    from ..displacy import parse_deps, render
+    from ..viz.displacy import parse_deps, render
 
     options: dict[str, Any] = _OPTIONS | {"fine_grained": sentence.doc.has_annotation("TAG")}
     parsed = parse_deps(sentence, options)
@@ -176,7 +176,7 @@ def _figure(number: int, sentence: "Span") -> str:
 def _tree_probability(sentence: "Span") -> str:
     from math import exp
 
-    from ..annotations import parse_logprob
+    from ..pipeline.annotations import parse_logprob
 
     logprob = parse_logprob(sentence)
     if logprob is None:
@@ -186,7 +186,7 @@ def _tree_probability(sentence: "Span") -> str:
 
 
 def _legend(automata: bool) -> str:
-    from ..displacy import opacity
+    from ..viz.displacy import opacity
 
     samples = "".join(
         f'<svg width="34" height="12"><path d="M2,6 H24" stroke="#22303c" stroke-width="2" '

@@ -53,9 +53,9 @@ def eigenwords_cli(
     """
     import spacy
 
-    from ..eigenwords.model import Eigenwords
-    from ..eigenwords.statistics import count_files
-    from ..eigenwords.vectors import make_pipeline, spacy_tokenizer
+    from ..models.eigenwords.model import Eigenwords
+    from ..models.eigenwords.statistics import count_files
+    from ..models.eigenwords.vectors import make_pipeline, spacy_tokenizer
 
     try:
         granularities = [int(size) for size in clusters.split(",")]

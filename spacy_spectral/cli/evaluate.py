@@ -33,7 +33,7 @@ def evaluate_cli(
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
-    from ..serialize import write_atomically
+    from ..base.serialize import write_atomically
     from ._pipelines import load_pipeline
 
     setup_gpu(gpu_id)
@@ -104,10 +104,10 @@ def ceiling(data: Path) -> float:
     """
     from spacy.vocab import Vocab
 
-    from ..errors import Errors
-    from ..shag.grammar import Grammar
+    from ..base.errors import Errors
+    from ..models.shag.grammar import Grammar
     from ..treebank.documents import read_docs
-    from ..treebank.grammar import true_model
+    from ..treebank.sample.grammar import true_model
 
     grammar = Grammar.from_automata(*true_model())
     right = total = 0

@@ -17,8 +17,8 @@ def neighbors_cli(
     """Print the nearest words, with the cosine of the angle between their vectors."""
     import spacy
 
-    from ..eigenwords.vectors import nearest_words
-    from ..errors import Errors
+    from ..base.errors import Errors
+    from ..models.eigenwords.vectors import nearest_words
 
     try:
         nlp = spacy.load(vectors)

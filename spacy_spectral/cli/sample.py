@@ -23,7 +23,7 @@ def sample_cli(
     """
     from wasabi import msg
 
-    from ..treebank.sample import write_sample
+    from ..treebank.sample.draw import write_sample
 
     try:
         files = write_sample(output, seed=seed, train=train, dev=dev, test=test)

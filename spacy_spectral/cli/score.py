@@ -26,9 +26,9 @@ def score_cli(
     import srsly
     from wasabi import msg
 
-    from ..errors import Errors
-    from ..progress import progress_bar
-    from ..serialize import write_atomically
+    from ..base.errors import Errors
+    from ..base.progress import progress_bar
+    from ..base.serialize import write_atomically
     from ..treebank.documents import read_docs
     from ..treebank.validate import TreebankError
     from ._pipelines import load_pipeline

@@ -37,8 +37,8 @@ def train_cli(
     highest: Annotated[float, Option("--highest", help="The highest score")] = 5.0,
 ) -> None:
     """Fit a ridge regression for every file of pairs, and one for all of them together."""
-    from ..eigenwords.regression import SimilarityModel
-    from ..serialize import write_atomically
+    from ..base.serialize import write_atomically
+    from ..models.eigenwords.regression import SimilarityModel
 
     try:
         nlp = _load(vectors)
@@ -63,8 +63,8 @@ def evaluate_cli(
     ] = None,
 ) -> None:
     """Print Pearson's correlation per file, and ALL, ALLnrm and Mean of SemEval-2012 task 6."""
-    from ..eigenwords.regression import SimilarityModel, score_datasets
-    from ..serialize import write_atomically
+    from ..base.serialize import write_atomically
+    from ..models.eigenwords.regression import SimilarityModel, score_datasets
 
     try:
         model = SimilarityModel.from_bytes(model_path.read_bytes())
@@ -94,8 +94,8 @@ def _load(vectors: str) -> "Language":
 def _read(
     nlp: "Language", pairs: list[Path], features: list[Path], *, eigenwords: bool
 ) -> dict[str, tuple[list[dict[str, float]], list[float]]]:
-    from ..eigenwords.pairs import pair_features, read_extra_columns, read_pairs
-    from ..errors import Errors
+    from ..base.errors import Errors
+    from ..models.eigenwords.pairs import pair_features, read_extra_columns, read_pairs
 
     if features and len(features) != len(pairs):
         raise ValueError(Errors.S223.format(n_features=len(features), n_pairs=len(pairs)))

@@ -20,10 +20,10 @@ def word_map_cli(
     """Draw the most frequent words of tagged text; similar words are near each other."""
     import spacy
 
-    from ..eigenwords.vectors import row_names, word_vectors
-    from ..eigenwords.wordmap import majority_tags, place_words, render_map
-    from ..errors import Errors
-    from ..serialize import write_atomically
+    from ..base.errors import Errors
+    from ..base.serialize import write_atomically
+    from ..models.eigenwords.vectors import row_names, word_vectors
+    from ..viz.wordmap import majority_tags, place_words, render_map
 
     try:
         vocab = spacy.load(vectors).vocab

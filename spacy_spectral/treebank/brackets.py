@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import Errors
+from ..base.errors import Errors
 from .validate import TreebankError
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")

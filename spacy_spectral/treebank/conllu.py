@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spacy.parts_of_speech import IDS
 
-from ..errors import Errors
+from ..base.errors import Errors
 from .validate import MISSING, TreebankError, tree_problems
 
 _UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}

@@ -10,7 +10,7 @@ from spacy.parts_of_speech import NAMES as POS_NAMES
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from ..errors import Errors
+from ..base.errors import Errors
 from .conllu import Sentence, scan_conllu
 from .validate import MISSING, TreebankError, tree_problems
 

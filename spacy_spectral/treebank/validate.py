@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import Errors
-from .dependency import MISSING
+from ..base.errors import Errors
+from ..trees.sentences import MISSING
 
 
 class TreebankError(ValueError):

@@ -1,0 +1,1 @@
+"""What everything stands on: errors, files, learnt attributes of Thinc models, progress, kernels' memory."""

@@ -1,0 +1,104 @@
+"""The one binary format of the package: msgpack behind a header with kind, version and checksum.
+
+Learnt parameters go to kernels that do not check bounds, so damaged bytes must be noticed here and
+not become a wrong parse. No pickle anywhere.
+"""
+
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import srsly
+
+from .errors import Errors
+
+_MAGIC = b"spacy-spectral"
+
+
+def pack(kind: str, version: int, payload: Any) -> bytes:
+    """Serialise a payload of plain values and numpy arrays.
+
+    kind (str): What is stored, e.g. "shag". Checked on reading.
+    version (int): The version of this kind's layout.
+    payload (Any): dicts, lists, strings, numbers and numpy arrays.
+    RETURNS (bytes): The serialised form; the same payload always gives the same bytes.
+    """
+    body = srsly.msgpack_dumps(payload)
+    header = srsly.msgpack_dumps([kind, version, zlib.crc32(body)])
+    return _MAGIC + len(header).to_bytes(2, "little") + header + body
+
+
+def unpack(kind: str, version: int, data: bytes) -> Any:
+    """Read what `pack` wrote, or raise a ValueError that says what is wrong.
+
+    kind (str): The kind that is expected.
+    version (int): The version that is expected.
+    data (bytes): The serialised form.
+    RETURNS (Any): The payload.
+    """
+    if not isinstance(data, bytes) or not data.startswith(_MAGIC):
+        raise ValueError(Errors.S002.format(what=kind, reason="no spacy-spectral header"))
+    start = len(_MAGIC) + 2
+    end = start + int.from_bytes(data[len(_MAGIC) : start], "little")
+    try:
+        found_kind, found_version, checksum = srsly.msgpack_loads(data[start:end])
+    except Exception as error:
+        raise ValueError(Errors.S002.format(what=kind, reason="unreadable header")) from error
+    if found_kind != kind:
+        raise ValueError(Errors.S002.format(what=kind, reason=f"it holds {found_kind!r}"))
+    if found_version != version:
+        raise ValueError(Errors.S003.format(what=kind, found=found_version, expected=version))
+    if zlib.crc32(data[end:]) != checksum:
+        raise ValueError(Errors.S002.format(what=kind, reason="the checksum does not match"))
+    try:
+        return srsly.msgpack_loads(data[end:])
+    except Exception as error:
+        raise ValueError(Errors.S002.format(what=kind, reason="unreadable body")) from error
+
+
+def write_atomically(path: str | Path, data: bytes | str) -> None:
+    """Write a file so that a failure half-way leaves what was there before.
+
+    path (Union[str, Path]): The file to write; its directory is made when missing.
+    data (Union[bytes, str]): What to write; text is encoded as UTF-8.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data.encode("utf8") if isinstance(data, str) else data)
+        # mkstemp makes private files; a result should have the permissions of any other new file
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:
+    """Load a component, with an error that says what is wrong with the data.
+
+    load (Callable): Its `from_bytes` or `from_disk`.
+    name (str): The component.
+    source (Any), exclude (Iterable[str]): What `load` takes.
+    RETURNS (Any): What `load` gives.
+    """
+    try:
+        # spaCy takes anything that msgpack can read, and loads nothing from it
+        if isinstance(source, bytes) and not isinstance(srsly.msgpack_loads(source), dict):
+            raise ValueError("no serialised component")
+        return load(source, exclude=tuple(exclude))
+    except OSError:
+        raise
+    except ValueError as error:
+        if str(error).startswith("[S"):
+            raise
+        raise ValueError(Errors.S002.format(what=name, reason=error)) from error
+    except Exception as error:
+        raise ValueError(Errors.S002.format(what=name, reason=error)) from error

@@ -1,0 +1,71 @@
+"""The registered architecture `spacy-spectral.Biaffine.v1`: settings in, a Thinc model out."""
+
+from thinc.api import Model, chain
+
+from ...base.errors import Errors
+from ...base.learnt import Learnt
+from ...trees.inventory import Inventory
+from ...trees.sentences import Batch
+from .layers import Arcs, arc_scores, label_scores, sentence_vectors
+from .scan import gated_scan
+
+
+def build_biaffine(
+    tok2vec: Model,
+    scan_size: int = 256,
+    scan_depth: int = 2,
+    arc_size: int = 128,
+    label_size: int = 128,
+    max_length: int = 250,
+) -> Model:
+    """Build the model of a parser that scores arcs by the vectors of their ends.
+
+    Unlike other models of `spectral_parser` it is trained step by step, by gradients; see
+    `parser.trainable` for what is asked of such a model.
+
+    tok2vec (Model[List[Doc], List[Floats2d]]): Gives token vectors: a listener or a model of its own.
+    scan_size (int): Units of each recurrent layer in both directions together. Trees need to know more
+        of a sentence than the few words that a convolutional tok2vec sees.
+    scan_depth (int): How many recurrent layers; 0 for none, as for transformers.
+    arc_size (int): Width of the hidden layers of heads and of modifiers.
+    label_size (int): Width of the hidden layer of labels.
+    max_length (int): Longer sentences are parsed in pieces, and are not trained on.
+    RETURNS (Model[Batch, List[ndarray]]): The model, from sentences to arc scores.
+    """
+    if scan_size < 2 or scan_size % 2 or scan_depth < 0 or min(arc_size, label_size) < 1:
+        raise ValueError(Errors.S440)
+    if max_length < 2:
+        raise ValueError(Errors.S441.format(value=max_length))
+    encoder = sentence_vectors(tok2vec)
+    for _ in range(scan_depth):
+        encoder = chain(encoder, gated_scan(scan_size))
+    arcs, labels = arc_scores(arc_size), label_scores(label_size)
+    return Model(
+        "biaffine",
+        forward,
+        init=init,
+        layers=[encoder, arcs, labels],
+        refs={"tok2vec": tok2vec, "encoder": encoder, "arcs": arcs, "labels": labels},
+        attrs={"inventory": Learnt(Inventory), "max_length": max_length},
+    )
+
+
+def init(model: Model, X: Batch | None = None, Y: list | None = None) -> None:
+    """Initialise all layers; `attrs["inventory"]` has the labels by now."""
+    encoder, arcs, labels = (model.get_ref(name) for name in ("encoder", "arcs", "labels"))
+    encoder.initialize(X=X)
+    vectors = encoder.predict(X)
+    arcs.initialize(X=vectors)
+    labels.set_dim("nO", len(model.attrs["inventory"].value), force=True)
+    labels.initialize(X=Arcs.of_trees(vectors, X.tokens.starts, [], []))
+
+
+def forward(model: Model, batch: Batch, is_train: bool):
+    """The scores of all arcs of every sentence. Labels have scores for given trees only."""
+    vectors, backprop_vectors = model.get_ref("encoder")(batch, is_train)
+    scores, backprop_scores = model.get_ref("arcs")(vectors, is_train)
+
+    def backprop(d_scores: list):
+        return backprop_vectors(backprop_scores(d_scores))
+
+    return scores, backprop

@@ -1,0 +1,274 @@
+"""The layers of the model. Sentences are rows of one matrix (Ragged), each with its root in front.
+
+Matrices are multiplied by the array library: Thinc's own `gemm` takes several times as long on some CPUs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy
+from numpy.typing import NDArray
+from thinc.api import Dropout, Model, Ops, glorot_uniform_init, normal_init
+from thinc.types import Floats2d, Ints1d, Ragged
+from thinc.util import get_width
+
+from ...trees.lengths import DISTANCE_BINS, N_BINS
+from ...trees.sentences import Batch
+
+# Classes of arcs: the bins of distances to the left and to the right, and the arc from the root.
+N_CLASSES = 2 * N_BINS + 1
+_ROOT_CLASS = 2 * N_BINS
+# Large bilinear scores at the beginning make charts of a few trees, and no gradient.
+_BILINEAR_SCALE = 0.05
+
+
+def arc_classes(n: int) -> NDArray[numpy.int32]:
+    """RETURNS (ndarray): [N+1, N+1], the class of every arc (head, modifier) of N tokens."""
+    # the classes of a sentence are the upper left corner of those of a longer one
+    return (_USUAL_CLASSES if n < len(_USUAL_CLASSES) else _all_classes(n))[: n + 1, : n + 1]
+
+
+def _all_classes(n: int) -> NDArray[numpy.int32]:
+    positions = numpy.arange(n + 1, dtype="int32")
+    offset = positions[None] - positions[:, None]
+    bins = DISTANCE_BINS[numpy.minimum(numpy.abs(offset), len(DISTANCE_BINS) - 1)]
+    classes = numpy.where(offset > 0, bins + N_BINS, bins).astype("int32")
+    classes[0] = _ROOT_CLASS
+    return classes
+
+
+_USUAL_CLASSES = _all_classes(255)
+
+
+def sentence_vectors(tok2vec: Model) -> Model[Batch, Ragged]:
+    """Vectors of the sentences' tokens, whitespace left out, with a learnt vector for the root.
+
+    tok2vec (Model[List[Doc], List[Floats2d]]): Gives the vectors of documents.
+    RETURNS (Model[Batch, Ragged]): The layer.
+    """
+    return Model(
+        "sentence_vectors",
+        _vectors_forward,
+        init=_vectors_init,
+        dims={"nO": None},
+        params={"root": None},
+        layers=[tok2vec],
+    )
+
+
+def _vectors_init(model: Model, X: Batch | None = None, Y: Ragged | None = None) -> None:
+    tok2vec = model.layers[0]
+    tok2vec.initialize(X=None if X is None else X.docs)
+    # listeners of transformers learn their width from what they are given
+    width = tok2vec.get_dim("nO") if tok2vec.has_dim("nO") else get_width(tok2vec.predict(X.docs))
+    model.set_dim("nO", width)
+    model.set_param("root", normal_init(model.ops, (width,), mean=0.0))
+
+
+def _vectors_forward(model: Model, batch: Batch, is_train: bool):
+    ops = model.ops
+    by_doc, backprop_tok2vec = model.layers[0](batch.docs, is_train)
+    width = model.get_dim("nO")
+    everything = ops.xp.concatenate([ops.alloc2f(0, width), *by_doc])
+    starts = batch.tokens.starts
+    places, tokens = ops.asarray(batch.places), ops.asarray(token_rows(starts))
+    roots = ops.asarray(root_rows(starts))
+    data = ops.alloc2f(len(places) + len(roots), width)
+    data[tokens] = everything[places]
+    data[roots] = model.get_param("root")
+
+    def backprop(d_vectors: Ragged):
+        model.inc_grad("root", d_vectors.data[roots].sum(axis=0))
+        d_everything = ops.xp.zeros_like(everything)
+        d_everything[places] = d_vectors.data[tokens]
+        edges = batch.offsets.tolist()
+        return backprop_tok2vec([d_everything[a:b] for a, b in pairwise(edges)])
+
+    return Ragged(data, ops.asarray1i(numpy.diff(starts) + 1)), backprop
+
+
+def root_rows(starts: NDArray) -> NDArray[numpy.int32]:
+    """RETURNS (ndarray): The row of every sentence's root, where roots stand before their sentences.
+
+    starts (ndarray): Where sentences start among all tokens, closed by their number."""
+    return starts[:-1] + numpy.arange(len(starts) - 1, dtype="int32")
+
+
+def token_rows(starts: NDArray) -> NDArray[numpy.int64]:
+    """RETURNS (ndarray): The row of every token; see `root_rows`."""
+    return numpy.arange(starts[-1]) + numpy.repeat(numpy.arange(1, len(starts)), numpy.diff(starts))
+
+
+def arc_scores(size: int) -> Model[Ragged, list[NDArray[numpy.float64]]]:
+    """Scores of all arcs: bilinear in both ends, and for each end linear terms by direction and distance.
+
+    size (int): Width of the hidden layers of heads and of modifiers.
+    RETURNS (Model[Ragged, List[ndarray]]): The layer; one matrix [N+1, N+1] a sentence, on the CPU.
+    """
+    return Model(
+        "arc_scores",
+        _arcs_forward,
+        init=_arcs_init,
+        dims={"size": size, "nI": None},
+        # W, b: hidden layers of heads and of modifiers. U: the bilinear term. T: terms of both ends.
+        params={"W": None, "b": None, "U": None, "T": None},
+        layers=[Dropout()],
+    )
+
+
+def _arcs_init(model: Model, X: Ragged | None = None, Y: list | None = None) -> None:
+    if X is not None:
+        model.set_dim("nI", get_width(X.data))
+    ops, size, nI = model.ops, model.get_dim("size"), model.get_dim("nI")
+    halves = [glorot_uniform_init(ops, (size, nI)) for _ in range(2)]
+    model.set_param("W", ops.xp.concatenate(halves))
+    model.set_param("b", ops.alloc1f(2 * size))
+    model.set_param("U", glorot_uniform_init(ops, (size, size)) * _BILINEAR_SCALE)
+    model.set_param("T", ops.alloc2f(2 * N_CLASSES, nI))
+
+
+def _arcs_forward(model: Model, X: Ragged, is_train: bool):
+    ops, size = model.ops, model.get_dim("size")
+    W, U, T = (model.get_param(name) for name in "WUT")
+    activated = ops.relu(X.data @ W.T + model.get_param("b"))
+    hidden, backprop_dropout = model.layers[0](activated, is_train)
+    moved, modifiers = hidden[:, :size] @ U, hidden[:, size:]
+    terms = ops.to_numpy(X.data @ T.T)
+    by_head, by_modifier = terms[:, :N_CLASSES], terms[:, N_CLASSES:]
+    ends = numpy.cumsum(ops.to_numpy(X.lengths)).tolist()
+    sentences = [slice(a, b) for a, b in pairwise([0, *ends])]
+    scores = []
+    for rows in sentences:
+        classes = arc_classes(rows.stop - rows.start - 1)
+        own = ops.to_numpy(moved[rows] @ modifiers[rows].T).astype("float64")
+        own += numpy.take_along_axis(by_head[rows], classes, axis=1)
+        own += numpy.take_along_axis(by_modifier[rows], classes.T, axis=1).T
+        scores.append(own)
+
+    def backprop(d_scores: Sequence[NDArray]) -> Ragged:
+        d_moved, d_modifiers = ops.xp.empty_like(moved), ops.xp.empty_like(modifiers)
+        d_terms = numpy.empty(terms.shape, dtype="float32")
+        for rows, gradient in zip(sentences, d_scores, strict=True):
+            classes = arc_classes(len(gradient) - 1)
+            d_terms[rows, :N_CLASSES] = _sum_by_class(gradient, classes)
+            d_terms[rows, N_CLASSES:] = _sum_by_class(gradient.T, classes.T)
+            d_own = ops.asarray2f(gradient.astype("float32"))
+            d_moved[rows] = d_own @ modifiers[rows]
+            d_modifiers[rows] = d_own.T @ moved[rows]
+        d_hidden = ops.xp.concatenate([d_moved @ U.T, d_modifiers], axis=1)
+        d_hidden = ops.backprop_relu(backprop_dropout(d_hidden), activated)
+        d_terms = ops.asarray2f(d_terms)
+        model.inc_grad("U", hidden[:, :size].T @ d_moved)
+        model.inc_grad("T", d_terms.T @ X.data)
+        model.inc_grad("W", d_hidden.T @ X.data)
+        model.inc_grad("b", d_hidden.sum(axis=0))
+        return Ragged(d_hidden @ W + d_terms @ T, X.lengths)
+
+    return scores, backprop
+
+
+def _sum_by_class(values: NDArray, classes: NDArray) -> NDArray[numpy.float64]:
+    """RETURNS (ndarray): [rows, classes], the sums of each row's values of each class."""
+    cells = numpy.arange(len(values))[:, None] * N_CLASSES + classes
+    sums = numpy.bincount(cells.ravel(), values.ravel(), minlength=len(values) * N_CLASSES)
+    return sums.reshape(len(values), N_CLASSES)
+
+
+@dataclass
+class Arcs:
+    """Arcs whose labels are asked for.
+
+    vectors (Ragged): The vectors of sentences.
+    heads, modifiers (ndarray): Rows of both ends of every arc.
+    classes (ndarray): The classes of the arcs; see `arc_classes`.
+    """
+
+    vectors: Ragged
+    heads: NDArray[numpy.int32]
+    modifiers: NDArray[numpy.int32]
+    classes: NDArray[numpy.int32]
+
+    @classmethod
+    def of_trees(
+        cls, vectors: Ragged, starts: NDArray, sentences: Sequence[int], trees: Sequence[NDArray]
+    ) -> "Arcs":
+        """RETURNS (Arcs): The arcs of trees of some sentences, one after the other.
+
+        vectors (Ragged): The vectors of all sentences.
+        starts (ndarray): Where sentences start among all tokens.
+        sentences (Sequence[int]): The number of each tree's sentence.
+        trees (Sequence[ndarray]): Heads, 0 for the root."""
+        roots = root_rows(starts)
+        none = numpy.zeros(0, dtype="int32")
+        heads, modifiers, classes = [none], [none], [none]
+        for s, tree in zip(sentences, trees, strict=True):
+            own = numpy.arange(1, len(tree) + 1, dtype="int32")
+            heads.append(roots[s] + tree)
+            modifiers.append(roots[s] + own)
+            classes.append(arc_classes(len(tree))[tree, own])
+        return cls(vectors, *map(numpy.concatenate, (heads, modifiers, classes)))
+
+    def only(self, chosen: NDArray[numpy.bool_]) -> "Arcs":
+        """RETURNS (Arcs): Some of the arcs."""
+        kept = (rows[chosen] for rows in (self.heads, self.modifiers, self.classes))
+        return Arcs(self.vectors, *kept)
+
+
+def label_scores(size: int) -> Model[Arcs, Floats2d]:
+    """Scores of all labels of given arcs: one hidden layer over both ends, direction and distance.
+
+    size (int): Width of the hidden layer.
+    RETURNS (Model[Arcs, Floats2d]): The layer: [arcs, labels].
+    """
+    return Model(
+        "label_scores",
+        _labels_forward,
+        init=_labels_init,
+        dims={"size": size, "nI": None, "nO": None},
+        # W, C: what heads, modifiers and classes of arcs add to the hidden layer. V, b: the output.
+        params={"W": None, "C": None, "V": None, "b": None},
+        layers=[Dropout()],
+    )
+
+
+def _labels_init(model: Model, X: Arcs | None = None, Y: Floats2d | None = None) -> None:
+    if X is not None:
+        model.set_dim("nI", get_width(X.vectors.data))
+    ops, size, nI, nO = model.ops, *(model.get_dim(name) for name in ("size", "nI", "nO"))
+    halves = [glorot_uniform_init(ops, (size, nI)) for _ in range(2)]
+    model.set_param("W", ops.xp.concatenate(halves))
+    model.set_param("C", ops.alloc2f(N_CLASSES, size))
+    model.set_param("V", ops.alloc2f(nO, size))
+    model.set_param("b", ops.alloc1f(nO))
+
+
+def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
+    ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
+    W, C, V = (model.get_param(name) for name in "WCV")
+    heads, modifiers, classes = map(ops.asarray, (arcs.heads, arcs.modifiers, arcs.classes))
+    terms = X.data @ W.T
+    activated = ops.relu(terms[heads, :size] + terms[modifiers, size:] + C[classes])
+    hidden, backprop_dropout = model.layers[0](activated, is_train)
+
+    def backprop(d_scores: Floats2d) -> Ragged:
+        d_hidden = ops.backprop_relu(backprop_dropout(d_scores @ V), activated)
+        d_classes, d_heads, d_modifiers = (
+            _scattered(ops, d_hidden, rows, n)
+            for rows, n in ((classes, len(C)), (heads, len(terms)), (modifiers, len(terms)))
+        )
+        d_terms = ops.xp.concatenate([d_heads, d_modifiers], axis=1)
+        model.inc_grad("V", d_scores.T @ hidden)
+        model.inc_grad("b", d_scores.sum(axis=0))
+        model.inc_grad("C", d_classes)
+        model.inc_grad("W", d_terms.T @ X.data)
+        return Ragged(d_terms @ W, X.lengths)
+
+    return hidden @ V.T + model.get_param("b"), backprop
+
+
+def _scattered(ops: Ops, values: Floats2d, rows: Ints1d, n: int) -> Floats2d:
+    """RETURNS (Floats2d): A table of n rows to which values are added."""
+    table = ops.alloc2f(n, values.shape[1])
+    ops.scatter_add(table, rows, values)
+    return table

@@ -1,0 +1,231 @@
+"""Discrete word classes at several granularities, for models that count or hash features."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from ...base.errors import Errors
+from ...trees.interface import Clusters
+from .vocabulary import find_class, find_word
+
+GRANULARITIES = (32, 128, 512, 1024)
+_BATCH = 4096
+_CACHE_SIZE = 500_000
+
+
+def spherical_kmeans(
+    vectors: numpy.ndarray,
+    n_clusters: int,
+    *,
+    weights: numpy.ndarray | None = None,
+    iterations: int = 20,
+    seed: int = 0,
+) -> numpy.ndarray:
+    """k-means by cosine, from a k-means++ start.
+
+    vectors (ndarray): float32, one row of length 1 per word.
+    n_clusters (int): Number of clusters, at most the number of rows.
+    weights (Optional[ndarray]): How much each word pulls its centre.
+    iterations (int): Largest number of rounds; it stops earlier when nothing moves.
+    seed (int): Seed of the start.
+    RETURNS (ndarray): int32, the cluster of every row.
+    """
+    if weights is None:
+        weights = numpy.ones(len(vectors))
+    centres = _kmeans_plus_plus(vectors, n_clusters, weights, seed)
+    weighted = vectors * weights[:, None].astype("float32")
+    assigned = numpy.full(len(vectors), -1, dtype="int32")
+    for _ in range(iterations):
+        nearest, closeness = _assign(vectors, centres)
+        if (nearest == assigned).all():
+            break
+        assigned = nearest
+        order = numpy.argsort(assigned, kind="stable")
+        filled, starts = numpy.unique(assigned[order], return_index=True)
+        centres[filled] = numpy.add.reduceat(weighted[order], starts)
+        # a centre that lost all its words takes a word that is worst off where it is
+        empty = numpy.setdiff1d(numpy.arange(n_clusters), filled)
+        centres[empty] = vectors[numpy.argsort(closeness, kind="stable")[: len(empty)]]
+        centres /= numpy.maximum(numpy.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
+    return assigned
+
+
+def _kmeans_plus_plus(
+    vectors: numpy.ndarray, n_clusters: int, weights: numpy.ndarray, seed: int
+) -> numpy.ndarray:
+    random = numpy.random.default_rng(seed)
+    chosen = [int(random.choice(len(vectors), p=weights / weights.sum()))]
+    distance = numpy.full(len(vectors), numpy.inf)
+    for _ in range(n_clusters - 1):
+        nearer = 1.0 - (vectors @ vectors[chosen[-1]]).astype("float64")
+        distance = numpy.minimum(distance, numpy.maximum(nearer, 0.0))
+        mass = numpy.cumsum(distance * weights)
+        # where all words coincide with a centre any word is as good as another
+        at = numpy.searchsorted(mass, random.random() * mass[-1], side="right")
+        chosen.append(int(min(at, len(vectors) - 1)))
+    return vectors[chosen].copy()
+
+
+def _assign(vectors: numpy.ndarray, centres: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
+    nearest = numpy.empty(len(vectors), dtype="int32")
+    closeness = numpy.empty(len(vectors), dtype="float32")
+    for start in range(0, len(vectors), _BATCH):
+        products = vectors[start : start + _BATCH] @ centres.T
+        best = products.argmax(axis=1)
+        nearest[start : start + _BATCH] = best
+        closeness[start : start + _BATCH] = products[numpy.arange(len(best)), best]
+    return nearest, closeness
+
+
+def cluster_words(
+    vectors: numpy.ndarray,
+    counts: numpy.ndarray,
+    *,
+    granularities: Sequence[int] = GRANULARITIES,
+    seed: int = 0,
+) -> numpy.ndarray:
+    """Cluster the same words several times, coarsely and finely.
+
+    vectors (ndarray): float32, one row of length 1 per word.
+    counts (ndarray): How often each word occurs; frequent words count somewhat more (logarithm).
+    granularities (Sequence[int]): Numbers of clusters. More clusters than words make no difference.
+    seed (int): Seed of the starts.
+    RETURNS (ndarray): int32, one row per word, one column per granularity.
+    """
+    weights = numpy.log1p(counts.astype("float64"))
+    columns = []
+    for size in granularities:
+        n_clusters = min(size, len(vectors))
+        columns.append(spherical_kmeans(vectors, n_clusters, weights=weights, seed=seed))
+    return numpy.stack(columns, axis=1)
+
+
+class WordClusters:
+    """The clusters of any word form, known or not.
+
+    An unseen form has the clusters of its lower-cased form; failing that, of the class of rare
+    words that look like it (`vocabulary.signatures`). Digits are all alike.
+    """
+
+    words_table = "eigenword_clusters"
+    classes_table = "eigenword_cluster_classes"
+    sizes_table = "eigenword_cluster_sizes"
+
+    def __init__(
+        self,
+        words: Mapping[str, Sequence[int]],
+        classes: Mapping[str, Sequence[int]],
+        granularities: Sequence[int],
+        *,
+        lowercase: bool = False,
+    ):
+        """Make clusters from mappings.
+
+        words (Mapping[str, Sequence[int]]): For each word one cluster per granularity.
+        classes (Mapping[str, Sequence[int]]): The same for classes of rare words.
+        granularities (Sequence[int]): The numbers of clusters.
+        lowercase (bool): Whether the words are lower-cased.
+        """
+        self.granularities = tuple(int(size) for size in granularities)
+        self.lowercase = lowercase
+        self._words = words
+        self._classes = classes
+        # a few forms make up most of any text, and falling back takes several look-ups
+        self._cache: dict[str, Sequence[int]] = {}
+
+    def ids(self, words: Sequence[str]) -> numpy.ndarray:
+        """The clusters of some words.
+
+        words (Sequence[str]): Word forms as they stand in a text.
+        RETURNS (ndarray): int32, (len(words), len(granularities)); -1 where nothing is known.
+        """
+        cache = self._cache
+        if len(cache) > _CACHE_SIZE:
+            cache.clear()
+        rows = [cache[form] if form in cache else self._find(form) for form in words]
+        return numpy.array(rows, dtype="int32").reshape(len(words), len(self.granularities))
+
+    def _find(self, form: str) -> Sequence[int]:
+        row = find_word(form, self._words, None, lowercase=self.lowercase)
+        if row is None:
+            row = find_class(form, self._classes, [-1] * len(self.granularities))
+        self._cache[form] = row
+        return row
+
+    def to_lookups(self, lookups: Any) -> None:
+        """Add the clusters to spaCy lookups as tables.
+
+        lookups (spacy.lookups.Lookups): E.g. `nlp.vocab.lookups`.
+        """
+        sizes = {"granularities": list(self.granularities), "lowercase": self.lowercase}
+        tables = (self._words, self._classes, sizes)
+        for name, table in zip(self._table_names(), tables, strict=True):
+            if lookups.has_table(name):
+                lookups.remove_table(name)
+            lookups.add_table(name, dict(table))
+
+    @classmethod
+    def _table_names(cls) -> tuple[str, str, str]:
+        return cls.words_table, cls.classes_table, cls.sizes_table
+
+    @classmethod
+    def from_lookups(cls, lookups: Any) -> "WordClusters":
+        """Use the tables that `to_lookups` made.
+
+        lookups (spacy.lookups.Lookups): E.g. `nlp.vocab.lookups`.
+        RETURNS (WordClusters): The clusters.
+        """
+        names = cls._table_names()
+        if not all(lookups.has_table(name) for name in names):
+            raise ValueError(Errors.S215.format(name=cls.words_table))
+        words, classes, sizes = (lookups.get_table(name) for name in names)
+        return cls(words, classes, sizes["granularities"], lowercase=sizes["lowercase"])
+
+    @classmethod
+    def from_disk(cls, path: str | Path) -> "WordClusters":
+        """Read the clusters from a directory that `spacy spectral eigenwords` wrote.
+
+        path (Union[str, Path]): The directory.
+        RETURNS (WordClusters): The clusters.
+        """
+        from spacy.lookups import Lookups
+
+        if not (Path(path) / "vocab" / "lookups.bin").is_file():
+            raise ValueError(Errors.S216.format(path=path))
+        return cls.from_lookups(Lookups().from_disk(Path(path) / "vocab"))
+
+
+def clusters_to_bytes(clusters: Clusters | None) -> bytes:
+    """RETURNS (bytes): All the clusters: a model must not depend on where they came from."""
+    # their own serialised form is spaCy's, and only models with clusters need it
+    from spacy.lookups import Lookups
+
+    if clusters is None:
+        return b""
+    lookups = Lookups()
+    clusters.to_lookups(lookups)
+    return lookups.to_bytes()
+
+
+def clusters_from_bytes(data: bytes) -> Clusters | None:
+    """Read what `clusters_to_bytes` wrote.
+
+    data (bytes): The serialised clusters.
+    RETURNS (Optional[Clusters]): The clusters.
+    """
+    if not data:
+        return None
+    try:
+        from spacy.lookups import Lookups
+
+        lookups = Lookups().from_bytes(data)
+        clusters = WordClusters.from_lookups(lookups)
+        for name in (WordClusters.words_table, WordClusters.classes_table):
+            for ids in lookups.get_table(name).values():
+                if len(ids) != len(clusters.granularities) or not 0 <= min(ids) <= max(ids) < 2**30:
+                    raise ValueError(name)
+    except Exception as error:
+        raise ValueError(Errors.S002.format(what="tagger", reason="bad 'clusters'")) from error
+    return clusters

@@ -1,0 +1,198 @@
+"""The regression system of Jha et al.: ridge over features, squares, roots and interactions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy
+
+from ...base.errors import Errors
+from ...base.serialize import pack, unpack
+
+PENALTIES = tuple(float(10**e) for e in numpy.arange(-1, 4.5, 0.5))
+_FOLDS = 10
+Dataset = tuple[Sequence[Mapping[str, float]], Sequence[float]]
+_KIND, _VERSION = "eigenword-similarity", 1
+
+
+@dataclass
+class SimilarityRegression:
+    """A linear model over expanded features, with predictions clipped to the range of the scores.
+
+    names (List[str]): The features, in the order of the columns.
+    mean (ndarray): Of every expanded column.
+    scale (ndarray): Standard deviation of every expanded column, 1 where it is 0.
+    weights (ndarray): One per expanded column.
+    intercept (float): The mean score.
+    lowest (float): Predictions are not below this.
+    highest (float): Nor above that.
+    penalty (float): The ridge penalty that cross-validation chose.
+    """
+
+    names: list[str]
+    mean: numpy.ndarray
+    scale: numpy.ndarray
+    weights: numpy.ndarray
+    intercept: float
+    lowest: float
+    highest: float
+    penalty: float
+
+    @classmethod
+    def train(
+        cls,
+        features: Sequence[Mapping[str, float]],
+        scores: Sequence[float],
+        *,
+        lowest: float = 0.0,
+        highest: float = 5.0,
+        penalties: Sequence[float] = PENALTIES,
+        seed: int = 0,
+    ) -> "SimilarityRegression":
+        """Fit ridge regression; the penalty is the best of some in cross-validation.
+
+        features (Sequence[Mapping[str, float]]): The same names for every pair.
+        scores (Sequence[float]): What people said.
+        lowest (float): Lowest possible score.
+        highest (float): Highest possible score.
+        penalties (Sequence[float]): Penalties to choose from.
+        seed (int): Seed of the division into folds.
+        RETURNS (SimilarityRegression): The model.
+        """
+        gold = numpy.asarray(scores, dtype="float64")
+        if len(gold) < _FOLDS:
+            raise ValueError(Errors.S221.format(n=len(gold), least=_FOLDS))
+        names = sorted(features[0])
+        columns = expand(_table(features, names))
+        folds = numpy.random.default_rng(seed).permutation(len(gold)) % _FOLDS
+        errors = numpy.zeros(len(penalties))
+        for fold in range(_FOLDS):
+            inside, outside = folds != fold, folds == fold
+            for i, penalty in enumerate(penalties):
+                mean, scale, weights = _ridge(columns[inside], gold[inside], penalty)
+                predicted = (columns[outside] - mean) / scale @ weights + gold[inside].mean()
+                predicted = predicted.clip(lowest, highest)
+                errors[i] += ((predicted - gold[outside]) ** 2).sum()
+        penalty = float(penalties[int(errors.argmin())])
+        mean, scale, weights = _ridge(columns, gold, penalty)
+        return cls(names, mean, scale, weights, float(gold.mean()), lowest, highest, penalty)
+
+    def predict(self, features: Sequence[Mapping[str, float]]) -> numpy.ndarray:
+        """RETURNS (ndarray): The predicted score of every pair, clipped."""
+        for pair in features:
+            if sorted(pair) != self.names:
+                raise ValueError(Errors.S220.format(expected=self.names, found=sorted(pair)))
+        columns = expand(_table(features, self.names))
+        predicted = (columns - self.mean) / self.scale @ self.weights + self.intercept
+        return predicted.clip(self.lowest, self.highest)
+
+
+@dataclass
+class SimilarityModel:
+    """One regression per dataset, and one on all datasets for sentences from elsewhere.
+
+    regressions (Dict[str, SimilarityRegression]): By the name of the dataset; "ALL" for any other.
+    eigenwords (bool): Whether the features include those of word vectors.
+    """
+
+    regressions: dict[str, SimilarityRegression]
+    eigenwords: bool
+
+    @classmethod
+    def train(
+        cls, datasets: Mapping[str, Dataset], *, eigenwords: bool = True, highest: float = 5.0
+    ) -> "SimilarityModel":
+        """Fit all regressions.
+
+        datasets (Mapping[str, Tuple[Sequence, Sequence]]): Features and scores by dataset.
+        eigenwords (bool): Whether the features include those of word vectors.
+        highest (float): The highest possible score.
+        RETURNS (SimilarityModel): The model.
+        """
+        together = (
+            [row for rows, _ in datasets.values() for row in rows],
+            [score for _, scores in datasets.values() for score in scores],
+        )
+        regressions = {
+            name: SimilarityRegression.train(rows, scores, highest=highest)
+            for name, (rows, scores) in [*datasets.items(), ("ALL", together)]
+        }
+        return cls(regressions, eigenwords)
+
+    def predict(self, dataset: str, features: Sequence[Mapping[str, float]]) -> numpy.ndarray:
+        """RETURNS (ndarray): Scores by the regression of that dataset, or by the one for all."""
+        return self.regressions.get(dataset, self.regressions["ALL"]).predict(features)
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised form."""
+        regressions = {name: vars(regression) for name, regression in self.regressions.items()}
+        payload = {"regressions": regressions, "eigenwords": self.eigenwords}
+        return pack(_KIND, _VERSION, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "SimilarityModel":
+        """RETURNS (SimilarityModel): What `to_bytes` wrote."""
+        read = unpack(_KIND, _VERSION, data)
+        regressions = {name: SimilarityRegression(**r) for name, r in read["regressions"].items()}
+        return cls(regressions, read["eigenwords"])
+
+
+def expand(columns: numpy.ndarray) -> numpy.ndarray:
+    """Features, their squares, their square roots, and all products of two.
+
+    columns (ndarray): One row per pair, one column per feature.
+    RETURNS (ndarray): The expanded columns.
+    """
+    roots = numpy.sign(columns) * numpy.sqrt(numpy.abs(columns))
+    products = [columns[:, i] * columns[:, j] for i, j in combinations(range(columns.shape[1]), 2)]
+    return numpy.column_stack([columns, columns**2, roots, *products])
+
+
+def _table(features: Sequence[Mapping[str, float]], names: Sequence[str]) -> numpy.ndarray:
+    rows = [[pair[name] for name in names] for pair in features]
+    return numpy.array(rows, dtype="float64").reshape(len(features), len(names))
+
+
+def _ridge(
+    columns: numpy.ndarray, gold: numpy.ndarray, penalty: float
+) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    mean, scale = columns.mean(axis=0), columns.std(axis=0)
+    scale = numpy.where(scale > 1e-12, scale, 1.0)
+    standard = (columns - mean) / scale
+    gram = standard.T @ standard + penalty * numpy.eye(standard.shape[1])
+    return mean, scale, numpy.linalg.solve(gram, standard.T @ (gold - gold.mean()))
+
+
+def pearson(a: Sequence[float], b: Sequence[float]) -> float:
+    """RETURNS (float): Pearson's correlation; 0 if one side is constant."""
+    x = numpy.asarray(a, dtype="float64") - numpy.mean(a)
+    y = numpy.asarray(b, dtype="float64") - numpy.mean(b)
+    lengths = float(numpy.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / lengths if lengths > 0 else 0.0
+
+
+def score_datasets(
+    predicted: Mapping[str, Sequence[float]], gold: Mapping[str, Sequence[float]]
+) -> dict[str, float]:
+    """The measures of SemEval-2012 task 6.
+
+    predicted (Mapping[str, Sequence[float]]): For each dataset the predictions.
+    gold (Mapping[str, Sequence[float]]): For each dataset what people said.
+    RETURNS (Dict[str, float]): Pearson's correlation for each dataset; "ALL": of all datasets put
+        together; "ALLnrm": the same after the predictions of each dataset were fitted to its
+        judgements by least squares; "Mean": the mean over datasets, weighted by their sizes.
+    """
+    names = list(gold)
+    scores = {name: pearson(predicted[name], gold[name]) for name in names}
+    all_gold = numpy.concatenate([gold[name] for name in names])
+    scores["ALL"] = pearson(numpy.concatenate([predicted[name] for name in names]), all_gold)
+    fitted = [_least_squares_fit(predicted[name], gold[name]) for name in names]
+    scores["ALLnrm"] = pearson(numpy.concatenate(fitted), all_gold)
+    sizes = numpy.array([len(gold[name]) for name in names], dtype="float64")
+    scores["Mean"] = float(numpy.average([scores[name] for name in names], weights=sizes))
+    return scores
+
+
+def _least_squares_fit(predicted: Sequence[float], gold: Sequence[float]) -> numpy.ndarray:
+    design = numpy.column_stack([numpy.asarray(predicted, dtype="float64"), numpy.ones(len(gold))])
+    return design @ numpy.linalg.lstsq(design, numpy.asarray(gold, dtype="float64"), rcond=None)[0]

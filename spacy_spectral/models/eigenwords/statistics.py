@@ -1,0 +1,230 @@
+"""What is counted: how often word b follows word a at distance 1, 2, ... within a line.
+
+These counts serve every kind of context: b has a on its left, a has b on its right. They are
+integers and add up, so any division of a corpus among workers gives the same bytes in the end.
+
+A corpus is read twice: once for the chunks, once for the pairs of words. An exact minimum count
+needs the whole corpus before the first pair is counted, and the pairs of all the rare words would
+need memory that grows with the corpus.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy
+from tqdm import tqdm
+
+from ...base.errors import Errors
+from ...base.serialize import pack, unpack
+from ._kernels import ChunkCounter, PairCounter
+from .distribute import open_workers
+from .sources import PART_SIZE, Part, find_parts, is_tokenized, read_blocks, write_token_lists
+from .vocabulary import ChunkMap, Tokenize, Vocabulary, build_vocabulary
+
+MAX_WINDOW = 5
+Report = Callable[[int], Any]
+ChunkCounts = dict[bytes, int]
+
+
+@dataclass
+class PairCounts:
+    """Sorted keys ((distance - 1) * n_words + a) * n_words + b, and how often each occurs."""
+
+    keys: numpy.ndarray
+    counts: numpy.ndarray
+    n_tokens: int
+
+
+@dataclass
+class Counts:
+    """Everything that is known of a corpus: from here on the text is not needed any more."""
+
+    vocabulary: Vocabulary
+    window: int
+    pairs: PairCounts
+
+    def successors(self, distance: int) -> Any:
+        """How often word b stands `distance` after word a.
+
+        distance (int): From 1 to the window.
+        RETURNS (scipy.sparse.csr_matrix): float64, rows a, columns b.
+        """
+        from scipy.sparse import csr_matrix
+
+        n_words = len(self.vocabulary)
+        first, last = numpy.searchsorted(
+            self.pairs.keys, [(distance - 1) * n_words**2, distance * n_words**2]
+        )
+        keys = self.pairs.keys[first:last] - numpy.uint64((distance - 1) * n_words**2)
+        rows, columns = numpy.divmod(keys, numpy.uint64(n_words))
+        starts = numpy.searchsorted(rows, numpy.arange(n_words + 1, dtype="uint64"))
+        values = self.pairs.counts[first:last].astype("float64")
+        return csr_matrix((values, columns.astype("int32"), starts), shape=(n_words, n_words))
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised form; the same counts always give the same bytes."""
+        payload = {
+            "words": self.vocabulary.words,
+            "classes": self.vocabulary.classes,
+            "word_counts": self.vocabulary.counts,
+            "lowercase": self.vocabulary.lowercase,
+            "window": self.window,
+            "keys": self.pairs.keys,
+            "counts": self.pairs.counts,
+            "n_tokens": self.pairs.n_tokens,
+        }
+        return pack("eigenword-counts", 1, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Counts":
+        """RETURNS (Counts): What `to_bytes` wrote."""
+        read = unpack("eigenword-counts", 1, data)
+        vocabulary = Vocabulary(
+            read["words"], read["classes"], read["word_counts"], lowercase=read["lowercase"]
+        )
+        pairs = PairCounts(read["keys"], read["counts"], read["n_tokens"])
+        limit = len(vocabulary) ** 2 * read["window"]
+        if len(pairs.keys) != len(pairs.counts) or (
+            len(pairs.keys) and int(pairs.keys.max()) >= limit
+        ):
+            raise ValueError(
+                Errors.S002.format(what="eigenword-counts", reason="keys out of range")
+            )
+        return cls(vocabulary, read["window"], pairs)
+
+
+def count_chunks(
+    parts: list[Part], shared: None = None, report: Report = lambda n: None
+) -> ChunkCounts:
+    """First pass: how often each whitespace-separated chunk occurs.
+
+    parts (List[Part]): Where to read.
+    RETURNS (Dict[bytes, int]): The counts.
+    """
+    counter = ChunkCounter()
+    for part in parts:
+        for block in read_blocks(part, report):
+            counter.add(block)
+    return dict(counter.chunks())
+
+
+def merge_chunks(left: ChunkCounts, right: ChunkCounts) -> ChunkCounts:
+    """RETURNS (Dict[bytes, int]): The sum of two counts."""
+    merged = dict(left)
+    for chunk, count in right.items():
+        merged[chunk] = merged.get(chunk, 0) + count
+    return merged
+
+
+def count_pairs(
+    parts: list[Part], shared: tuple[ChunkMap, int], report: Report = lambda n: None
+) -> PairCounts:
+    """Second pass: which words follow which.
+
+    parts (List[Part]): Where to read.
+    shared (Tuple[ChunkMap, int]): What each chunk stands for, and the largest distance.
+    RETURNS (PairCounts): The counts.
+    """
+    chunk_map, window = shared
+    counter = PairCounter(
+        chunk_map.chunks, chunk_map.starts, chunk_map.ids, chunk_map.n_words, window
+    )
+    for part in parts:
+        for block in read_blocks(part, report):
+            if not counter.add(block):
+                raise ValueError(Errors.S207.format(path=part.path))
+        counter.end_line()
+    keys = numpy.empty(len(counter), dtype="uint64")
+    counts = numpy.empty(len(counter), dtype="int64")
+    counter.export(keys, counts)
+    order = numpy.argsort(keys)
+    return PairCounts(keys[order], counts[order], counter.n_tokens)
+
+
+def merge_pairs(left: PairCounts, right: PairCounts) -> PairCounts:
+    """RETURNS (PairCounts): The sum of two counts."""
+    keys = numpy.concatenate([left.keys, right.keys])
+    counts = numpy.concatenate([left.counts, right.counts])
+    order = numpy.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    starts = numpy.flatnonzero(numpy.r_[True, keys[1:] != keys[:-1]]) if len(keys) else []
+    if len(starts):
+        keys, counts = keys[starts], numpy.add.reduceat(counts, starts)
+    return PairCounts(keys, counts, left.n_tokens + right.n_tokens)
+
+
+def count_files(
+    paths: Iterable[str | Path],
+    *,
+    tokenize: Tokenize | None = None,
+    window: int = 2,
+    min_count: int = 5,
+    max_words: int = 200_000,
+    lowercase: bool = False,
+    workers: int = 1,
+    scheduler: str | None = None,
+    progress: bool = False,
+    part_size: int = PART_SIZE,
+) -> Counts:
+    """Count the words of text files and their contexts.
+
+    paths (Iterable[Union[str, Path]]): Plain text, .jsonl, either of them .gz, or .spacy (DocBin).
+    tokenize (Optional[Tokenize]): Splits chunks of raw text into tokens. None: whitespace does.
+    window (int): The largest distance between two words (LR-MVL needs twice its own window).
+    min_count (int): Words seen less often are counted as their class of look-alikes.
+    max_words (int): At most this many words, the most frequent ones.
+    lowercase (bool): Whether case is ignored.
+    workers (int): Processes on this machine.
+    scheduler (Optional[str]): Address of a Dask scheduler, or "local" for a Dask cluster of
+        `workers` processes on this machine.
+    progress (bool): Whether to show progress bars.
+    part_size (int): Bytes that a worker gets at a time.
+    RETURNS (Counts): The counts; the same for any number of workers.
+    """
+    if not 1 <= window <= 2 * MAX_WINDOW:
+        raise ValueError(Errors.S208.format(window=window, largest=2 * MAX_WINDOW))
+    parts = find_parts(paths, part_size=part_size)
+    if not parts:
+        raise ValueError(Errors.S205)
+    tokenized = [is_tokenized(part) for part in {part.path: part for part in parts}.values()]
+    if any(tokenized):
+        if tokenize is not None and not all(tokenized):
+            raise ValueError(Errors.S209)
+        tokenize = None
+    bar = partial(
+        tqdm,
+        total=sum(part.size for part in parts),
+        unit="B",
+        unit_scale=True,
+        disable=not progress,
+    )
+    with open_workers(workers=workers, scheduler=scheduler) as execute:
+        with bar(desc="Counting words") as words_bar:
+            chunks = execute(count_chunks, parts, None, merge_chunks, words_bar.update)
+        vocabulary, chunk_map = build_vocabulary(
+            chunks,
+            tokenize=tokenize,
+            min_count=min_count,
+            max_words=max_words,
+            lowercase=lowercase,
+        )
+        del chunks
+        with bar(desc="Counting contexts") as pairs_bar:
+            shared = (chunk_map, window)
+            pairs = execute(count_pairs, parts, shared, merge_pairs, pairs_bar.update)
+    return Counts(vocabulary, window, pairs)
+
+
+def count_token_lists(token_lists: Iterable[Iterable[str]], **settings: Any) -> Counts:
+    """Count any iterable of token lists, also one that can be read only once.
+
+    token_lists (Iterable[Iterable[str]]): Lists of tokens, one per sentence or passage.
+    **settings (Any): As for `count_files`.
+    RETURNS (Counts): The counts.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        return count_files([write_token_lists(token_lists, directory)], **settings)

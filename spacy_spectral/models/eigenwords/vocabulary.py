@@ -1,0 +1,202 @@
+"""From chunks of text to words: tokenised, normalised, and never unknown.
+
+Decisions about a word (how it is tokenised, its case, its numerals, whether it is too rare) depend
+on its form alone. They are taken here once per distinct chunk, in Python, and the compiled counting
+only follows a table. So text can be tokenised by spaCy's own tokenizer at the speed of a lookup.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from ...base.errors import Errors
+from .sources import split_token
+
+BOUNDARY = "<s>"
+UNKNOWN = "<unk>"
+Tokenize = Callable[[list[str]], list[list[str]]]
+_DIGITS = str.maketrans("123456789", "000000000")
+
+
+def normalize(form: str, *, lowercase: bool = False) -> str:
+    """The form under which a word is counted: numerals differ by their shape only.
+
+    form (str): The word as it stands in the text.
+    lowercase (bool): Whether upper and lower case are the same.
+    RETURNS (str): The normal form.
+    """
+    if not form.isalpha():
+        form = form.translate(_DIGITS)
+    return form.lower() if lowercase else form
+
+
+def signatures(form: str) -> list[str]:
+    """Classes of words that look alike, the narrowest first. Rare words are counted as their class.
+
+    form (str): The word as it stands in the text.
+    RETURNS (List[str]): E.g. ["<Xx-son>", "<Xx-on>", "<Xx>", "<unk>"].
+    """
+    if form.isupper() and len(form) > 1:
+        shape = "XX"
+    elif form[:1].isupper():
+        shape = "Xx"
+    else:
+        shape = "x"
+    if not form.isalpha():
+        if any(map(str.isdigit, form)):
+            shape = "0x" if any(map(str.isalpha, form)) else "0"
+        elif not any(map(str.isalpha, form)):
+            shape = "."
+        if "-" in form[1:-1]:
+            shape += "-"
+    classes = [f"<{shape}>", UNKNOWN]
+    if len(form) >= 5 and form[-3:].isalpha():
+        ending = form[-3:].lower()
+        classes = [f"<{shape}-{ending}>", f"<{shape}-{ending[1:]}>", *classes]
+    return classes
+
+
+class Vocabulary:
+    """The rows and columns of all counts: words, classes of rare words, the boundary of a line."""
+
+    def __init__(
+        self, words: list[str], classes: list[str], counts: numpy.ndarray, *, lowercase: bool
+    ):
+        self.words = words
+        self.classes = classes
+        self.counts = counts
+        self.lowercase = lowercase
+        self._word_ids = {word: i for i, word in enumerate(words)}
+        self._class_ids = {name: i + len(words) for i, name in enumerate(classes)}
+
+    def __len__(self) -> int:
+        return len(self.words) + len(self.classes) + 1
+
+    @property
+    def names(self) -> list[str]:
+        """RETURNS (List[str]): The names of all rows, the boundary last."""
+        return [*self.words, *self.classes, BOUNDARY]
+
+    def find_word(self, form: str) -> int:
+        """RETURNS (int): The row of the form or of its lower-cased form, or -1."""
+        return find_word(form, self._word_ids, -1, lowercase=self.lowercase)
+
+    def find_class(self, form: str) -> int:
+        """RETURNS (int): The row of the narrowest class of words that look like this one, or -1."""
+        return find_class(form, self._class_ids, -1)
+
+    def find(self, form: str) -> int:
+        """The row of a form: of the form itself, its lower-cased form, its class of look-alikes.
+
+        form (str): The word as it stands in a text.
+        RETURNS (int): The row, or -1 if there is none (only where nothing rare was ever counted).
+        """
+        row = self.find_word(form)
+        return self.find_class(form) if row < 0 else row
+
+
+def find_word(form: str, words: Any, missing: Any, *, lowercase: bool) -> Any:
+    """RETURNS (Any): What a mapping has for the form, else for the lower-cased form."""
+    return _find_normal(normalize(form, lowercase=lowercase), words, missing)
+
+
+def _find_normal(form: str, words: Any, missing: Any) -> Any:
+    found = words.get(form)
+    return words.get(form.lower(), missing) if found is None else found
+
+
+def find_class(form: str, classes: Any, missing: Any) -> Any:
+    """RETURNS (Any): What a mapping has for the narrowest class of look-alikes, else missing."""
+    return next((classes.get(s) for s in signatures(form) if s in classes), missing)
+
+
+@dataclass
+class ChunkMap:
+    """For the compiled counter: chunk i stands for the rows ids[starts[i] : starts[i + 1]]."""
+
+    chunks: list[bytes]
+    starts: numpy.ndarray
+    ids: numpy.ndarray
+    n_words: int
+
+
+def build_vocabulary(
+    chunk_counts: Mapping[bytes, int],
+    *,
+    tokenize: Tokenize | None = None,
+    min_count: int = 5,
+    max_words: int = 200_000,
+    min_class_count: int = 100,
+    lowercase: bool = False,
+) -> tuple[Vocabulary, ChunkMap]:
+    """Decide for every chunk of a corpus which rows it stands for.
+
+    chunk_counts (Mapping[bytes, int]): Distinct chunks and their counts, in any order.
+    tokenize (Optional[Tokenize]): Splits each of a list of chunks. None: chunks are tokens.
+    min_count (int): Words seen less often are counted as their class of look-alikes.
+    max_words (int): At most this many words, the most frequent ones.
+    min_class_count (int): A class seen less often is merged into the next wider one.
+    lowercase (bool): Whether case is ignored.
+    RETURNS (Tuple[Vocabulary, ChunkMap]): The rows, and the table for the counter.
+    """
+    chunks = sorted(chunk_counts)
+    decoded = [chunk.decode("utf8") for chunk in chunks]
+    tokens = tokenize(decoded) if tokenize else [[split_token(chunk)] for chunk in decoded]
+    form_counts: dict[str, int] = {}
+    for forms, chunk in zip(tokens, chunks, strict=True):
+        for form in forms:
+            form_counts[form] = form_counts.get(form, 0) + chunk_counts[chunk]
+    if not form_counts:
+        raise ValueError(Errors.S205)
+    normal_forms = {form: normalize(form, lowercase=lowercase) for form in form_counts}
+    word_counts: dict[str, int] = {}
+    for form, word in normal_forms.items():
+        word_counts[word] = word_counts.get(word, 0) + form_counts[form]
+    frequent = sorted((-count, word) for word, count in word_counts.items() if count >= min_count)
+    words = [word for _, word in frequent[:max_words]]
+    if len(words) < 2:
+        raise ValueError(
+            Errors.S206.format(min_count=min_count, n=len(words), n_types=len(word_counts))
+        )
+    word_ids = {word: i for i, word in enumerate(words)}
+    rows = {form: _find_normal(normal, word_ids, -1) for form, normal in normal_forms.items()}
+    class_of = _choose_classes(
+        {f: form_counts[f] for f, r in rows.items() if r < 0}, min_class_count
+    )
+    classes = sorted(set(class_of.values()))
+    class_ids = {name: i + len(words) for i, name in enumerate(classes)}
+    rows.update((form, class_ids[name]) for form, name in class_of.items())
+    counts = numpy.bincount(
+        numpy.fromiter(rows.values(), dtype="int64", count=len(rows)),
+        weights=numpy.fromiter(form_counts.values(), dtype="float64", count=len(rows)),
+        minlength=len(words) + len(classes) + 1,
+    ).astype("int64")
+    vocabulary = Vocabulary(words, classes, counts, lowercase=lowercase)
+    starts = numpy.zeros(len(chunks) + 1, dtype="int64")
+    numpy.cumsum([len(forms) for forms in tokens], out=starts[1:])
+    ids = numpy.array([rows[form] for forms in tokens for form in forms], dtype="int32")
+    return vocabulary, ChunkMap(chunks, starts, ids, len(vocabulary))
+
+
+def _choose_classes(rare: dict[str, int], min_class_count: int) -> dict[str, str]:
+    """The narrowest class of each form that is frequent enough by what is not in a narrower one."""
+    class_of: dict[str, str] = {}
+    left = {form: signatures(form) for form in rare}
+    # from the narrowest to the widest; short words have no narrow classes
+    for level in (-4, -3, -2, -1):
+        counts: Counter[str] = Counter()
+        for form, names in left.items():
+            if len(names) >= -level:
+                counts[names[level]] += rare[form]
+        good = {name for name, n in counts.items() if n >= min_class_count or level == -1}
+        chosen = {
+            form: names[level]
+            for form, names in left.items()
+            if len(names) >= -level and names[level] in good
+        }
+        class_of.update(chosen)
+        left = {form: names for form, names in left.items() if form not in chosen}
+    return class_of

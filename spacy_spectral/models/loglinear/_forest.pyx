@@ -1,0 +1,187 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The packed forests of parsed sentences: many trees at the cost of one chart.
+
+A tree's score is a sum over its arcs, its neighbouring modifiers and the moves between their states.
+The chart has all of them; they are kept as logarithms, so that one more tree of a sentence costs its
+length.
+"""
+import numpy as np
+
+from libc.math cimport INFINITY, isfinite, log
+from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from ...base._arena cimport Arena, arena_free, take
+from ...trees._eisner cimport k_best
+from ._chart cimport Chart
+from ._score cimport Machine, Scored
+
+
+cdef class Forests:
+    """Forests of some sentences.
+
+    n (int): How many sentences there are.
+    owner (Any): What owns the tables of moves.
+    """
+
+    def __cinit__(self, int n, owner):
+        self.forests = <Forest **>calloc(n + 1, sizeof(Forest *))
+        if self.forests == NULL:
+            raise MemoryError
+        self.n_forests = n
+        self.owner = owner
+
+    def __dealloc__(self):
+        cdef int s
+        for s in range(self.n_forests):
+            free(self.forests[s])
+        free(self.forests)
+
+    def __len__(self):
+        return self.n_forests
+
+    cdef int keep(
+        self, int sentence, const Machine *machine, const Scored *scored, const float *probs,
+        const int32_t *labels
+    ) noexcept nogil:
+        """Copy what is needed from a chart. RETURNS (int): 0, or -1 without memory."""
+        cdef const Chart *chart = &scored.chart
+        cdef int a, i, n = scored.n, n_arcs = scored.n_arcs, n_pairs = chart.pair_start[n_arcs]
+        cdef Forest *forest
+        cdef double *numbers
+        cdef int32_t *integers
+        if not isfinite(scored.log_z):
+            return 0
+        forest = <Forest *>malloc(
+            sizeof(Forest) + (3 * n_arcs + 2 * n + 2 + n_pairs) * sizeof(double)
+            + (6 * n_arcs + n) * sizeof(int32_t))
+        if forest == NULL:
+            return -1
+        self.forests[sentence] = forest
+        forest.n, forest.n_arcs, forest.log_z = n, n_arcs, scored.log_z
+        forest.moves, forest.n_states = machine.log_moves, machine.n_states
+        numbers = <double *>(forest + 1)
+        forest.score, forest.log_prob, forest.last = numbers, numbers + n_arcs, numbers + 2 * n_arcs
+        forest.empty = numbers + 3 * n_arcs
+        forest.sibling = forest.empty + 2 * n + 2
+        integers = <int32_t *>(forest.sibling + n_pairs)
+        forest.head, forest.mod, forest.label = integers, integers + n_arcs, integers + 2 * n_arcs
+        forest.state, forest.rank = integers + 3 * n_arcs, integers + 4 * n_arcs
+        forest.pair_start, forest.tags = integers + 5 * n_arcs, integers + 6 * n_arcs
+        for a in range(n_arcs):
+            i = scored.origin[a]
+            forest.head[a], forest.mod[a] = chart.head[a], chart.mod[a]
+            forest.rank[a], forest.pair_start[a] = chart.rank[a], chart.pair_start[a]
+            forest.label[a] = labels[i]
+            forest.state[a] = machine.label_state[labels[i]]
+            forest.score[a] = scored.score[a * machine.n_labels + labels[i]]
+            forest.log_prob[a] = log(probs[i])
+            forest.last[a] = scored.last_score[a]
+        memcpy(forest.sibling, scored.sibling_score, n_pairs * sizeof(double))
+        memcpy(forest.empty, scored.empty_score, (2 * n + 2) * sizeof(double))
+        memcpy(forest.tags, scored.tags, n * sizeof(int32_t))
+        return 0
+
+    def k_best(self, int sentence, int k):
+        """The k trees with the best products of arc probabilities, each arc with its likeliest label,
+        ordered by their exact probabilities.
+
+        sentence (int): Which sentence.
+        k (int): How many trees at most.
+        RETURNS (Tuple[ndarray, ndarray, ndarray]): heads (int32[k, n]), labels (int32[k, n]) and
+            log p(labelled tree | sentence) (float64[k]); none at all for a sentence whose chart failed.
+        """
+        cdef Forest *forest = self.forests[sentence]
+        cdef Arena arena
+        cdef int found = 0, n = forest.n if forest != NULL else 0
+        heads = np.empty((k, n), dtype=np.int32)
+        labels = np.empty((k, n), dtype=np.int32)
+        logs = np.empty(k, dtype=np.float64)
+        cdef int32_t[:, ::1] out_heads = heads
+        cdef int32_t[:, ::1] out_labels = labels
+        cdef double[::1] out_logs = logs
+        if n and k > 0:
+            memset(&arena, 0, sizeof(arena))
+            with nogil:
+                found = _k_best(forest, k, &out_heads[0, 0], &out_labels[0, 0], &out_logs[0], &arena)
+                arena_free(&arena)
+        if found < 0:
+            raise MemoryError
+        order = np.argsort(-logs[:found], kind="stable")
+        return heads[order], labels[order], logs[order]
+
+
+cdef int _k_best(
+    const Forest *forest, int k, int32_t *heads, int32_t *labels, double *logs, Arena *arena
+) noexcept nogil:
+    """RETURNS (int): How many trees there are, or -1 without memory."""
+    cdef int width = forest.n + 1, a, t, found
+    cdef double *arcs = <double *>take(arena, <size_t>width * width * sizeof(double))
+    cdef int *arc_at = <int *>take(arena, <size_t>width * width * sizeof(int))
+    cdef int *latest = <int *>take(arena, 2 * width * sizeof(int))
+    if arcs == NULL or arc_at == NULL or latest == NULL:
+        return -1
+    for a in range(width * width):
+        arcs[a] = -INFINITY
+    for a in range(forest.n_arcs):
+        arcs[forest.head[a] * width + forest.mod[a]] = forest.log_prob[a]
+        arc_at[forest.head[a] * width + forest.mod[a]] = a
+    found = k_best(forest.n, arcs, k, <int *>heads, logs, arena)
+    for t in range(found):
+        logs[t] = _tree_log_prob(
+            forest, arc_at, heads + t * forest.n, labels + t * forest.n, latest)
+    return found
+
+
+cdef inline double _move(
+    const Forest *forest, int head, int side, int before, int after
+) noexcept nogil:
+    """Log weight of going from the state of one modifier to the state of the next; START and STOP are
+    the last."""
+    cdef int width = forest.n_states + 1, tag = forest.tags[head - 1]
+    cdef int at = (side * width + before) * width + after
+    return forest.moves[at] + (forest.moves[2 * tag * width * width + at] if tag else 0)
+
+
+cdef inline double _arc_score(
+    const Forest *forest, int a, int head, int side, int *latest
+) noexcept nogil:
+    """Score of the next arc on one side of a head; `latest` is the one before it, or -1."""
+    cdef double score = forest.score[a]
+    if head:
+        if latest[0] < 0:
+            score += forest.sibling[forest.pair_start[a]]
+            score += _move(forest, head, side, forest.n_states, forest.state[a])
+        else:
+            score += forest.sibling[forest.pair_start[a] + forest.rank[latest[0]] + 1]
+            score += _move(forest, head, side, forest.state[latest[0]], forest.state[a])
+        latest[0] = a
+    return score
+
+
+cdef double _tree_log_prob(
+    const Forest *forest, const int *arc_at, const int32_t *heads, int32_t *labels, int *latest
+) noexcept nogil:
+    """Log-probability of a tree whose arcs are all in the forest; writes its labels."""
+    cdef int n = forest.n, width = n + 1, m, h, a, side
+    cdef double score = -forest.log_z
+    for h in range(2 * width):
+        latest[h] = -1
+    for m in range(1, n + 1):  # to the right of heads, from the inside out
+        h = heads[m - 1]
+        a = arc_at[h * width + m]
+        labels[m - 1] = forest.label[a]
+        if h < m:
+            score += _arc_score(forest, a, h, 1, &latest[2 * h + 1])
+    for m in range(n, 0, -1):  # to the left
+        h = heads[m - 1]
+        if h > m:
+            score += _arc_score(forest, arc_at[h * width + m], h, 0, &latest[2 * h])
+    for h in range(1, n + 1):
+        for side in range(2):
+            a = latest[2 * h + side]
+            score += forest.empty[2 * h + side] if a < 0 else forest.last[a]
+            score += _move(
+                forest, h, side, forest.n_states if a < 0 else forest.state[a], forest.n_states)
+    return score

@@ -1,0 +1,272 @@
+"""From annotated sentences to a log-linear model: what `fit` does, in order.
+
+Count what the templates need (`statistics`), train the pruner, choose features (`table`), then
+climb the conditional log-likelihood with AdaGrad and average the weights.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...base.errors import Errors, Warnings
+from ._chart import lift_heads
+from .encode import Sentences
+from .model import LogLinearModel, check_arcs, score
+from .pruner import Arcs, Prune, fit_pruner
+from .statistics import function_tags, label_classes, label_successions, separators
+from .table import build_table, drop_small_weights
+from .templates import COLUMNS, GUESSED, SIBLINGS, UNARIES, compile_templates
+
+
+@dataclass
+class Annotated:
+    """Sentences with their trees.
+
+    sentences (Sentences): The sentences.
+    heads (ndarray): int32, positions in the sentence, 0 for the root, -1 where not annotated.
+    labels (ndarray): int32, indices into the labels, -1 where not annotated.
+    """
+
+    sentences: Sentences
+    heads: np.ndarray
+    labels: np.ndarray
+
+
+# Kernels rely on some of these.
+_RANGES = {
+    "epochs": (1, 1000),
+    "rate": (0.0, 10.0),
+    "decay": (0.0, 10.0),
+    "batch_size": (1, 10_000),
+    "n_states": (1, 1000),
+    "min_blocks": (1, 100),
+    "n_between": (0, 8),
+    "prune_threshold": (0.0, 1.0),
+    "prune_most": (1, 999),
+    "prune_epochs": (1, 1000),
+    "patience": (0, 1000),
+    "n_threads": (1, 1000),
+}
+
+
+@dataclass
+class Settings:
+    """How to train.
+
+    epochs (int): Passes over the sentences.
+    rate (float): Learning rate of AdaGrad.
+    decay (float): L2 penalty.
+    batch_size (int): Sentences per step.
+    n_states (int): Classes of labels, the states of the automata.
+    siblings (bool): Look at neighbouring modifiers together.
+    second_tag (bool): Look at second-best tags.
+    windows (bool): Look at a token in its context by itself, which says much of its label.
+    n_blocks, min_blocks (int): A feature is kept if it occurs in `min_blocks` of `n_blocks` equal
+        parts of the text, or in as many as there are sentences.
+    n_between (int): How many separating tags to look for between head and modifier, at most 8.
+    prune_threshold (float): Drop heads less likely than this relative to the token's best.
+    prune_most (int): Keep at most so many heads of a token.
+    prune_epochs (int), prune_rate (float): Training of the pruner.
+    smallest (float): Weights nearer to 0 than this are dropped in the end.
+    patience (int): Stop after so many epochs without a gain on the development data.
+    seed (int): Seed of the order of sentences.
+    n_threads (int): Threads; the result does not depend on it.
+    """
+
+    epochs: int = 4
+    rate: float = 0.05
+    decay: float = 0.01
+    batch_size: int = 16
+    n_states: int = 12
+    siblings: bool = True
+    second_tag: bool = True
+    windows: bool = True
+    n_blocks: int = 100
+    min_blocks: int = 2
+    n_between: int = 6
+    prune_threshold: float = 5e-3
+    prune_most: int = 10
+    prune_epochs: int = 2
+    prune_rate: float = 0.1
+    smallest: float = 0.005
+    patience: int = 2
+    seed: int = 0
+    n_threads: int = 1
+
+    def __post_init__(self) -> None:
+        for setting, (low, high) in _RANGES.items():
+            value = getattr(self, setting)
+            if not low <= value <= high:
+                raise ValueError(
+                    Errors.S408.format(setting=setting, low=low, high=high, value=value)
+                )
+
+
+class Epoch(NamedTuple):
+    """Progress of training: the epoch (from 1), the loss per token, and scores on the development
+    data (0..1), if there is any."""
+
+    epoch: int
+    n_epochs: int
+    loss: float
+    uas: float | None
+    las: float | None
+
+
+def fit(
+    train: Annotated,
+    *,
+    tags: Sequence[str],
+    labels: Sequence[str],
+    dev: Annotated | None = None,
+    settings: Settings | None = None,
+    prune: Prune | None = None,
+    progress: Callable[[Epoch], None] | None = None,
+) -> LogLinearModel:
+    """Train a parser.
+
+    Trees that are not projective are lifted. Heads and labels that are not annotated are summed
+    out.
+
+    train (Annotated): The training sentences, encoded by an `Encoder` of the same tags.
+    tags (Sequence[str]): The tags.
+    labels (Sequence[str]): The labels.
+    dev (Optional[Annotated]): Sentences to choose the best epoch by, with the trees as a user wants them:
+        crossing arcs and plain labels. Without any head they choose nothing.
+    settings (Optional[Settings]): How to train.
+    prune (Optional[Prune]): A pruner of your own, e.g. by the marginals of automata. It should
+        not have
+        been trained on the sentences it prunes for training. The model does not keep it: give
+        its arcs to `LogLinearModel.parse`.
+    progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
+    RETURNS (LogLinearModel): The parser.
+    """
+    settings = settings or Settings()
+    data, n_tags, n_labels = train.sentences, len(tags) + 1, len(labels)
+    heads = _projective(train)
+    gold_labels = np.ascontiguousarray(train.labels, dtype=np.int32)
+    if not len(heads) or not ((heads >= 0) & (gold_labels >= 0)).any():
+        raise ValueError(Errors.S401)
+    missing = {
+        name
+        for i, name in enumerate(COLUMNS)
+        if name not in GUESSED and not data.columns[:, i].any()
+    }
+    if not settings.second_tag:
+        missing.add("second")
+    between_bit = separators(data, heads, n_tags=n_tags, n_bits=settings.n_between)
+    if prune is None:
+        pruner, arcs = fit_pruner(
+            data, heads, between_bit=between_bit, missing=missing,
+            threshold=settings.prune_threshold, most=settings.prune_most,
+            epochs=settings.prune_epochs, rate=settings.prune_rate, seed=settings.seed,
+        )  # fmt: skip
+    else:
+        pruner, arcs = None, Arcs(*prune(data, heads))
+        check_arcs(arcs, data.starts)
+    templates = compile_templates(
+        missing,
+        unaries=UNARIES if settings.windows else "",
+        siblings=SIBLINGS if settings.siblings else "",
+    )
+    allowed = np.zeros((2, n_labels), dtype=np.uint8)
+    for from_root in (0, 1):
+        seen = gold_labels[((heads == 0) == from_root) & (heads >= 0) & (gold_labels >= 0)]
+        allowed[from_root, seen] = 1
+        if not len(seen):
+            allowed[from_root] = 1
+    classes = label_classes(
+        label_successions(data.starts, heads, gold_labels, n_labels), settings.n_states
+    )
+    function = function_tags(data, heads, n_tags=n_tags)
+    n_states = int(classes.max()) + 1
+    model = LogLinearModel(
+        tags=list(tags), labels=list(labels), templates=templates, pruner=pruner,
+        slots=None, entries=None, label_classes=classes, allowed=allowed,
+        between_bit=between_bit, function_tags=function,
+        moves=np.zeros((n_tags, 2, n_states + 1, n_states + 1), dtype=np.float32),
+    )  # fmt: skip
+    data = model.with_children(data, arcs)
+    keys, row_starts, model.slots, model.entries = build_table(
+        data, heads, gold_labels, templates=templates, between_bit=between_bit, n_labels=n_labels,
+        n_blocks=settings.n_blocks, min_blocks=min(settings.min_blocks, len(data)),
+    )  # fmt: skip
+    if dev is not None and not (dev.heads >= 0).any():
+        dev = None
+    dev_arcs = None if prune is None or dev is None else Arcs(*prune(dev.sentences, None))
+    return _climb(
+        model, keys, row_starts, data, arcs, heads, gold_labels, settings, dev, dev_arcs, progress
+    )
+
+
+def _projective(train: Annotated) -> np.ndarray:
+    data = train.sentences
+    heads = np.ascontiguousarray(train.heads, dtype=np.int32)
+    lengths = np.repeat(np.diff(data.starts), np.diff(data.starts))
+    wrong = np.flatnonzero((heads > lengths) | (heads < -1))
+    if len(wrong):
+        sentence = int(np.searchsorted(data.starts, wrong[0], side="right")) - 1
+        raise ValueError(Errors.S402.format(sentence=sentence))
+    heads, sentence = lift_heads(data.starts, heads)
+    if sentence >= 0:
+        raise ValueError(Errors.S402.format(sentence=sentence))
+    return heads
+
+
+def _climb(
+    model: LogLinearModel,
+    keys: np.ndarray,
+    row_starts: np.ndarray,
+    data: Sentences,
+    arcs: Arcs,
+    heads: np.ndarray,
+    labels: np.ndarray,
+    settings: Settings,
+    dev: Annotated | None,
+    dev_arcs: Arcs | None,
+    progress: Callable[[Epoch], None] | None,
+) -> LogLinearModel:
+    """Maximise the conditional likelihood. RETURNS (LogLinearModel): The averaged model."""
+    engine = model.engine()
+    engine.begin_learning(1.0)
+    rng = np.random.default_rng(settings.seed)
+    best, best_las, best_epoch = model, -1.0, 0
+    warned = False
+    with ThreadPoolExecutor(settings.n_threads) as pool:
+        run = pool.map if settings.n_threads > 1 else map
+        for epoch in range(1, settings.epochs + 1):
+            loss, skipped = 0.0, 0
+            order = rng.permutation(len(data)).astype(np.int32)
+            for start in range(0, len(order), settings.batch_size):
+                batch = order[start : start + settings.batch_size]
+                batch_loss, batch_skipped = engine.gradient(
+                    data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels,
+                    batch, run, settings.n_threads,
+                )  # fmt: skip
+                engine.step(settings.rate, settings.decay)
+                loss += batch_loss
+                skipped += batch_skipped
+            if skipped and not warned:
+                warned = True
+                warnings.warn(
+                    Warnings.W401.format(skipped=skipped, sentences=len(data)), stacklevel=2
+                )
+            weights, moves = engine.averaged()
+            slots, entries = drop_small_weights(
+                keys, row_starts, model.entries, weights, smallest=settings.smallest
+            )
+            averaged = replace(model, slots=slots, entries=entries, moves=moves)
+            uas = las = None
+            if dev is not None:
+                uas, las = score(averaged, dev.sentences, dev.heads, dev.labels, arcs=dev_arcs)
+            if progress is not None:
+                progress(Epoch(epoch, settings.epochs, loss / len(heads), uas, las))
+            if las is None or las > best_las:
+                best, best_las, best_epoch = averaged, las or 0.0, epoch
+            elif epoch - best_epoch >= settings.patience:
+                break
+    return best

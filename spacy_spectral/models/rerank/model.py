@@ -1,0 +1,95 @@
+"""The reranker: tree models, features and their weights. Knows nothing of spaCy."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from ...base.serialize import pack, unpack
+from ...trees.sentences import Tokens
+from ..treemodel.tree_model import TreeModel
+from .features import BITS, KINDS, Features
+from .interface import Candidates
+from .learn import Weights, softmax
+
+_KIND, _VERSION = "reranker", 1
+
+
+class Ranking(NamedTuple):
+    """What a reranker says of the candidates of a sentence.
+
+    scores (ndarray): float64[k], relative to the first.
+    probs (ndarray): float64[k], the probability of each of being the best of the list.
+    """
+
+    scores: NDArray[numpy.float64]
+    probs: NDArray[numpy.float64]
+
+
+class Reranker:
+    """A trained reranker."""
+
+    def __init__(self, groups: Sequence[str], models: Mapping[str, TreeModel], weights: Weights):
+        """groups (Sequence[str]): The groups of features.
+        models (Mapping[str, TreeModel]): Tree models by what they are about, see `Features`.
+        weights (Weights): The weights of features.
+        """
+        self.models = dict(models)
+        self.weights = weights
+        self.features = Features(groups, self.models)
+
+    def rank(self, tokens: Tokens, candidates: Sequence[Candidates]) -> list[Ranking]:
+        """Judge the candidates of some sentences.
+
+        tokens (Tokens): The sentences.
+        candidates (Sequence[Candidates]): The candidates of each, at least one.
+        RETURNS (List[Ranking]): The judgement of each.
+        """
+        weights = self.weights
+        # where there is nothing to choose, there is nothing to compute
+        several = numpy.array([len(own) > 1 for own in candidates], dtype=bool)
+        kept = [own for own in candidates if len(own) > 1]
+        found = iter(
+            self.features.score(tokens.select(several), kept, weights.dense, weights.sparse)
+        )
+        scores = [next(found) if choice else numpy.zeros(1) for choice in several.tolist()]
+        starts = numpy.cumsum([0, *map(len, scores)])
+        probs = softmax(numpy.concatenate([numpy.zeros(0), *scores]), starts)[0]
+        return list(map(Ranking, scores, numpy.split(probs, starts[1:-1])))
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised reranker; equal ones give equal bytes."""
+        used = numpy.flatnonzero(self.weights.sparse).astype("uint32")
+        payload = {
+            "groups": list(self.features.groups),
+            "models": {kind: self.models[kind].to_bytes() for kind in sorted(self.models)},
+            "dense": self.weights.dense,
+            "used": used,
+            "sparse": self.weights.sparse[used],
+        }
+        return pack(_KIND, _VERSION, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Reranker":
+        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
+
+        data (bytes): The serialised reranker.
+        RETURNS (Reranker): The reranker.
+        """
+        payload = unpack(_KIND, _VERSION, data)
+        try:
+            sparse = numpy.zeros(2**BITS, dtype="float32")
+            sparse[payload["used"]] = payload["sparse"]
+            weights = Weights(numpy.array(payload["dense"], dtype="float64"), sparse)
+            models = {kind: TreeModel.from_bytes(own) for kind, own in payload["models"].items()}
+            result = cls(payload["groups"], models, weights)
+            needed = set(KINDS) if "logp" in result.features.groups else set()
+            if len(weights.dense) != result.features.n_dense or set(models) != needed:
+                raise ValueError("bad 'groups'")
+            if not numpy.isfinite(sparse).all() or not numpy.isfinite(weights.dense).all():
+                raise ValueError("bad 'weights'")
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+            raise ValueError(Errors.S002.format(what=_KIND, reason=error)) from error
+        return result

@@ -1,0 +1,138 @@
+"""Conditional distributions with interpolated back-off (Collins 1999, as in Luque et al. 2012, 5.2).
+
+For contexts c_1 (most specific) .. c_L (most general)
+
+    P(o | c_1..c_L) = t_1 f(o | c_1) + (1 - t_1) (t_2 f(o | c_2) + (1 - t_2) (... 1 / #outcomes))
+
+with relative frequencies f and trust t = n / (n + 5 u) for a context seen n times with u outcomes.
+"""
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from ._backoff import build_index, distributions, probabilities
+
+_DIVERSITY_WEIGHT = 5.0
+
+
+def context_keys(levels: list[tuple[NDArray, ...]]) -> NDArray[numpy.uint64]:
+    """Hash the columns of every level to one 64-bit key per query and level.
+
+    levels (List[Tuple[ndarray, ...]]): Per level the columns that make the context, broadcastable.
+    RETURNS (ndarray): [queries, levels]
+    """
+    keys = []
+    for level, columns in enumerate(levels):
+        key = numpy.uint64(0x9E3779B97F4A7C15 * (level + 1) & 0xFFFFFFFFFFFFFFFF)
+        for column in columns:
+            key = _mix(key ^ numpy.asarray(column).astype("uint64"))
+        keys.append(key)
+    with_shape = numpy.broadcast_arrays(*keys)
+    stacked = numpy.stack([key.ravel() for key in with_shape], axis=1)
+    return numpy.ascontiguousarray(numpy.where(stacked == 0, numpy.uint64(1), stacked))
+
+
+def _mix(key: NDArray[numpy.uint64]) -> NDArray[numpy.uint64]:
+    """The finaliser of SplitMix64: every input bit reaches every output bit."""
+    with numpy.errstate(over="ignore"):
+        key = (key + numpy.uint64(0x9E3779B97F4A7C15)).astype("uint64")
+        key = (key ^ (key >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+        return key ^ (key >> numpy.uint64(31))
+
+
+class BackoffModel:
+    """One conditional distribution, learnt by counting."""
+
+    def __init__(
+        self,
+        keys: NDArray[numpy.uint64],
+        offsets: NDArray[numpy.int64],
+        outcomes: NDArray[numpy.int32],
+        counts: NDArray[numpy.float64],
+        n_outcomes: int,
+    ):
+        """Take the learnt arrays as they are stored.
+
+        keys (ndarray): All contexts of all levels, ascending.
+        offsets (ndarray): Context k owns `outcomes[offsets[k]:offsets[k + 1]]`.
+        outcomes (ndarray): Outcomes seen in each context, ascending.
+        counts (ndarray): And how often.
+        n_outcomes (int): How many outcomes there can be.
+        """
+        self.keys, self.offsets, self.outcomes, self.counts = keys, offsets, outcomes, counts
+        self.n_outcomes = n_outcomes
+        diversity = numpy.diff(offsets)
+        totals = numpy.add.reduceat(counts, offsets[:-1]) if len(keys) else numpy.zeros(0)
+        index = build_index(keys)
+        shares = counts / numpy.repeat(totals, diversity)
+        trust = totals / (totals + _DIVERSITY_WEIGHT * diversity)
+        self._tables = (*index, offsets, outcomes, shares, trust, 1.0 / n_outcomes)
+
+    @classmethod
+    def fit(
+        cls, contexts: NDArray[numpy.uint64], outcomes: NDArray, n_outcomes: int
+    ) -> "BackoffModel":
+        """Count events.
+
+        contexts (ndarray): [events, levels], from `context_keys`.
+        outcomes (ndarray): [events]
+        n_outcomes (int): How many outcomes there can be.
+        RETURNS (BackoffModel): The model.
+        """
+        keys = contexts.ravel()
+        values = numpy.repeat(numpy.asarray(outcomes, dtype="int32"), contexts.shape[1])
+        order = numpy.lexsort((values, keys))
+        keys, values = keys[order], values[order]
+        new_pair = numpy.ones(len(keys), dtype=bool)
+        new_pair[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
+        pairs = numpy.flatnonzero(new_pair)
+        counts = numpy.diff(numpy.append(pairs, len(keys))).astype("float64")
+        keys, values = keys[pairs], values[pairs]
+        unique, starts = numpy.unique(keys, return_index=True)
+        offsets = numpy.append(starts, len(keys)).astype("int64")
+        return cls(unique, offsets, values, counts, n_outcomes)
+
+    def probabilities(self, contexts: NDArray[numpy.uint64], outcomes: NDArray) -> NDArray:
+        """P(outcome | contexts) for every query."""
+        return probabilities(*self._tables, contexts, numpy.ascontiguousarray(outcomes, "int32"))
+
+    def distributions(self, contexts: NDArray[numpy.uint64]) -> NDArray:
+        """P(. | contexts) for every query: [queries, n_outcomes]."""
+        return distributions(*self._tables, contexts, self.n_outcomes)
+
+    def to_payload(self) -> dict:
+        return {
+            "keys": self.keys,
+            "offsets": self.offsets,
+            "outcomes": self.outcomes,
+            "counts": self.counts,
+            "n_outcomes": self.n_outcomes,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: dict) -> "BackoffModel":
+        keys, offsets = payload["keys"], payload["offsets"]
+        outcomes, counts = payload["outcomes"], payload["counts"]
+        types = [array.dtype.str for array in (keys, offsets, outcomes, counts)]
+        sound = (
+            types == ["<u8", "<i8", "<i4", "<f8"]
+            and isinstance(payload["n_outcomes"], int)
+            and len(offsets) == len(keys) + 1
+            and offsets[0] == 0
+            and offsets[-1] == len(outcomes) == len(counts)
+            and (numpy.diff(offsets) > 0).all()
+            and (
+                len(outcomes) == 0
+                or (outcomes.min() >= 0 and outcomes.max() < payload["n_outcomes"])
+            )
+            and (counts > 0).all()
+            and numpy.isfinite(counts).all()
+            and (keys > 0).all()
+        )
+        if not sound:
+            raise ValueError(
+                Errors.S002.format(what="back-off counts", reason="inconsistent arrays")
+            )
+        return cls(**payload)

@@ -1,0 +1,304 @@
+"""From counts to automata. Every estimator returns an `OperatorModel`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from ._learn import add_operators, expectation_maximisation
+from .model import OperatorModel
+from .statistics import LEFT, RIGHT, NgramCounts, SequenceSet, pooled
+
+ESTIMATORS = ("det", "det+f", "spectral", "em", "spectral+em")
+
+# Every symbol as the only modifier, this many times, before pooling: no symbol is impossible.
+_UNSEEN_COUNT = 0.1
+
+
+@dataclass(frozen=True)
+class EstimatorSettings:
+    """How automata are learnt.
+
+    estimator (str): One of ESTIMATORS.
+    states (int): Most hidden states of an automaton.
+    smoothing (float): Every automaton is learnt from its own sequences and this many drawn from all
+        heads of its direction.
+    rank_tolerance (float): A singular value counts as signal if it exceeds this times 1 / sqrt(number
+        of sequences), the order of the sampling error: few data, few states.
+    ridge (float): Softens the pseudo-inverse; in the unit of the sampling error, too.
+    em_iterations (int): Most iterations of EM.
+    em_tolerance (float): Least relative gain in log-likelihood for another iteration.
+    seed (int): Of the random start of EM.
+    """
+
+    estimator: str = "spectral"
+    states: int = 8
+    smoothing: float = 10.0
+    rank_tolerance: float = 1.0
+    ridge: float = 2.0
+    em_iterations: int = 100
+    em_tolerance: float = 1e-6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.estimator not in ESTIMATORS:
+            choices = ", ".join(ESTIMATORS)
+            raise ValueError(Errors.S101.format(value=self.estimator, choices=choices))
+        if self.states < 1 or self.smoothing <= 0 or self.em_iterations < 1:
+            raise ValueError(Errors.S102)
+
+
+def estimate(
+    sequences: Sequence[Sequence[SequenceSet]],
+    settings: EstimatorSettings,
+    *,
+    progress: Callable[[Iterable], Iterable] = iter,
+) -> OperatorModel:
+    """Learn the automata of all head symbols.
+
+    sequences (Sequence[Sequence[SequenceSet]]): By head symbol (the root last), then by direction.
+    settings (EstimatorSettings): How.
+    progress (Callable): Wraps the loop over automata, e.g. in a progress bar.
+    RETURNS (OperatorModel): The automata.
+    """
+    n_symbols = len(sequences) - 1
+    states = {"det": 1, "det+f": 2}.get(settings.estimator, settings.states)
+    model = OperatorModel.zeros(n_symbols, states, non_negative=settings.estimator != "spectral")
+    _set_root(model, sequences[n_symbols][RIGHT])
+    background = [_background(sequences, direction, n_symbols) for direction in (LEFT, RIGHT)]
+    from threadpoolctl import threadpool_limits
+
+    jobs = [(head, direction) for head in range(n_symbols) for direction in (LEFT, RIGHT)]
+    # Small matrices: more threads only wait for each other, and could change the last digits.
+    with threadpool_limits(1, user_api="blas"):
+        for head, direction in progress(jobs):
+            own = sequences[head][direction]
+            counts = NgramCounts.from_sequences(own, n_symbols)
+            counts = counts.plus(background[direction], settings.smoothing)
+            rng = numpy.random.default_rng([settings.seed, head, direction])
+            start, operators, stop = _LEARNERS[settings.estimator](own, counts, settings, rng)
+            n = len(start)
+            model.start[head, direction, :n] = start
+            model.stop[head, direction, :n] = stop
+            model.operators[head, direction, :, :n, :n] = operators
+    _set_unseen_symbols(model, sequences)
+    return model
+
+
+Automaton = tuple[NDArray, NDArray, NDArray]
+
+
+def _background(sequences, direction: int, n_symbols: int) -> NgramCounts:
+    """Expected n-grams over all heads of a direction."""
+    together = pooled([pair[direction] for pair in sequences[:n_symbols]])
+    single = SequenceSet(
+        numpy.arange(n_symbols, dtype="int32"),
+        numpy.arange(n_symbols + 1, dtype="int64"),
+        numpy.full(n_symbols, _UNSEEN_COUNT),
+    )
+    counts = NgramCounts.from_sequences(together, n_symbols)
+    return counts.plus(NgramCounts.from_sequences(single, n_symbols), single.total)
+
+
+def _set_root(model: OperatorModel, sequences: SequenceSet) -> None:
+    """The chart gives the root exactly one child, so one state says it all."""
+    n_symbols = model.n_symbols
+    counts = numpy.bincount(sequences.symbols, sequences.counts, minlength=n_symbols)
+    counts = counts + _UNSEEN_COUNT
+    model.start[model.root, :, 0] = 1.0
+    model.stop[model.root, :, 0] = 1.0
+    model.operators[model.root, RIGHT, :, 0, 0] = counts / counts.sum()
+
+
+def _set_unseen_symbols(model: OperatorModel, sequences) -> None:
+    """A symbol never seen as a modifier (the back-off symbol, mostly) behaves like the average one.
+
+    Every tree generates every token exactly once, so only its proportions matter, not its scale.
+    """
+    frequency = numpy.zeros(model.n_symbols)
+    for pair in sequences:
+        for own in pair:
+            frequency += numpy.bincount(own.symbols, _per_token(own), minlength=model.n_symbols)
+    unseen = numpy.flatnonzero(frequency == 0)
+    frequency /= max(frequency.sum(), 1.0)
+    heads = slice(0, model.root)
+    average = numpy.einsum("x,hdxab->hdab", frequency, model.operators[heads])
+    model.operators[heads, :, unseen] = average[:, :, None]
+
+
+def _per_token(sequences: SequenceSet) -> NDArray:
+    return numpy.repeat(sequences.counts, numpy.diff(sequences.offsets))
+
+
+def _deterministic(own, counts: NgramCounts, settings, rng) -> Automaton:
+    """DET: one state, P(x | h, d)."""
+    events = counts.bigrams.sum(axis=1)
+    events = events / events.sum()
+    return numpy.ones(1), events[:-1, None, None], events[-1:]
+
+
+def _first_or_rest(own, counts: NgramCounts, settings, rng) -> Automaton:
+    """DET+F: state 0 before the first modifier, state 1 after it."""
+    first, rest = counts.bigrams[:, -1], counts.bigrams[:, :-1].sum(axis=1)
+    first, rest = first / first.sum(), rest / rest.sum()
+    operators = numpy.zeros((len(first) - 1, 2, 2))
+    operators[:, 1, 0] = first[:-1]
+    operators[:, 1, 1] = rest[:-1]
+    return numpy.array([1.0, 0.0]), operators, numpy.array([first[-1], rest[-1]])
+
+
+def _spectral(own, counts: NgramCounts, settings: EstimatorSettings, rng) -> Automaton:
+    """SPECTRAL: operators from the SVD of the bigram matrix (Luque et al. 2012, eqs. 13-15).
+
+    Rows and columns are scaled by count^-1/4 before the SVD, so that the largest counts do not decide
+    alone which directions are kept. With R = D_b U and C = D_a V S^-1 from U S V' = D_b P D_a
+
+        start = R' P[:, START]      stop = U[STOP] / D_b[STOP]      A_x = R' P_x C
+
+    which is the textbook form for D_b = D_a = 1 and the same distribution for exact statistics.
+    The parameters for rank n are the leading blocks of those for any higher rank.
+    """
+    scale_b, scale_a = ((counts.bigrams.sum(axis=k) + 1e-4) ** -0.25 for k in (1, 0))
+    u, s, vt = numpy.linalg.svd(counts.bigrams * scale_b[:, None] * scale_a)
+    noise = 1.0 / numpy.sqrt(counts.weight)
+    rank = int(numpy.count_nonzero(s > max(settings.rank_tolerance * noise, 1e-12)))
+    rank = max(1, min(rank, settings.states))
+    # SVD leaves the sign of singular vectors open: make the largest component positive
+    peaks = numpy.argmax(numpy.abs(u[:, :rank]), axis=0)
+    signs = numpy.where(u[peaks, numpy.arange(rank)] < 0, -1.0, 1.0)
+    u, s, v = u[:, :rank] * signs, s[:rank], vt[:rank].T * signs
+    inverse = s / (s**2 + (settings.ridge * noise) ** 2)
+    rows = u * scale_b[:, None]
+    columns = v * inverse * scale_a[:, None]
+    operators = numpy.zeros((len(counts.bigrams) - 1, rank, rank))
+    add_operators(
+        counts.previous,
+        counts.symbols,
+        counts.following,
+        counts.counts,
+        numpy.ascontiguousarray(rows),
+        numpy.ascontiguousarray(columns),
+        operators,
+    )
+    return rows.T @ counts.bigrams[:, -1], operators, u[-1] / scale_b[-1]
+
+
+def _em(own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng) -> Automaton:
+    """EM from a random start around DET."""
+    events = counts.bigrams.sum(axis=1)
+    events = events / events.sum()
+    n = _useful_states(own, settings)
+    n_symbols = len(events) - 1
+    operators = events[:-1, None, None] * rng.exponential(1.0, (n_symbols, n, n)) / n
+    stop = events[-1] * rng.exponential(1.0, n)
+    total = operators.sum(axis=(0, 1)) + stop
+    return _run_em(
+        own, counts, settings, rng.dirichlet(numpy.ones(n)), operators / total, stop / total
+    )
+
+
+def _useful_states(own: SequenceSet, settings: EstimatorSettings) -> int:
+    """No more states than there are distinct sequences to tell apart."""
+    distinct = {sequence.tobytes() for sequence, _ in own}
+    return max(1, min(settings.states, len(distinct)))
+
+
+def _spectral_em(
+    own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng
+) -> Automaton:
+    """A few EM iterations from the spectral model: its histories, clustered, are the first states."""
+    start, operators, _ = _spectral(own, counts, settings, rng)
+    prefixes: dict[bytes, NDArray] = {b"": start}
+    weights: dict[bytes, float] = {b"": 0.0}
+    for sequence, count in own:
+        for end in range(len(sequence) + 1):
+            key = sequence[:end].tobytes()
+            if key not in prefixes:
+                prefixes[key] = (
+                    operators[sequence[end - 1]] @ prefixes[sequence[: end - 1].tobytes()]
+                )
+            weights[key] = weights.get(key, 0.0) + count
+    keys = list(prefixes)
+    vectors = numpy.array([prefixes[key] for key in keys])
+    norms = numpy.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors / numpy.where(norms > 0, norms, 1.0)
+    n = _useful_states(own, settings)
+    labels = cluster(vectors, numpy.array([weights[key] for key in keys]), n)
+    state = dict(zip(keys, labels.tolist(), strict=True))
+    n = max(state.values()) + 1
+    events = counts.bigrams.sum(axis=1) / counts.bigrams.sum()
+    moves = numpy.tile(events[:-1, None, None], (1, n, n)) / n
+    stops = numpy.full(n, events[-1])
+    for sequence, count in own:
+        before = state[b""]
+        for end in range(1, len(sequence) + 1):
+            after = state[sequence[:end].tobytes()]
+            moves[sequence[end - 1], after, before] += count
+            before = after
+        stops[before] += count
+    total = moves.sum(axis=(0, 1)) + stops
+    start = numpy.full(n, 0.01 / n)
+    start[state[b""]] += 0.99
+    return _run_em(own, counts, settings, start, moves / total, stops / total)
+
+
+def _run_em(own, counts: NgramCounts, settings, start, operators, stop) -> Automaton:
+    """Smoothing enters as a Dirichlet prior with the background's symbol frequencies."""
+    smoothed = counts.bigrams.sum(axis=1) * counts.weight
+    observed = numpy.bincount(own.symbols, _per_token(own), minlength=len(smoothed) - 1)
+    prior = numpy.maximum(smoothed - numpy.append(observed, own.total), 0.0)
+    expectation_maximisation(
+        own.symbols,
+        own.offsets,
+        own.counts,
+        start,
+        operators,
+        stop,
+        prior[:-1].copy(),
+        float(prior[-1]),
+        settings.em_iterations,
+        settings.em_tolerance,
+    )
+    return start, operators, stop
+
+
+def cluster(vectors: NDArray, weights: NDArray, k: int, *, iterations: int = 20) -> NDArray:
+    """Weighted k-means from far-apart centres; deterministic.
+
+    vectors (ndarray): [m, n]
+    weights (ndarray): [m]
+    k (int): How many clusters at most.
+    RETURNS (ndarray): Cluster of every vector, numbered from 0 without gaps.
+    """
+    chosen = [int(numpy.argmax(weights))]
+    distance = ((vectors - vectors[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < k:
+        chosen.append(int(numpy.argmax(distance * weights)))
+        if distance[chosen[-1]] * weights[chosen[-1]] <= 0:
+            chosen.pop()
+            break
+        distance = numpy.minimum(distance, ((vectors - vectors[chosen[-1]]) ** 2).sum(axis=1))
+    centres = vectors[chosen]
+    for _ in range(iterations):
+        scores = vectors @ centres.T - 0.5 * (centres**2).sum(axis=1)
+        labels = scores.argmax(axis=1)
+        member = (labels[:, None] == numpy.arange(len(centres))) * weights[:, None]
+        mass = member.sum(axis=0)
+        moved = numpy.where(
+            mass[:, None] > 0, (member.T @ vectors) / numpy.maximum(mass, 1e-300)[:, None], centres
+        )
+        if numpy.array_equal(moved, centres):
+            break
+        centres = moved
+    return numpy.unique(labels, return_inverse=True)[1]
+
+
+_LEARNERS = {
+    "det": _deterministic,
+    "det+f": _first_or_rest,
+    "spectral": _spectral,
+    "em": _em,
+    "spectral+em": _spectral_em,
+}

@@ -1,0 +1,316 @@
+"""The grammar as a whole: automata, length factor, lexical model and labels, and what can be asked of it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from ...base.serialize import pack, unpack
+from ...trees.lengths import DISTANCE_BINS, N_BINS, length_table
+from ...trees.pseudoprojective import projective_tree
+from ...trees.sentences import Tokens, Tree
+from ._chart import arc_weights
+from .estimate import EstimatorSettings, estimate
+from .labels import LabelModel
+from .lexical import LEXICAL_MODELS, LexicalModel
+from .model import OperatorModel, SymbolTable
+from .parsing import PosteriorParses, sentence_constraints
+from .posterior import Factors, Posterior
+from .statistics import RIGHT, modifier_sequences
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class GrammarSettings:
+    """What a grammar is made of.
+
+    automata (EstimatorSettings): How the head automata are learnt.
+    lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
+    lexical (Optional[str]): LEX, LEX+F or LEX+FCP to multiply the automata with that lexical model.
+    only_lexical (bool): Whether to use that lexical model without automata.
+    min_symbol_count (int): Rarer symbols are treated as a wider one, or as the unknown symbol.
+    max_symbols (int): So are the rarest if there are more symbols than this: time and memory of training
+        grow with the third and second power of their number. See `SymbolTable.from_counts`.
+    max_length (int): Longer sentences are parsed in pieces: see `Grammar.posterior`.
+    """
+
+    automata: EstimatorSettings = field(default_factory=EstimatorSettings)
+    lengths: bool = True
+    lexical: str | None = None
+    only_lexical: bool = False
+    min_symbol_count: int = 1
+    max_symbols: int = 100
+    max_length: int = 250
+
+    def __post_init__(self) -> None:
+        if self.lexical is not None and self.lexical not in LEXICAL_MODELS:
+            choices = ", ".join(LEXICAL_MODELS)
+            raise ValueError(Errors.S103.format(value=self.lexical, choices=choices))
+        without_model = self.only_lexical and self.lexical is None
+        least = min(self.min_symbol_count, self.max_symbols, self.max_length - 1)
+        if least < 1 or without_model:
+            raise ValueError(Errors.S105)
+
+
+class Grammar:
+    """A split head-automata grammar with relation labels."""
+
+    def __init__(
+        self,
+        settings: GrammarSettings,
+        symbols: SymbolTable,
+        automata: OperatorModel,
+        fallback: OperatorModel,
+        frequency: NDArray[numpy.float64],
+        lengths: NDArray[numpy.float64] | None,
+        lexical: LexicalModel | None,
+        labels: LabelModel,
+    ):
+        """Take the learnt parts as they are; see `fit`.
+
+        fallback (OperatorModel): Non-negative automata for sentences that `automata` fail on.
+        frequency (ndarray): Share of every symbol among all tokens.
+        """
+        self.settings = settings
+        self.symbols = symbols
+        self.automata = automata
+        self.fallback = fallback
+        self.frequency = frequency
+        self.lengths = lengths
+        self.lexical = lexical
+        self.labels = labels
+
+    @classmethod
+    def fit(
+        cls,
+        trees: Sequence[Tree],
+        settings: GrammarSettings,
+        *,
+        progress: Callable[[Iterable], Iterable] = iter,
+    ) -> "Grammar":
+        """Learn a grammar from a treebank.
+
+        trees (Sequence[Tree]): The treebank; crossing arcs are lifted, missing heads are left out.
+        settings (GrammarSettings): What to learn.
+        progress (Callable): Wraps the loop over automata, e.g. in a progress bar.
+        RETURNS (Grammar): The grammar.
+        """
+        if not any(len(tree) and (tree.heads >= 0).any() for tree in trees):
+            raise ValueError(Errors.S104)
+        trees = [projective_tree(tree) for tree in trees]
+        counts = Counter(symbol for tree in trees for symbol in tree.symbols)
+        symbols = SymbolTable.from_counts(
+            counts, min_count=settings.min_symbol_count, max_symbols=settings.max_symbols
+        )
+        ids = [symbols.encode(tree.symbols) for tree in trees]
+        n = len(symbols)
+        sequences = modifier_sequences(ids, [tree.heads for tree in trees], n)
+        fallback = estimate(sequences, replace(settings.automata, estimator="det+f"))
+        if settings.only_lexical:
+            automata = fallback = OperatorModel.uniform(n)
+        else:
+            automata = estimate(sequences, settings.automata, progress=progress)
+        frequency = numpy.bincount(numpy.concatenate(ids), minlength=n) + 0.5
+        return cls(
+            settings,
+            symbols,
+            automata,
+            fallback,
+            frequency / frequency.sum(),
+            _fit_lengths(ids, trees, n) if settings.lengths else None,
+            LexicalModel.fit(trees, ids, n, kind=settings.lexical) if settings.lexical else None,
+            LabelModel.fit(trees, ids, n),
+        )
+
+    @classmethod
+    def from_automata(
+        cls, names: Sequence[str], start: NDArray, stop: NDArray, operators: NDArray
+    ) -> "Grammar":
+        """A grammar of given automata, without labels: e.g. the true one of the sample treebank.
+
+        names (Sequence[str]): The X symbols.
+        start, stop, operators (ndarray): As in `OperatorModel`, for X symbols and the root.
+        RETURNS (Grammar): The grammar.
+        """
+        n, states = len(names), start.shape[2]
+        symbols = SymbolTable(names)
+        automata = OperatorModel.zeros(n + 1, states, non_negative=True)
+        automata.start[:n, :, :states] = start[:n]
+        automata.stop[:n, :, :states] = stop[:n]
+        automata.operators[:n, :, :n, :states, :states] = operators[:n]
+        automata.start[-1, :, 0] = automata.stop[-1, :, 0] = 1.0
+        automata.operators[-1, RIGHT, :n, 0, 0] = numpy.einsum(
+            "a,xab,b->x", stop[n, RIGHT], operators[n, RIGHT], start[n, RIGHT]
+        )
+        uniform = numpy.full(n + 1, 1.0 / (n + 1))
+        labels = LabelModel.fit([], [], n + 1)
+        settings = GrammarSettings(lengths=False)
+        return cls(settings, symbols, automata, automata, uniform, None, None, labels)
+
+    @property
+    def label_names(self) -> list[str]:
+        """RETURNS (List[str]): The labels; see `trees.interface.ParserModel`."""
+        return self.labels.inventory.names
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        """RETURNS (Tuple[str, ...]): How trees can be chosen: projected automata have no best path."""
+        return ("mbr", "viterbi") if self.automata.non_negative else ("mbr",)
+
+    def parse(
+        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
+    ) -> PosteriorParses:
+        """Parse a batch of sentences; see `trees.interface.ParserModel`."""
+        bounds = tokens.bounds()
+        everything = self.symbols.encode(tokens.symbols)
+        symbols = [everything[a:b] for a, b in bounds]
+        words = [tokens.words[a:b] for a, b in bounds]
+        allowed = sentence_constraints(bounds, fixed)
+        return PosteriorParses(
+            tokens.starts,
+            [
+                self.posterior(*sentence, allowed=own)
+                for *sentence, own in zip(symbols, words, allowed, strict=True)
+            ],
+            inventory=self.labels.inventory,
+            label_distributions=lambda sentences, trees: self.label_distributions(
+                [symbols[s] for s in sentences], [words[s] for s in sentences], trees
+            ),
+            fixed=fixed,
+            decode=decode,
+        )
+
+    def posterior(
+        self,
+        symbols: NDArray[numpy.int32],
+        words: Sequence[str],
+        *,
+        allowed: NDArray[numpy.bool_] | None = None,
+    ) -> Posterior:
+        """The distribution over trees of one sentence.
+
+        symbols (ndarray): Symbol ids, from `self.symbols.encode`.
+        words (Sequence[str]): The tokens; only lexical models look at them.
+        allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
+        RETURNS (Posterior): Marginals, trees and their probabilities.
+        """
+        return Posterior.of_sentence(
+            len(symbols),
+            lambda own, _: self._attempts(symbols[own], [words[i] for i in own]),
+            allowed=allowed,
+            max_length=self.settings.max_length,
+        )
+
+    def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
+        """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
+        n = len(symbols)
+        lengths, bins = (
+            (self.lengths, DISTANCE_BINS) if self.lengths is not None else self._no_lengths
+        )
+        weights = arc_weights(symbols, self.frequency, lengths, bins)[:, :, None]
+        root = 1.0 / self.frequency[symbols]
+        word_class = numpy.zeros(n, dtype="int32")
+        lexical_stop = None
+        if self.lexical is not None:
+            arcs, lexical_stop, lexical_root = self.lexical.weights(
+                symbols, words, root_symbol=len(self.symbols)
+            )
+            if not self.settings.only_lexical:
+                # both models generate every tag, so each is measured against its frequency
+                arcs, lexical_root = arcs * root[None, :, None], lexical_root * root
+            weights, root = weights * arcs, root * lexical_root
+            word_class = self.lexical.symbol_class[symbols]
+        for automata, states in self._chain():
+            stop = numpy.ascontiguousarray(automata.stop[symbols, :, :states])
+            if lexical_stop is not None:
+                stop = (lexical_stop[..., None] * stop[:, :, None]).reshape(n, 2, -1)
+            own_root = root * automata.operators[automata.root, RIGHT, symbols, 0, 0]
+            yield Factors(symbols, word_class, automata, states, weights, stop, own_root)
+
+    @cached_property
+    def _no_lengths(self) -> tuple[NDArray, NDArray]:
+        """A length factor of 1, with one bin."""
+        shape = (len(self.symbols), 2, len(self.symbols), 1)
+        return numpy.ones(shape), numpy.zeros(1, dtype="int32")
+
+    def _chain(self) -> Iterable[tuple[OperatorModel, int]]:
+        states = self.automata.states
+        yield self.automata, states
+        if not self.automata.non_negative:
+            while states > 4:
+                states = -(-states // 8) * 4
+                yield self.automata, states
+            yield self.fallback, self.fallback.states
+
+    def label_distributions(
+        self,
+        symbols: Sequence[NDArray],
+        words: Sequence[Sequence[str]],
+        heads: Sequence[NDArray],
+    ) -> NDArray[numpy.float64]:
+        """P(label | arc) for the trees of several sentences: [tokens of all sentences, labels]."""
+        return self.labels.distributions(symbols, words, heads, root_symbol=len(self.symbols))
+
+    def to_bytes(self) -> bytes:
+        payload = {
+            "settings": asdict(self.settings),
+            "symbols": self.symbols.names[:-1],
+            "automata": self.automata.to_payload(),
+            "fallback": self.fallback.to_payload(),
+            "frequency": self.frequency,
+            "lengths": self.lengths,
+            "lexical": self.lexical.to_payload() if self.lexical else None,
+            "labels": self.labels.to_payload(),
+        }
+        return pack("shag grammar", _VERSION, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Grammar":
+        payload = unpack("shag grammar", _VERSION, data)
+        try:
+            return cls._from_payload(payload)
+        except Exception as error:
+            # the checksum was right, so another program wrote this: it may be wrong in any way
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(Errors.S002.format(what="shag grammar", reason=reason)) from error
+
+    @classmethod
+    def _from_payload(cls, payload: dict) -> "Grammar":
+        settings = dict(payload["settings"])
+        settings["automata"] = EstimatorSettings(**settings["automata"])
+        symbols = SymbolTable(payload["symbols"])
+        n = len(symbols)
+        frequency, lengths, lexical = (payload[k] for k in ("frequency", "lengths", "lexical"))
+        for table, shape in ((frequency, (n,)), (lengths, (n, 2, n, N_BINS))):
+            # written so that NaN is not sound either
+            if table is not None and not (
+                table.shape == shape and table.dtype == numpy.float64 and (table > 0).all()
+            ):
+                raise ValueError(Errors.S002.format(what="shag grammar", reason="bad tables"))
+        return cls(
+            GrammarSettings(**settings),
+            symbols,
+            OperatorModel.from_payload(payload["automata"], n),
+            OperatorModel.from_payload(payload["fallback"], n),
+            frequency,
+            lengths,
+            LexicalModel.from_payload(lexical, n) if lexical else None,
+            LabelModel.from_payload(payload["labels"]),
+        )
+
+
+def _fit_lengths(ids: Sequence[NDArray], trees: Sequence[Tree], n_symbols: int) -> NDArray:
+    heads, modifiers, distances = [], [], []
+    for own, tree in zip(ids, trees, strict=True):
+        m = numpy.flatnonzero(tree.heads > 0)
+        h = tree.heads[m] - 1
+        heads.append(own[h])
+        modifiers.append(own[m])
+        distances.append(m - h)
+    columns = (numpy.concatenate(column) for column in (heads, modifiers, distances))
+    return length_table(*columns, n_symbols)

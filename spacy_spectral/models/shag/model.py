@@ -1,0 +1,190 @@
+"""Operator models: automata over modifier sequences, whatever learnt them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from .statistics import LEFT, RIGHT
+
+UNKNOWN_SYMBOL = "<unk>"
+
+
+class SymbolTable:
+    """The symbols of a grammar.
+
+    A symbol that it does not have, because training has not seen it or not often enough, is the narrowest
+    that it has of those named by its first parts: NOUN|Case=Dat|Number=Plur is NOUN|Case=Dat or NOUN. If
+    there is none, it is the back-off symbol.
+    """
+
+    def __init__(self, names: Sequence[str]):
+        """names (Sequence[str]): The symbols without the back-off symbol, in the order of their ids."""
+        self.names = [*names, UNKNOWN_SYMBOL]
+        self._ids = {name: i for i, name in enumerate(names)}
+        self.unknown = len(names)
+
+    @classmethod
+    def from_counts(
+        cls, counts: Mapping[str, int], *, min_count: int = 1, max_symbols: int = 100
+    ) -> "SymbolTable":
+        """Choose the symbols of a grammar.
+
+        counts (Mapping[str, int]): Symbols of the training data, and how often they occur.
+        min_count (int): Rarer symbols are left out.
+        max_symbols (int): So are as many more as needed: the rarest of several parts first, because
+            they have a wider symbol to go to.
+        RETURNS (SymbolTable): The symbols.
+        """
+        least = min_count
+        pooled = _pooled(counts, least)
+        while len(pooled) > max_symbols and any("|" in name for name in pooled):
+            least += max(1, least // 4)
+            pooled = _pooled(counts, least)
+        names = sorted(pooled, key=lambda name: (-pooled[name], name))[:max_symbols]
+        return cls(sorted(name for name in names if pooled[name] >= min_count))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def encode(self, names: Iterable[str]) -> NDArray[numpy.int32]:
+        names = list(names)
+        ids = {name: self._find(name) for name in set(names)}
+        return numpy.array([ids[name] for name in names], dtype="int32")
+
+    def _find(self, name: str) -> int:
+        while name not in self._ids and "|" in name:
+            name = _wider(name)
+        return self._ids.get(name, self.unknown)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._ids
+
+
+def _wider(name: str) -> str:
+    return name.rpartition("|")[0]
+
+
+def _pooled(counts: Mapping[str, int], least: int) -> Counter[str]:
+    """Counts after symbols of several parts that are too rare were counted as the next wider one."""
+    pooled = Counter(counts)
+    for n_bars in range(max((name.count("|") for name in counts), default=0), 0, -1):
+        for name in [name for name in pooled if name.count("|") == n_bars]:
+            if pooled[name] < least:
+                pooled[_wider(name)] += pooled.pop(name)
+    return pooled
+
+
+@dataclass
+class OperatorModel:
+    """One automaton per head symbol and direction: f(x1..xm) = stop' A_xm .. A_x1 start.
+
+    H head symbols (the X symbols and, last, the root), 2 directions, n states: a multiple of four, as
+    the chart wants it; automata with fewer states are padded with zeros.
+
+    start (ndarray): [H, 2, n]
+    stop (ndarray): [H, 2, n]
+    operators (ndarray): [H, 2, X, n, n], to-state before from-state.
+    non_negative (bool): Whether all parameters are probabilities, not projections of them.
+    """
+
+    start: NDArray[numpy.float64]
+    stop: NDArray[numpy.float64]
+    operators: NDArray[numpy.float64]
+    non_negative: bool
+
+    @classmethod
+    def zeros(cls, n_symbols: int, states: int, *, non_negative: bool) -> "OperatorModel":
+        heads = n_symbols + 1
+        states = -(-states // 4) * 4
+        return cls(
+            numpy.zeros((heads, 2, states)),
+            numpy.zeros((heads, 2, states)),
+            numpy.zeros((heads, 2, n_symbols, states, states)),
+            non_negative,
+        )
+
+    @classmethod
+    def uniform(cls, n_symbols: int) -> "OperatorModel":
+        """Automata that say nothing: everything is left to the weights of arcs."""
+        model = cls.zeros(n_symbols, 1, non_negative=True)
+        model.start[:, :, 0] = model.stop[:, :, 0] = 1.0
+        model.operators[:, :, :, 0, 0] = 1.0
+        return model
+
+    @property
+    def states(self) -> int:
+        return self.start.shape[2]
+
+    @property
+    def n_symbols(self) -> int:
+        return self.operators.shape[2]
+
+    @property
+    def root(self) -> int:
+        return self.operators.shape[2]
+
+    @cached_property
+    def log_start(self) -> NDArray[numpy.float64]:
+        with numpy.errstate(divide="ignore"):
+            return numpy.log(self.start)
+
+    @cached_property
+    def log_operators(self) -> NDArray[numpy.float64]:
+        with numpy.errstate(divide="ignore"):
+            return numpy.log(self.operators)
+
+    def probability(self, head: int, direction: int, sequence: Iterable[int]) -> float:
+        """Probability that a head generates exactly this sequence of modifiers, nearest first."""
+        return float(self.stop[head, direction] @ self.forward(head, direction, sequence))
+
+    def forward(self, head: int, direction: int, prefix: Iterable[int]) -> NDArray[numpy.float64]:
+        """State vector after a prefix of modifiers."""
+        state = self.start[head, direction]
+        for symbol in prefix:
+            state = self.operators[head, direction, symbol] @ state
+        return state
+
+    def tree_probability(self, symbols: Sequence[int], heads: Sequence[int]) -> float:
+        """Probability of a tree: the product over all halves (Luque et al. 2012, eq. 2).
+
+        symbols (Sequence[int]): Symbol of every token.
+        heads (Sequence[int]): Head of every token, 1-based; 0 is the root.
+        """
+        value = 1.0
+        for h in range(len(symbols) + 1):
+            head = self.root if h == 0 else symbols[h - 1]
+            right = [symbols[m - 1] for m in range(h + 1, len(heads) + 1) if heads[m - 1] == h]
+            value *= self.probability(head, RIGHT, right)
+            if h > 0:
+                left = [symbols[m - 1] for m in range(h - 1, 0, -1) if heads[m - 1] == h]
+                value *= self.probability(head, LEFT, left)
+        return value
+
+    def to_payload(self) -> dict:
+        return {
+            "start": self.start,
+            "stop": self.stop,
+            "operators": self.operators,
+            "non_negative": self.non_negative,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: dict, n_symbols: int) -> "OperatorModel":
+        """Read `to_payload` back; kernels index these arrays unchecked, so shapes are checked here."""
+        model = cls(**payload)
+        if not isinstance(model.non_negative, bool):
+            raise ValueError(Errors.S002.format(what="automata", reason="non_negative"))
+        states = model.start.shape[-1]
+        expected = cls.zeros(n_symbols, states, non_negative=True)
+        for name in ("start", "stop", "operators"):
+            array = getattr(model, name)
+            if array.shape != getattr(expected, name).shape or array.dtype != numpy.float64:
+                raise ValueError(Errors.S002.format(what="automata", reason=f"shape of {name}"))
+            if not numpy.isfinite(array).all():
+                raise ValueError(Errors.S002.format(what="automata", reason=f"{name} not finite"))
+        return model

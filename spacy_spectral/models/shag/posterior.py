@@ -1,0 +1,292 @@
+"""The distribution over the trees of one sentence."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy
+from numpy.typing import NDArray
+
+from ...trees._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
+from ._chart import inside_outside, tree_scores
+from ._viterbi import viterbi
+from .model import OperatorModel
+
+# Marginals of projected automata can be negative; decoding takes logs of at least this.
+_SMALLEST_MARGINAL = 1e-9
+_SMALLEST_Z, _LARGEST_Z = 1e-250, 1e250
+_RESCALINGS = 3
+
+
+@dataclass
+class Factors:
+    """One sentence as the chart wants it; see `_chart.inside_outside`.
+
+    log_scale (float): By how much the logarithm of every tree exceeds what the model says: constants
+        that keep the chart in the range of doubles.
+    """
+
+    symbols: NDArray[numpy.int32]
+    word_class: NDArray[numpy.int32]
+    automata: OperatorModel
+    states: int
+    weights: NDArray[numpy.float64]
+    stop: NDArray[numpy.float64]
+    root: NDArray[numpy.float64]
+    log_scale: float = 0.0
+
+    def arguments(self) -> tuple:
+        return (
+            self.symbols,
+            self.word_class,
+            self.automata.start,
+            self.automata.operators,
+            self.weights,
+            self.stop,
+            self.root,
+        )
+
+    def restricted(self, allowed: NDArray[numpy.bool_]) -> "Factors":
+        weights = self.weights * allowed[1:, 1:, None]
+        return replace(self, weights=weights, root=self.root * allowed[0, 1:])
+
+    def scaled(self, factor: float) -> "Factors":
+        """Multiply what generates each token; every tree gains factor^N."""
+        return replace(
+            self,
+            weights=self.weights * factor,
+            root=self.root * factor,
+            log_scale=self.log_scale + len(self.symbols) * float(numpy.log(factor)),
+        )
+
+
+# (tokens, allowed arcs between them) -> their factors under one model after another
+Attempts = Callable[[NDArray[numpy.int64], NDArray[numpy.bool_] | None], Iterable[Factors]]
+
+
+class Posterior:
+    """Exact arc marginals, and the trees that follow from them.
+
+    marginals (ndarray): [N+1, N+1], probability of every arc (head, modifier); row 0 is the root. Every
+        column but the first sums to one.
+    heads (ndarray): The MBR tree: the projective single-root tree with the best product of marginals.
+        1-based, 0 is the root.
+    """
+
+    def __init__(
+        self,
+        marginals: NDArray[numpy.float64],
+        *,
+        factors: Factors | None,
+        log_z: float,
+        allowed: NDArray[numpy.bool_] | None = None,
+        heads: NDArray[numpy.int32] | None = None,
+    ):
+        self.marginals = marginals
+        self._factors = factors
+        self._log_z = log_z
+        self._allowed = allowed
+        self._heads = heads
+
+    @classmethod
+    def of_sentence(
+        cls,
+        n: int,
+        attempts: Attempts,
+        *,
+        allowed: NDArray[numpy.bool_] | None = None,
+        max_length: int,
+    ) -> "Posterior":
+        """The distribution over the trees of a sentence of any length.
+
+        Sentences longer than `max_length` are cut into pieces of equal size that are parsed by
+        themselves; then the sequence of their roots is parsed like a sentence. The result is a
+        projective tree with one root at a cost that grows linearly.
+
+        n (int): The number of tokens.
+        attempts (Attempts): Makes the factors of some of the tokens as if they were a sentence, under one
+            model after another (see `from_factors`).
+        allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
+        max_length (int): The longest sentence to be parsed in one piece.
+        RETURNS (Posterior): The posterior.
+        """
+        return cls._of_tokens(numpy.arange(n), attempts, allowed, max_length)
+
+    @classmethod
+    def _of_tokens(
+        cls,
+        tokens: NDArray[numpy.int64],
+        attempts: Attempts,
+        allowed: NDArray[numpy.bool_] | None,
+        max_length: int,
+    ) -> "Posterior":
+        n = len(tokens)
+        if n == 0:
+            return cls(numpy.zeros((1, 1)), factors=None, log_z=0.0)
+        if n <= max_length:
+            return cls.from_factors(attempts(tokens, allowed), allowed)
+        edges = numpy.linspace(0, n, -(-n // max_length) + 1).astype(int)
+        parts = []
+        for begin, end in pairwise(edges):
+            inner = None if allowed is None else _allowed_inside(allowed, begin, end)
+            parts.append(cls._of_tokens(tokens[begin:end], attempts, inner, max_length))
+        roots = [begin + part.root for begin, part in zip(edges, parts, strict=False)]
+        if allowed is not None:
+            keep = numpy.array([0, *(root + 1 for root in roots)])
+            allowed = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
+        top = cls._of_tokens(tokens[roots], attempts, allowed, max_length)
+        return cls.from_parts(parts, edges, top)
+
+    @classmethod
+    def from_factors(
+        cls, attempts: Iterable[Factors], allowed: NDArray[numpy.bool_] | None
+    ) -> "Posterior":
+        """Run the chart with the first model that gives the sentence a positive, finite total.
+
+        Projected automata can give long sentences a negative one. If no model succeeds, all allowed
+        arcs are equally likely; if what is allowed makes no tree, the tree has as few other arcs as
+        possible. There is always a tree.
+
+        attempts (Iterable[Factors]): The sentence under one model after another.
+        allowed (Optional[ndarray]): [N+1, N+1], the allowed arcs.
+        RETURNS (Posterior): The posterior.
+        """
+        for factors in attempts:
+            if allowed is not None:
+                factors = factors.restricted(allowed)
+            factors, z, marginals = _run_chart(factors)
+            if marginals is not None:
+                marginals /= z
+                numpy.maximum(marginals, 0.0, out=marginals)
+                if not factors.automata.non_negative:
+                    marginals[:, 1:] /= marginals[:, 1:].sum(axis=0)
+                return cls(marginals, factors=factors, log_z=float(numpy.log(z)), allowed=allowed)
+        n = len(factors.symbols)
+        marginals = numpy.ones((n + 1, n + 1))
+        if allowed is not None:
+            marginals[~allowed] = _SMALLEST_MARGINAL
+        numpy.fill_diagonal(marginals, 0.0)
+        marginals[:, 0] = 0.0
+        marginals[:, 1:] /= marginals[:, 1:].sum(axis=0)
+        return cls(marginals, factors=None, log_z=0.0)
+
+    @classmethod
+    def from_parts(
+        cls, parts: Sequence["Posterior"], edges: Sequence[int], top: "Posterior"
+    ) -> "Posterior":
+        """Put together a long sentence from its pieces and the tree over their roots."""
+        n = edges[-1]
+        marginals = numpy.zeros((n + 1, n + 1))
+        heads = numpy.zeros(n, dtype="int32")
+        roots = [0, *(begin + part.root + 1 for begin, part in zip(edges, parts, strict=False))]
+        for k, part in enumerate(parts):
+            begin, end = edges[k], edges[k + 1]
+            inside = slice(begin + 1, end + 1)
+            marginals[inside, inside] = part.marginals[1:, 1:]
+            for other, root in enumerate(roots):
+                marginals[root, inside] += top.marginals[other, k + 1] * part.marginals[0, 1:]
+            heads[begin:end] = numpy.where(part.heads > 0, part.heads + begin, 0)
+            heads[begin + part.root] = roots[top.heads[k]]
+        return cls(marginals, factors=None, log_z=0.0, heads=heads)
+
+    @property
+    def heads(self) -> NDArray[numpy.int32]:
+        if self._heads is None:
+            self._heads = greedy_tree(self.marginals)
+            if self._heads is None:
+                self._heads, _ = best_tree(self._arc_scores())
+        return self._heads
+
+    @property
+    def log_partition(self) -> float | None:
+        """log of the sum over all trees, as the model scores them; None if there was no single chart."""
+        return None if self._factors is None else self._log_z - self._factors.log_scale
+
+    @property
+    def root(self) -> int:
+        """Index of the token that the MBR tree attaches to the root."""
+        return int(numpy.flatnonzero(self.heads == 0)[0])
+
+    def viterbi(self) -> NDArray[numpy.int32]:
+        """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
+        factors = self._factors
+        if factors is None:
+            return self.heads
+        automata = factors.automata
+        with numpy.errstate(divide="ignore"):
+            heads, _ = viterbi(
+                factors.symbols,
+                factors.word_class,
+                automata.log_start,
+                automata.log_operators,
+                numpy.log(factors.weights),
+                numpy.log(factors.stop),
+                numpy.log(factors.root),
+            )
+        return heads
+
+    def k_best(self, k: int) -> list[tuple[NDArray[numpy.int32], float]]:
+        """The k trees with the best products of marginals, ordered by their exact probability.
+
+        k (int): How many at most. A sentence parsed in pieces has one.
+        RETURNS (List[Tuple[ndarray, float]]): Heads and log-probabilities, most probable first.
+        """
+        if self._factors is None:
+            return [(self.heads, self.log_probability(self.heads))][:k]
+        trees, _ = k_best_trees(self._arc_scores(), k)
+        logs = self._log_probabilities(trees)
+        order = numpy.argsort(-logs, kind="stable")
+        return [(trees[t], float(logs[t])) for t in order]
+
+    def log_probability(self, heads: NDArray[numpy.int32]) -> float:
+        """log P(tree | sentence). Where the automata cannot say, the product of its arcs' marginals."""
+        heads = numpy.ascontiguousarray(heads, "int32")
+        if len(heads) != len(self.marginals) - 1 or not is_projective_tree(heads):
+            return -numpy.inf
+        return float(self._log_probabilities(heads[None])[0])
+
+    def _log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+        if self._factors is None:
+            return self._arc_products(trees)
+        logs, signs = tree_scores(*self._factors.arguments(), self._factors.states, trees)
+        logs = numpy.minimum(logs - self._log_z, 0.0)
+        # projected automata may give a single tree a value below 0
+        return (
+            logs if (signs > 0).all() else numpy.where(signs > 0, logs, self._arc_products(trees))
+        )
+
+    def _arc_products(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+        own = self.marginals[trees, numpy.arange(1, trees.shape[1] + 1)]
+        return numpy.log(numpy.maximum(own, _SMALLEST_MARGINAL)).sum(axis=1)
+
+    def _arc_scores(self) -> NDArray[numpy.float64]:
+        scores = numpy.log(numpy.maximum(self.marginals, _SMALLEST_MARGINAL))
+        if self._allowed is not None:
+            scores[~self._allowed] = -numpy.inf
+        return scores
+
+
+def _allowed_inside(allowed: NDArray[numpy.bool_], begin: int, end: int) -> NDArray[numpy.bool_]:
+    """The allowed arcs of one piece of a sentence; who may have a head outside may be its root."""
+    inside = numpy.arange(begin + 1, end + 1)
+    keep = numpy.concatenate([[0], inside])
+    inner = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
+    outside = numpy.delete(allowed[:, inside], inside, axis=0)
+    inner[0, 1:] = outside.any(axis=0)
+    return inner
+
+
+def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:
+    """Inside-outside, rescaled where the numbers leave the range of doubles."""
+    for _ in range(_RESCALINGS):
+        z, marginals, largest = inside_outside(*factors.arguments(), factors.states, True)
+        if numpy.isfinite(z) and _SMALLEST_Z < abs(z) < _LARGEST_Z:
+            sound = z > 0 and numpy.isfinite(marginals).all()
+            return factors, z, marginals if sound else None
+        sound = numpy.flatnonzero((largest > 1e-200) & (largest < 1e200))
+        if not len(sound) or sound[-1] == 0:
+            break
+        # growth per token, from the longest span that is still in range
+        widest = sound[-1]
+        factors = factors.scaled(float(numpy.exp(-numpy.log(largest[widest]) / widest)))
+    return factors, 0.0, None

@@ -1,0 +1,273 @@
+"""From moments to a latent tree model (Dhillon, Rodu, Collins, Foster & Ungar 2012).
+
+With pseudo-inverses, E_L = Lambda_L Sigma_R^+ = G T_L' G^+, E_R likewise, and K(y) gives operators that
+share their eigenvectors, D(y) = E_L^+ K(y) Sigma_R^+ = G diag(G'y) G^+. The paper multiplies these operators.
+Here they are diagonalised once, which gives G itself and with it the model's parameters: the recursion then
+takes k^2 steps a token instead of k^3, and does not depend on an order of the children. Exact moments give
+the exact model; those of a treebank give numbers that are only nearly probabilities, so they are made
+probabilities and improved by some iterations of EM (estimator "spectral+em").
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from ...treebank.validate import tree_problems
+from ._tree import expected_counts
+from .statistics import Alphabet, Moments, Trees, bigram_counts, symbol_vectors, whitened
+from .tree_model import TreeModel
+
+ESTIMATORS = ("spectral", "spectral+em")
+# Pseudo-counts of EM: of each state's emissions, by symbol of the alphabet, and of each transition.
+_EMISSION_PRIOR = 0.15
+_TRANSITION_PRIOR = 0.1
+
+
+@dataclass(frozen=True)
+class TreeSettings:
+    """How a latent tree model is learnt.
+
+    estimator (str): "spectral": moments only, values may be negative. "spectral+em": a proper
+        distribution.
+    states (int): Most hidden states.
+    ridge (float): Softens the pseudo-inverses; in the unit of the sampling error.
+    em_iterations (int): Iterations of EM.
+    """
+
+    estimator: str = "spectral+em"
+    states: int = 16
+    ridge: float = 30.0
+    em_iterations: int = 15
+
+    def __post_init__(self) -> None:
+        if self.estimator not in ESTIMATORS:
+            choices = ", ".join(ESTIMATORS)
+            raise ValueError(Errors.S501.format(value=self.estimator, choices=choices))
+        if self.states < 1 or self.ridge < 0 or self.em_iterations < 0:
+            raise ValueError(Errors.S502)
+
+
+def estimate_tree_model(
+    sentences: Iterable[tuple[Sequence[str], Sequence[int]]],
+    *,
+    words: bool = True,
+    dictionary: tuple[Sequence[str], NDArray] | None = None,
+    settings: TreeSettings | None = None,
+    progress: Callable[[Iterable], Iterable] = iter,
+) -> TreeModel:
+    """Learn a latent tree model.
+
+    sentences (Iterable[Tuple[Sequence[str], Sequence[int]]]): Symbols and heads (from 1, 0 for the
+        root); sentences whose heads are not a whole tree are left out.
+    words (bool): Whether the symbols are words, which have classes for rare and unknown ones.
+    dictionary (Optional[Tuple[Sequence[str], ndarray]]): Words and their vectors, the most informative
+        dimensions first, e.g. eigenwords. By default vectors are learnt from the trees themselves.
+    settings (Optional[TreeSettings]): How.
+    progress (Callable): Wraps the iterations of EM, e.g. in a progress bar.
+    RETURNS (TreeModel): The model.
+    """
+    from threadpoolctl import threadpool_limits
+
+    settings = settings or TreeSettings()
+    kept = [(symbols, heads) for symbols, heads in sentences if _is_tree(heads)]
+    if not kept:
+        raise ValueError(Errors.S503)
+    alphabet = Alphabet.count((symbols for symbols, _ in kept), words=words)
+    if not len(alphabet):
+        raise ValueError(Errors.S503)
+    lengths = [len(heads) for _, heads in kept]
+    trees = Trees(
+        symbols=numpy.concatenate([alphabet.encode(symbols) for symbols, _ in kept]),
+        heads=numpy.concatenate([numpy.asarray(heads, dtype="int32") for _, heads in kept]),
+        starts=numpy.cumsum([0, *lengths]).astype("int32"),
+    )
+    counts = numpy.bincount(trees.symbols, minlength=len(alphabet)).astype("float64")
+    frequency = counts / counts.sum()
+    # small matrices: more threads only wait for each other, and could change the last digits
+    with threadpool_limits(1, user_api="blas"):
+        if dictionary is None:
+            vectors = symbol_vectors(bigram_counts(trees, len(alphabet)), settings.states - 1)
+        else:
+            vectors = _from_dictionary(alphabet, *dictionary)
+        vectors = whitened(vectors, frequency, settings.states)
+        moments = Moments.count(trees, vectors)
+        parameters = recover(moments, vectors, frequency, ridge=settings.ridge)
+        if settings.estimator == "spectral+em":
+            softness = settings.ridge / numpy.sqrt(moments.n)
+            parameters = projected(*parameters, frequency, softness=min(0.1, softness))
+            for _ in progress(range(settings.em_iterations)):
+                parameters = em_step(trees, *parameters, frequency)
+        emissions, transitions, root = parameters
+        model = TreeModel.from_emissions(alphabet, counts, emissions, transitions, root)
+        return model if dictionary is None else _with_dictionary(model, *dictionary)
+
+
+Parameters = tuple[NDArray, NDArray, NDArray]  # emissions, transitions, root
+
+
+def recover(
+    moments: Moments,
+    vectors: NDArray[numpy.float64],
+    frequency: NDArray[numpy.float64],
+    *,
+    ridge: float = 0.0,
+) -> Parameters:
+    """The parameters that have some moments.
+
+    moments (Moments): The moments.
+    vectors (ndarray): [symbols, k], whitened.
+    frequency (ndarray): [symbols].
+    ridge (float): Softens the pseudo-inverses, in the unit of the sampling error.
+    RETURNS (Tuple[ndarray, ndarray, ndarray]): Emissions [symbols, k], transitions [2, k, k] by parent and
+        child state, root [k]. Of exact moments they are probabilities.
+    """
+    softness = ridge / numpy.sqrt(moments.n)
+    from_right = soft_inverse(moments.sigma_right, softness)
+    from_left = soft_inverse(moments.sigma_left, softness)
+    e_left = moments.lambda_left @ from_right
+    e_right = moments.lambda_left.T @ from_left
+    # D(y) from either side; with exact moments both are the same
+    operators = (
+        soft_inverse(e_left, 2 * softness) @ moments.third @ from_right
+        + soft_inverse(e_right, 2 * softness) @ moments.third.transpose(0, 2, 1) @ from_left
+    ) / 2
+    means = _joint_eigenvectors(operators)
+    inverse = numpy.linalg.pinv(means, rcond=1e-3 if softness else 1e-15)
+    transitions = numpy.stack([inverse @ e @ means for e in (e_left, e_right)]).transpose(0, 2, 1)
+    emissions = frequency[:, None] * (vectors @ means)
+    return emissions, numpy.ascontiguousarray(transitions), inverse @ moments.roots
+
+
+def soft_inverse(matrix: NDArray[numpy.float64], ridge: float) -> NDArray[numpy.float64]:
+    """The pseudo-inverse with singular values s / (s^2 + ridge^2) instead of 1 / s."""
+    left, values, right = numpy.linalg.svd(matrix)
+    values = numpy.where(values > 1e-12 * values[0], values, 0.0)
+    softened = numpy.divide(values, values**2 + ridge**2, where=values > 0, out=values * 0)
+    return (right.T * softened) @ left.T
+
+
+def _joint_eigenvectors(operators: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    """G, whose columns are the eigenvectors of all operators, with 1 as their first coordinate.
+
+    The eigenvectors of one random mixture of the operators: of some mixtures the one whose eigenvalues
+    are real and lie apart. Where noise has made a pair of them complex, its real and imaginary part
+    span the same plane.
+    """
+    k = len(operators)
+    random = numpy.random.default_rng(0)
+    best, vectors, values = (k + 1, 0.0), numpy.eye(k), numpy.zeros(k)
+    for _ in range(50):
+        mixture = numpy.tensordot(random.standard_normal(k), operators, 1)
+        found_values, found = numpy.linalg.eig(mixture)
+        gaps = numpy.abs(found_values[:, None] - found_values) + numpy.diag(
+            numpy.full(k, numpy.inf)
+        )
+        largest = numpy.abs(found_values).max() or 1.0
+        quality = (int((found_values.imag != 0).sum()), -float(gaps.min() / largest))
+        if quality < best:
+            best, vectors, values = quality, found, found_values
+    means = vectors.real.copy()
+    means[:, values.imag < 0] = vectors.imag[:, values.imag < 0]
+    scale = means[0]
+    least = 1e-3 * numpy.abs(means).max(axis=0)
+    scale = numpy.where(numpy.abs(scale) > least, scale, numpy.where(scale < 0, -least, least))
+    means = means / scale
+    # an order of the states that does not hang on the eigenvalues' order
+    return means[:, numpy.lexsort(means[::-1])]
+
+
+def projected(
+    emissions: NDArray,
+    transitions: NDArray,
+    root: NDArray,
+    frequency: NDArray,
+    *,
+    softness: float,
+) -> Parameters:
+    """Make parameters probabilities: without negative values, mixed with a little of the average.
+
+    emissions, transitions, root (ndarray): From `recover`.
+    frequency (ndarray): [symbols].
+    softness (float): How much of the average; 0 leaves probabilities as they are.
+    RETURNS (Tuple[ndarray, ndarray, ndarray]): As given.
+    """
+    k = len(root)
+    emissions = numpy.maximum(emissions, 0) + softness * frequency[:, None]
+    transitions = numpy.maximum(transitions, 0) + softness / k
+    root = numpy.maximum(root, 0) + softness / k
+    return (
+        numpy.ascontiguousarray(emissions / emissions.sum(axis=0)),
+        transitions / transitions.sum(axis=2, keepdims=True),
+        root / root.sum(),
+    )
+
+
+def em_step(
+    trees: Trees, emissions: NDArray, transitions: NDArray, root: NDArray, frequency: NDArray
+) -> Parameters:
+    """One iteration of EM.
+
+    trees (Trees): The treebank.
+    emissions, transitions, root (ndarray): Probabilities.
+    frequency (ndarray): [symbols], what emissions are smoothed by.
+    RETURNS (Tuple[ndarray, ndarray, ndarray]): Better ones.
+    """
+    prior = _EMISSION_PRIOR * len(frequency)
+    emission_counts = numpy.repeat(prior * frequency[:, None], len(root), axis=1)
+    transition_counts = numpy.full(transitions.shape, _TRANSITION_PRIOR)
+    root_counts = numpy.full(root.shape, _TRANSITION_PRIOR)
+    expected_counts(
+        trees.symbols,
+        trees.heads,
+        trees.starts,
+        emissions,
+        transitions,
+        numpy.ascontiguousarray(transitions.transpose(0, 2, 1)),
+        root,
+        emission_counts,
+        transition_counts,
+        root_counts,
+    )
+    return (
+        emission_counts / emission_counts.sum(axis=0),
+        transition_counts / transition_counts.sum(axis=2, keepdims=True),
+        root_counts / root_counts.sum(),
+    )
+
+
+def _is_tree(heads: Sequence[int]) -> bool:
+    if not len(heads) or min(heads) < 0:
+        return False
+    return not tree_problems([head - 1 if head else i for i, head in enumerate(heads)])
+
+
+def _from_dictionary(
+    alphabet: Alphabet, words: Sequence[str], vectors: NDArray
+) -> NDArray[numpy.float64]:
+    """The vectors of an alphabet's symbols; zeros for those the dictionary does not have."""
+    rows = {word: i for i, word in enumerate(words)}
+    result = numpy.zeros((len(alphabet), vectors.shape[1]))
+    for i, symbol in enumerate(alphabet.symbols):
+        row = rows.get(symbol, rows.get(symbol.lower()))
+        if row is not None:
+            result[i] = vectors[row]
+    return result
+
+
+def _with_dictionary(model: TreeModel, words: Sequence[str], vectors: NDArray) -> TreeModel:
+    """Add the words that the dictionary has and the treebank has not.
+
+    P(word | state) / P(word) is linear in the word's vector where the model holds, so it is read off by
+    least squares.
+    """
+    known = _from_dictionary(model.alphabet, words, vectors)
+    weights = numpy.sqrt(model.frequency[:-1] * known.any(axis=1))[:, None]
+    inputs = numpy.column_stack([numpy.ones(len(known)), known])
+    solution = numpy.linalg.lstsq(weights * inputs, weights * model.ratios[:-1], rcond=1e-6)[0]
+    in_treebank = set(model.alphabet.symbols)
+    new = [i for i, word in enumerate(words) if word not in in_treebank]
+    ratios = numpy.column_stack([numpy.ones(len(new)), vectors[new]]) @ solution
+    return model.extended([words[i] for i in new], numpy.clip(ratios, 0.05, 20.0))

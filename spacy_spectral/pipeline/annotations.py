@@ -1,0 +1,391 @@
+"""What components keep on documents, and how it is read. Nothing else knows keys and layouts.
+
+Users merge and split tokens, make documents of spans and join documents, and a value must never be
+read off another token. So the values of a component are one entry of `doc.user_data`, arrays with a row
+for every token, beside what tells the tokens they belong to: where each begins, and its word. A token has
+a value as long as it is where the entry says, whatever happened to others; an arc has one as long as both
+its tokens are there and the arc is in the tree; a sentence as long as all of it is.
+
+spaCy moves entries whose keys look like ("._.", name, start, end) in `span.as_doc` and `Doc.from_docs`, and
+their start tells by how many characters. (`as_doc` keeps rows of tokens that it leaves out. Joined to
+other documents, they can only be met where the very same words stand.)
+
+Entries are plain values and arrays: they survive to_bytes, DocBin and n_process.
+"""
+
+import warnings
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from math import isnan
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD, IDX, ORTH
+from spacy.tokens import Doc, Span, Token
+from spacy.tokens.underscore import get_ext_args
+
+from ..base.errors import Warnings
+
+_TAGS = "spectral_tagger"
+_PARSE = "spectral_parser"
+_CANDIDATES = "spectral_reranker"
+_WORD = 0xFFFFFFFF  # of hashes of words 32 bits are enough
+
+
+@dataclass
+class SentenceParse:
+    """One parse of one sentence, in terms of the document's tokens.
+
+    start (int): Index of the sentence's first token.
+    heads (List[int]): Head of every token of the sentence, as an index into the document; the root's
+        head is itself.
+    deps (List[str]): Labels.
+    logprob (float): log P(tree | sentence); of the labelled tree if the model is about labelled trees.
+    """
+
+    start: int
+    heads: list[int]
+    deps: list[str]
+    logprob: float
+
+
+class RankedParse(NamedTuple):
+    """One candidate of a sentence.
+
+    tree (SentenceParse): The tree; its `logprob` is the base parser's.
+    score (float): The reranker's score, relative to that of the base parser's likeliest tree.
+    probability (float): The probability of being the best of the candidates.
+    """
+
+    tree: SentenceParse
+    score: float
+    probability: float
+
+
+class TagGuesses(NamedTuple):
+    """The most probable tags of tokens.
+
+    labels (Sequence[str]): The names of tags.
+    tags (ndarray): int32, tokens x k, indices of labels, best first; -1 for none.
+    probs (ndarray): float32, tokens x k, their probabilities.
+    """
+
+    labels: Sequence[str]
+    tags: NDArray[numpy.int32]
+    probs: NDArray[numpy.float32]
+
+
+@dataclass
+class ParseValues:
+    """What a parser knows about the parse of a document, as far as it is to be kept.
+
+    sents (ndarray): int32, the tokens that sentences begin with, closed by the number of tokens.
+    head_prob, dep_prob (Optional[ndarray]): float32, by token, NaN where there is none.
+    parse_logprob (Optional[ndarray]): float32, by sentence.
+    marginals (Optional[List[Optional[ndarray]]]): By sentence, float32, modifiers x heads without white
+        space, roots on the diagonal; None for a sentence without words.
+    """
+
+    sents: NDArray[numpy.int32]
+    head_prob: NDArray[numpy.float32] | None = None
+    dep_prob: NDArray[numpy.float32] | None = None
+    parse_logprob: NDArray[numpy.float32] | None = None
+    marginals: list[NDArray[numpy.float32] | None] | None = None
+
+
+class SentenceCandidates(NamedTuple):
+    """The ranked trees of one sentence.
+
+    tokens (ndarray): Its tokens, without white space.
+    heads (ndarray): trees x tokens, the token that is the head; a root's is its own.
+    labels (ndarray): trees x tokens, indices of labels.
+    log_probs (ndarray): The base parser's, by tree.
+    scores (ndarray): The reranker's, by tree.
+    probs (ndarray): The probability of being the best, by tree.
+    """
+
+    tokens: NDArray[numpy.int64]
+    heads: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
+    log_probs: NDArray[numpy.float64]
+    scores: NDArray[numpy.float64]
+    probs: NDArray[numpy.float64]
+
+
+def store_tags(doc: Doc, guesses: TagGuesses) -> None:
+    """Keep the tags that tokens may have.
+
+    doc (Doc): The document.
+    guesses (TagGuesses): A row for each of its tokens.
+    """
+    _store(doc, _TAGS, guesses._asdict())
+
+
+def store_parse(doc: Doc, values: ParseValues) -> None:
+    """Keep values of the parse that a document has now.
+
+    doc (Doc): The document.
+    values (ParseValues): The values.
+    """
+    arcs = doc.to_array([HEAD, DEP])
+    tree = {"head": arcs[:, 0].astype("int32"), "dep": arcs[:, 1]}
+    _store(doc, _PARSE, tree | {k: v for k, v in vars(values).items() if v is not None})
+
+
+def store_candidates(
+    doc: Doc, names: Sequence[str], sentences: Sequence[SentenceCandidates]
+) -> None:
+    """Keep the trees that sentences may have.
+
+    doc (Doc): The document.
+    names (Sequence[str]): The labels.
+    sentences (Sequence[SentenceCandidates]): The trees.
+    """
+    own = [sentence._asdict() for sentence in sentences]
+    _store(doc, _CANDIDATES, {"names": list(names), "sentences": own})
+
+
+def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
+    """YIELDS (Tuple[Union[List[int], slice], TagGuesses]): Some tokens and their tags; all tokens at once if
+    the document is as it was tagged."""
+    entry = doc.user_data.get(_key(_TAGS))
+    if entry is not None and numpy.array_equal(entry["orth"], _words(doc)):
+        yield slice(None), TagGuesses(entry["labels"], entry["tags"], entry["probs"])
+    elif any(True for _ in _entries(doc, _TAGS)):
+        for token in doc:
+            place = _find(token, _TAGS)
+            if place is not None:
+                entry, own = place.entry, slice(place.row, place.row + 1)
+                yield (
+                    [token.i],
+                    TagGuesses(entry["labels"], entry["tags"][own], entry["probs"][own]),
+                )
+
+
+def parse_values(doc: Doc) -> ParseValues | None:
+    """RETURNS (Optional[ParseValues]): A copy of what is kept of a parse, without the values of arcs that
+    the document has no longer; None if nothing is kept, or the document has other tokens now."""
+    entry = doc.user_data.get(_key(_PARSE))
+    if entry is None or not numpy.array_equal(entry["orth"], _words(doc)):
+        return None
+    values = ParseValues(**{field.name: entry.get(field.name) for field in fields(ParseValues)})
+    if values.head_prob is not None:
+        values.head_prob = numpy.array([head_prob(token) for token in doc], dtype="float32")
+    if values.dep_prob is not None:
+        values.dep_prob = numpy.array([dep_prob(token) for token in doc], dtype="float32")
+    if values.parse_logprob is not None:
+        values.parse_logprob = values.parse_logprob.copy()
+    return values
+
+
+# Getters must be found by name: processes that are spawned get them pickled.
+def tag_probs(token: Token) -> dict[str, float]:
+    """The most probable tags of a token, best first: `token._.tag_probs`.
+
+    token (Token): The token.
+    RETURNS (Dict[str, float]): Tags with probabilities; empty if the tagger did not see the token.
+    """
+    place = _find(token, _TAGS)
+    if place is None:
+        return {}
+    labels, row = place.entry["labels"], place.row
+    found = zip(place.entry["tags"][row].tolist(), place.entry["probs"][row].tolist(), strict=True)
+    return {labels[tag]: prob for tag, prob in found if tag >= 0}
+
+
+def head_prob(token: Token) -> float | None:
+    """The probability of a token's head: `token._.head_prob`.
+
+    token (Token): The token.
+    RETURNS (Optional[float]): The probability; None if the parser did not choose this head.
+    """
+    return _arc_value(token, "head_prob", labelled=False)
+
+
+def dep_prob(token: Token) -> float | None:
+    """The probability of a token's label, given its head: `token._.dep_prob`.
+
+    token (Token): The token.
+    RETURNS (Optional[float]): The probability; None if the parser did not choose this head and label.
+    """
+    return _arc_value(token, "dep_prob", labelled=True)
+
+
+def parse_logprob(span: Span) -> float | None:
+    """The log-probability of the tree of a sentence, or of the trees of several: `span._.parse_logprob`.
+
+    span (Span): The sentence.
+    RETURNS (Optional[float]): None if the span is not made of whole sentences with the parser's trees.
+    """
+    found = _sentences(span)
+    if found is None or "parse_logprob" not in found[0].entry:
+        return None
+    (entry, row, _), sentences = found
+    arcs, own = span.to_array([HEAD, DEP]), slice(row, row + len(span))
+    same = (entry["head"][own] == arcs[:, 0].astype("int32")) & (entry["dep"][own] == arcs[:, 1])
+    value = float(entry["parse_logprob"][sentences].sum())
+    return value if same.all() and not isnan(value) else None
+
+
+def marginals(span: Span) -> NDArray[numpy.float32] | None:
+    """The probabilities of all arcs of a sentence: `span._.marginals`.
+
+    span (Span): The sentence.
+    RETURNS (Optional[ndarray]): [n, n], row m holds the probability of every word of the sentence as head
+        of its word m, the diagonal that of being the root; white space is left out. None if the span
+        is not one sentence that the parser saw.
+    """
+    found = _sentences(span)
+    if found is None or "marginals" not in found[0].entry:
+        return None
+    own = found[0].entry["marginals"][found[1]]
+    return own[0] if len(own) == 1 else None
+
+
+def parses(span: Span) -> list[RankedParse] | None:
+    """The candidates of a sentence, best first: `span._.parses`.
+
+    span (Span): The sentence.
+    RETURNS (Optional[List[RankedParse]]): None if the span is no sentence that the reranker saw.
+    """
+    place = _find_all(span, _CANDIDATES)
+    if place is None:
+        return None
+    begin, end, sentences = place.row, place.row + len(span), place.entry["sentences"]
+    first = bisect_left(sentences, begin, key=lambda sentence: sentence["tokens"][0])
+    stop = bisect_left(sentences, end, key=lambda sentence: sentence["tokens"][0])
+    if stop - first != 1 or sentences[first]["tokens"][-1] >= end:
+        return None
+    if first > 0 and sentences[first - 1]["tokens"][-1] >= begin:
+        return None
+    own, names, shift = sentences[first], place.entry["names"], span.start - begin
+    result = []
+    for i in numpy.argsort(-own["probs"], kind="stable").tolist():
+        tree = SentenceParse(
+            start=int(own["tokens"][0]) + shift,
+            heads=(own["heads"][i] + shift).tolist(),
+            deps=[names[label] for label in own["labels"][i].tolist()],
+            logprob=float(own["log_probs"][i]),
+        )
+        result.append(RankedParse(tree, float(own["scores"][i]), float(own["probs"][i])))
+    return result
+
+
+# What is read by `token._` and `span._`, by the component that keeps it.
+_EXTENSIONS: dict[str, list[tuple[type, Callable]]] = {
+    _TAGS: [(Token, tag_probs)],
+    _PARSE: [(Token, head_prob), (Token, dep_prob), (Span, parse_logprob), (Span, marginals)],
+    _CANDIDATES: [(Span, parses)],
+}
+
+
+def register(*factories: str) -> None:
+    """Make what components keep readable by `token._` and `span._`.
+
+    factories (str): The factories of components, e.g. "spectral_parser"; all by default.
+    """
+    for factory in factories or _EXTENSIONS:
+        for owner, getter in _EXTENSIONS[factory]:
+            register_extension(owner, getter.__name__, getter=getter)
+
+
+def register_extension(owner: Any, name: str, **definition: Any) -> None:
+    """Define an extension attribute, unless somebody else has one of that name: theirs is left alone.
+
+    owner (Union[Type[Doc], Type[Span], Type[Token]]): Where.
+    name (str): The name of the attribute.
+    definition (Any): What spaCy's `set_extension` takes.
+    """
+    if not owner.has_extension(name):
+        owner.set_extension(name, **definition)
+    elif owner.get_extension(name) != get_ext_args(**definition):
+        kind = owner.__name__
+        warnings.warn(Warnings.W110.format(kind=kind, lower=kind.lower(), name=name), stacklevel=2)
+
+
+class _Place(NamedTuple):
+    """Where a token is in an entry: its row, and the place in the document where the entry begins."""
+
+    entry: dict[str, Any]
+    row: int
+    begin: int
+
+
+def _key(name: str) -> tuple[str, str, int, None]:
+    return ("._.", name, 0, None)
+
+
+def _words(tokens: Doc | Span) -> NDArray[numpy.uint32]:
+    return tokens.to_array([ORTH]).astype("uint32").ravel()
+
+
+def _store(doc: Doc, name: str, values: dict[str, Any]) -> None:
+    for key in [key for key, _ in _entries(doc, name)]:
+        del doc.user_data[key]
+    array = doc.to_array([IDX, ORTH])
+    tokens = {"idx": array[:, 0].astype("int32"), "orth": array[:, 1].astype("uint32")}
+    doc.user_data[_key(name)] = tokens | values
+
+
+def _entries(doc: Doc, name: str) -> Iterator[tuple[tuple, dict[str, Any]]]:
+    """The entries of a component: one, but of spans and joined documents any number."""
+    for key, entry in doc.user_data.items():
+        if isinstance(key, tuple) and len(key) == 4 and key[0] == "._." and key[1] == name:
+            yield key, entry
+
+
+def _row(entry: dict[str, Any], begin: int, token: Token) -> int:
+    """The row of a token, -1 if it has none."""
+    at, idx = token.idx - begin, entry["idx"]
+    row = int(idx.searchsorted(at))
+    is_there = row < len(idx) and idx[row] == at and entry["orth"][row] == token.orth & _WORD
+    return row if is_there else -1
+
+
+def _find(token: Token, name: str) -> _Place | None:
+    """Where a token is in the entry that has it; None if none has, or it is not clear which."""
+    entry = token.doc.user_data.get(_key(name))
+    row = -1 if entry is None else _row(entry, 0, token)
+    if row >= 0:
+        return _Place(entry, row, 0)
+    # after `as_doc` and `from_docs`
+    places = [
+        _Place(entry, row, key[2])
+        for key, entry in _entries(token.doc, name)
+        if (row := _row(entry, key[2], token)) >= 0
+    ]
+    return places[0] if len(places) == 1 else None
+
+
+def _find_all(span: Span, name: str) -> _Place | None:
+    """Where the first token of a span is, if the others follow it."""
+    place = _find(span[0], name) if len(span) else None
+    if place is None:
+        return None
+    own = place.entry["orth"][place.row : place.row + len(span)]
+    return place if numpy.array_equal(own, _words(span)) else None
+
+
+def _sentences(span: Span) -> tuple[_Place, slice] | None:
+    """The sentences of a parse that make a span; None if there are no such."""
+    place = _find_all(span, _PARSE)
+    if place is None:
+        return None
+    begin, end, bounds = place.row, place.row + len(span), place.entry["sents"]
+    own = slice(*bounds.searchsorted([begin, end]).tolist())
+    return (place, own) if bounds[own.start] == begin and bounds[own.stop] == end else None
+
+
+def _arc_value(token: Token, name: str, *, labelled: bool) -> float | None:
+    place = _find(token, _PARSE)
+    if place is None or name not in place.entry:
+        return None
+    entry, row, begin = place
+    if row + entry["head"][row] != _row(entry, begin, token.head):
+        return None
+    if labelled and entry["dep"][row] != token.dep:
+        return None
+    value = float(entry[name][row])
+    return None if isnan(value) else value

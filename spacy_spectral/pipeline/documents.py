@@ -1,0 +1,252 @@
+"""Between spaCy's documents and the package's sentences.
+
+Whitespace tokens are never part of a sentence here: no treebank annotates them. When a parse is written
+back, they hang on their neighbour.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy
+from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD, MORPH, ORTH, POS, SENT_START, intify_attr
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ..base.errors import Errors
+from ..trees.sentences import MISSING, Batch, Tokens, Treebank
+from .annotations import tag_guesses
+
+WHITESPACE_LABEL = "dep"
+_ANNOTATED = ("TAG", "POS", "MORPH", "LEMMA")
+# A second tag less likely than the first bound is none; the others part the rest into classes.
+_SECOND_BOUNDS = (0.02, 0.1, 0.3)
+
+
+class TokenReader:
+    """Reads what parsers see of documents."""
+
+    def __init__(self, symbol: Sequence[str], *, name: str, required: bool = True):
+        """symbol (Sequence[str]): The token attributes that make a symbol, e.g. ["TAG"] or
+            ["POS", "MORPH"]; several are joined.
+        name (str): The component that needs them, for error messages.
+        required (bool): Whether documents must have these attributes.
+        """
+        self.name = name
+        self.required = required
+        self._attributes = [attribute.upper() for attribute in symbol]
+        self._ids = [intify_attr(attribute) for attribute in self._attributes]
+        if not self._ids or None in self._ids:
+            raise ValueError(Errors.S111.format(value=list(symbol), name=name))
+
+    def __call__(
+        self, docs: Iterable[Doc], starts: Iterable[NDArray[numpy.bool_]] | None = None
+    ) -> Batch:
+        """Read documents.
+
+        docs (Iterable[Doc]): The documents, all of one vocabulary.
+        starts (Optional[Iterable[ndarray]]): For each document which tokens start sentences. By default
+            the documents must know it.
+        RETURNS (Batch): Their sentences.
+        """
+        docs = list(docs)
+        offsets = numpy.cumsum([0, *map(len, docs)])
+        values = self._values(docs)
+        if starts is None:
+            self._require_sentences(docs)
+        else:
+            values[:, 1] = numpy.concatenate([numpy.zeros(0, dtype=bool), *starts])
+            values[offsets[:-1][numpy.diff(offsets) > 0], 1] = 1
+        strings = docs[0].vocab.strings if docs else {}
+
+        words, word_of = _names(values[:, [0]], strings)
+        is_word = ~numpy.array([word.isspace() for word in words], dtype=bool)[word_of]
+        places = numpy.flatnonzero(is_word)
+        sentence = numpy.cumsum(values[:, 1] == 1)[places]
+        begins = numpy.flatnonzero(numpy.diff(sentence, prepend=0, append=-1))
+        if self.required and len(places):
+            self._require_symbols(docs, offsets, is_word)
+
+        def column(which: list[int]) -> list[str]:
+            names, name_of = _names(values[places][:, which], strings)
+            return numpy.array(names, dtype=object)[name_of].tolist()
+
+        tokens = Tokens(
+            starts=begins.astype("int32") if len(places) else numpy.zeros(1, dtype="int32"),
+            words=numpy.array(words, dtype=object)[word_of[places]].tolist(),
+            symbols=column(list(range(4, values.shape[1]))),
+            second=_second_tags(docs, offsets, places),
+            pos=column([2]),
+            morphs=column([3]),
+        )
+        return Batch(docs, offsets, places, tokens, values)
+
+    def is_current(self, batch: Batch) -> bool:
+        """batch (Batch): What this reader has read.
+        RETURNS (bool): Whether its documents still have the same tokens, sentences and tags."""
+        return numpy.array_equal(self._values(batch.docs), batch.values)
+
+    def _values(self, docs: list[Doc]) -> NDArray[numpy.uint64]:
+        """What is read of every token; the second column is 1 where sentences start."""
+        columns = [ORTH, SENT_START, POS, MORPH, *self._ids]
+        arrays = [numpy.zeros((0, len(columns)), dtype="uint64")]
+        for doc in docs:
+            if len(doc):
+                own = doc.to_array(columns).astype("uint64")
+                own[:, 1] = own[:, 1] == 1
+                own[0, 1] = 1
+                arrays.append(own)
+        return numpy.concatenate(arrays)
+
+    def _require_sentences(self, docs: list[Doc]) -> None:
+        for doc in docs:
+            if len(doc) and not doc.has_annotation("SENT_START"):
+                raise ValueError(Errors.S110.format(name=self.name))
+
+    def _require_symbols(self, docs: list[Doc], offsets: NDArray, is_word: NDArray) -> None:
+        required = [attribute for attribute in self._attributes if attribute in _ANNOTATED]
+        for i, doc in enumerate(docs):
+            for attribute in required:
+                if not doc.has_annotation(attribute) and is_word[offsets[i] : offsets[i + 1]].any():
+                    raise ValueError(Errors.S112.format(name=self.name, attribute=attribute))
+
+
+def _names(keys: NDArray[numpy.uint64], strings) -> tuple[list[str], NDArray[numpy.int64]]:
+    """Distinct strings, and which of them each row has; several columns are joined."""
+    if keys.shape[1] == 1:
+        distinct, inverse = numpy.unique(keys[:, 0], return_inverse=True)
+        return [strings[key] for key in distinct.tolist()], inverse.ravel()
+    distinct, inverse = numpy.unique(keys, axis=0, return_inverse=True)
+    names = ["|".join(strings[key] for key in row) for row in distinct.tolist()]
+    return names, inverse.ravel()
+
+
+def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> list[str]:
+    """The second guesses of `spectral_tagger`, where it has left some."""
+    n = int(offsets[-1])
+    tags, probs = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="float32")
+    labels: list[str] = []
+    first_label: dict[int, int] = {}  # where the labels of a tagger begin among all
+    for doc, offset in zip(docs, offsets.tolist(), strict=False):
+        for where, guesses in tag_guesses(doc):
+            if guesses.tags.shape[1] < 2:
+                continue
+            names = guesses.labels
+            if id(names) not in first_label:
+                first_label[id(names)] = len(labels)
+                labels.extend(names)
+            second = guesses.tags[:, 1]
+            own = slice(offset, offset + len(doc))
+            tags[own][where] = second + first_label[id(names)] * (second >= 0)
+            probs[own][where] = guesses.probs[:, 1]
+    tags, probs = tags[places], probs[places]
+    names = numpy.full(len(places), "", dtype=object)
+    for likely, low, high in zip("012", _SECOND_BOUNDS, (*_SECOND_BOUNDS[1:], 2.0), strict=True):
+        rivals = (tags >= 0) & (probs >= low) & (probs < high)
+        named = numpy.array([f"{label}:{likely}" for label in labels], dtype=object)
+        names[rivals] = named[tags[rivals]]
+    return names.tolist()
+
+
+def training_batch(
+    examples: Sequence[Example], annotated: Iterable[Doc], read: TokenReader
+) -> tuple[Batch, Treebank]:
+    """The trees of gold documents, on the tokens and with the tags of other documents.
+
+    Heads that are missing, that leave their sentence or that stand on whitespace count as missing.
+
+    examples (Sequence[Example]): Where heads, labels and sentence boundaries come from.
+    annotated (Iterable[Doc]): One document per example with its predicted tokens, for the tags.
+    read (TokenReader): What to read.
+    RETURNS (Tuple[Batch, Treebank]): The documents, and their sentences with trees.
+    """
+    aligned = [_aligned(example) for example in examples]
+    batch = read(annotated, [starts for _, _, starts in aligned])
+    heads = [numpy.zeros(0, dtype="int64")]
+    for (own, _, _), offset in zip(aligned, batch.offsets.tolist(), strict=False):
+        heads.append(numpy.where(own == MISSING, MISSING, own + offset))
+    labels = [label for _, own, _ in aligned for label in own]
+    positions = batch.heads_at(numpy.concatenate(heads)[batch.places])
+    return batch, Treebank(
+        batch.tokens,
+        positions,
+        [
+            labels[place] if head != MISSING else ""
+            for place, head in zip(batch.places.tolist(), positions.tolist(), strict=True)
+        ],
+    )
+
+
+def training_treebank(
+    examples: Sequence[Example], annotated: Iterable[Doc], read: TokenReader
+) -> Treebank:
+    """RETURNS (Treebank): The sentences and trees of `training_batch`."""
+    return training_batch(examples, annotated, read)[1]
+
+
+def _aligned(example: Example) -> tuple[NDArray, list[str], NDArray]:
+    """Heads (token indices, MISSING), labels and sentence starts on the predicted tokens."""
+    predicted, reference = example.predicted, example.reference
+    n = len(predicted)
+    if not n:
+        return numpy.zeros(0, dtype="int64"), [], numpy.zeros(0, dtype=bool)
+    if len(reference) == n and (predicted.to_array([ORTH]) == reference.to_array([ORTH])).all():
+        array = reference.to_array([HEAD, DEP, SENT_START])
+        heads = array[:, 0].astype("int64") + numpy.arange(n)
+        heads[array[:, 1] == 0] = MISSING  # a missing head looks like a root but for its label
+        labels = [reference.vocab.strings[key] if key else "" for key in array[:, 1].tolist()]
+        starts = array[:, 2].astype("int64") == 1
+    else:
+        aligned_heads, aligned_labels = example.get_aligned_parse(projectivize=False)
+        labels = [label or "" for label in aligned_labels]
+        heads = numpy.array(
+            [
+                MISSING if head is None or not label else head
+                for head, label in zip(aligned_heads, labels, strict=True)
+            ]
+        )
+        starts = numpy.array([start == 1 for start in example.get_aligned_sent_starts()])
+    starts[0] = True
+    return heads, labels, starts
+
+
+def fixed_heads(batch: Batch) -> NDArray[numpy.int32]:
+    """Heads that tokens have already (1-based, 0 for the root); MISSING for the others."""
+    places = [numpy.zeros(0, dtype="int64")]
+    for doc, offset in zip(batch.docs, batch.offsets.tolist(), strict=False):
+        if len(doc):
+            array = doc.to_array([HEAD, DEP])
+            own = array[:, 0].astype("int64") + numpy.arange(len(doc)) + offset
+            places.append(numpy.where(array[:, 1] == 0, MISSING, own))
+    return batch.heads_at(numpy.concatenate(places)[batch.places])
+
+
+def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uint64]) -> None:
+    """Write heads and labels to a document; sentence boundaries follow from its roots.
+
+    doc (Doc): The document.
+    heads (ndarray): Index of every token's head; roots point to themselves. -1 for whitespace tokens,
+        which are hung on the token before them in their sentence, or else on the one after.
+    labels (ndarray): Hashes of the labels.
+    """
+    if not len(doc):
+        return
+    if heads.min() < 0:
+        _attach_whitespace(doc, heads, labels, numpy.flatnonzero(heads < 0))
+    values = numpy.empty((len(doc), 2), dtype="int64")
+    values[:, 0] = heads - numpy.arange(len(doc))
+    values[:, 1] = labels.view("int64")
+    doc.from_array([HEAD, DEP], values.view("uint64"))
+
+
+def _attach_whitespace(doc: Doc, heads: NDArray, labels: NDArray, loose: NDArray) -> None:
+    starts = doc.to_array([SENT_START]).astype("int64") == 1
+    starts[0] = True
+    sentence = numpy.cumsum(starts)
+    whitespace = doc.vocab.strings.add(WHITESPACE_LABEL)
+    for i in loose:
+        labels[i] = whitespace
+        if i > 0 and sentence[i - 1] == sentence[i]:
+            heads[i] = i - 1
+            continue
+        words = numpy.flatnonzero((sentence == sentence[i]) & (heads >= 0))
+        heads[i] = words[0] if len(words) else i

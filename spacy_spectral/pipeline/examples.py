@@ -1,0 +1,87 @@
+"""From spaCy's examples to tagged sentences."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+import numpy
+from spacy.attrs import MORPH, ORTH, POS, SENT_START, TAG
+from spacy.language import Language
+from spacy.training import Example, validate_get_examples
+
+from ..models.tagger.statistics import TaggedSentence
+
+# How an analysis without features is written in the string store.
+_NO_FEATURES = "_"
+
+
+def read_examples(get_examples: Callable[[], Iterable[Example]], method: str) -> list[Example]:
+    """All training examples, checked as spaCy does it, but without reading the corpus twice.
+
+    get_examples (Callable[[], Iterable[Example]]): Gives the examples.
+    method (str): Who asks, for error messages.
+    RETURNS (List[Example]): The examples.
+    """
+    examples = list(get_examples() or ()) if callable(get_examples) else []
+    validate_get_examples((lambda: examples) if examples else get_examples, method)
+    return examples
+
+
+def tagged_sentences(
+    examples: Iterable[Example], nlp: Language | None = None, name: str = ""
+) -> Iterator[TaggedSentence]:
+    """The tokens of the predicted Docs with the annotation of the reference, without white space.
+
+    Sentences are as the tagger will find them: those of the predicted Doc where they are set, those
+    of the reference if a component before this one sets them, and otherwise the whole Doc is one.
+
+    examples (Iterable[Example]): The examples.
+    nlp (Optional[Language]): The pipeline the tagger is in.
+    name (str): The name of the tagger in it.
+    YIELDS (TaggedSentence): The sentences.
+    """
+    gold_sentences = nlp is not None and _sentences_come_first(nlp, name)
+    for eg in examples:
+        words = [token.text for token in eg.predicted]
+        if not words:
+            continue
+        tags, pos, morphs = (_aligned(eg, attr) for attr in (TAG, POS, MORPH))
+        if eg.predicted.has_annotation("SENT_START"):
+            is_start = eg.predicted.to_array([SENT_START]).ravel() == 1
+        elif gold_sentences:
+            is_start = numpy.array(eg.get_aligned_sent_starts(), dtype=object) == True  # noqa: E712
+        else:
+            is_start = numpy.zeros(len(words), dtype=bool)
+        bounds = [0, *(i for i in numpy.flatnonzero(is_start).tolist() if i > 0), len(words)]
+        for start, end in pairwise(bounds):
+            kept = [i for i in range(start, end) if not words[i].isspace()]
+            if kept:
+                yield TaggedSentence(
+                    [words[i] for i in kept],
+                    [tags[i] or "" for i in kept],
+                    [pos[i] or "" for i in kept],
+                    [_features(morphs[i]) for i in kept],
+                )
+
+
+def _sentences_come_first(nlp: Language, name: str) -> bool:
+    names = nlp.pipe_names
+    before = names[: names.index(name)] if name in names else []
+    return any("token.is_sent_start" in nlp.get_pipe_meta(pipe).assigns for pipe in before)
+
+
+def _aligned(eg: Example, attr: int) -> list[str | None]:
+    predicted, reference = eg.predicted.to_array([ORTH]), eg.reference.to_array([ORTH])
+    if numpy.array_equal(predicted, reference):
+        # aligning is slow, and most training data has gold tokens
+        strings = eg.reference.vocab.strings
+        return [strings[value] for value in eg.reference.to_array([attr]).ravel()]
+    return eg.get_aligned(_NAMES[attr], as_string=True)
+
+
+_NAMES = {TAG: "TAG", POS: "POS", MORPH: "MORPH"}
+
+
+def _features(morph: str | None) -> str | None:
+    if not morph:
+        return None
+    return "" if morph == _NO_FEATURES else morph

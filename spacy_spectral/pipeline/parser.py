@@ -1,0 +1,392 @@
+"""The pipeline component `spectral_parser`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import logger
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+
+from ..base.errors import Errors, Warnings
+from ..base.learnt import Learnt
+from ..base.progress import report
+from ..base.serialize import loading
+from ..trees.constraints import possible
+from ..trees.interface import ParserModel, Parses
+from ..trees.inventory import plain
+from ..trees.sentences import MISSING, Batch, Treebank
+from .annotations import SentenceParse, register, store_parse
+from .documents import TokenReader, fixed_heads, training_treebank, write_parse
+from .examples import read_examples
+from .handover import LatestParses
+from .stepwise import StepwiseParser, is_stepwise
+from .tagger import find_clusters
+from .training_data import annotated_by, corpus_examples, jackknifed, with_gold_tags
+from .views import (
+    STORABLE,
+    Prediction,
+    by_modifier,
+    head_and_label_probs,
+    predictions,
+    sentence_parses,
+)
+
+DEFAULT_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
+
+
+@Language.factory(
+    "spectral_parser",
+    assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "symbol": "TAG",
+        "decode": "mbr",
+        "constrain": False,
+        "store": ["head_prob", "dep_prob", "parse_logprob"],
+        "annotate_with": [],
+        "jackknife": None,
+        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
+    },
+    default_score_weights={
+        "dep_uas": 0.5,
+        "dep_las": 0.5,
+        "dep_uas_no_punct": None,
+        "dep_las_no_punct": None,
+        "dep_las_per_type": None,
+    },
+)
+def make_spectral_parser(
+    nlp: Language,
+    name: str,
+    model: Model,
+    symbol: str | list[str],
+    decode: str,
+    constrain: bool,
+    store: list[str],
+    annotate_with: list[str],
+    jackknife: str | None,
+    scorer: Callable | None,
+) -> "SpectralParser":
+    """Make a parser; see `SpectralParser`."""
+    return SpectralParser(
+        nlp.vocab,
+        model,
+        name,
+        symbol=symbol,
+        decode=decode,
+        constrain=constrain,
+        store=store,
+        annotate_with=annotate_with,
+        jackknife=jackknife,
+        scorer=scorer,
+    )
+
+
+class SpectralParser(TrainablePipe):
+    """Dependency parser with exact probabilities, by one of several models.
+
+    It parses inside the sentences that a document has, so something before it must set boundaries and,
+    for models that look at tags, the attributes named by `symbol`. Models with a recipe are trained when
+    the pipeline is initialized; others (see `trainable`) step by step.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str = "spectral_parser",
+        *,
+        symbol: str | Sequence[str] = "TAG",
+        decode: str = "mbr",
+        constrain: bool = False,
+        store: Sequence[str] = (),
+        annotate_with: Sequence[str] = (),
+        jackknife: str | None = None,
+        scorer: Callable | None = None,
+    ):
+        """vocab (Vocab): The shared vocabulary.
+        model (Model): From `spacy-spectral.SHAG.v1`, `spacy-spectral.LogLinear.v1` or
+            `spacy-spectral.Biaffine.v1`.
+        name (str): The component's name in the pipeline.
+        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
+        decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
+            hidden states (not with LogLinear, nor with SHAG's estimator "spectral").
+        constrain (bool): Whether heads that a document has already are kept.
+        store (Sequence[str]): What is kept on documents beside the parse: any of "head_prob",
+            "dep_prob", "parse_logprob", "marginals".
+        annotate_with (Sequence[str]): Components to run over the training documents, so that the
+            parser is trained on tags like those it will meet, e.g. ["tagger"]: components that were
+            trained before. Without, on gold tags.
+        jackknife (Optional[str]): A `spectral_tagger` that is trained in the same run. The training
+            documents are tagged by five copies of it, each trained without the documents it tags.
+        scorer (Optional[Callable]): The scoring method.
+        """
+        super().__init__(vocab, model, name)
+        unknown = [item for item in store if item not in STORABLE]
+        if unknown:
+            raise ValueError(
+                Errors.S113.format(name=name, value=unknown, choices=", ".join(STORABLE))
+            )
+        if decode not in ("mbr", "viterbi"):
+            raise ValueError(Errors.S114.format(name=name, value=decode))
+        self.cfg = {}
+        self.decode = decode
+        self.constrain = constrain
+        self.store = list(store)
+        self.annotate_with = list(annotate_with)
+        self.jackknife = jackknife
+        self.scorer = scorer
+        self._stepwise = StepwiseParser(model, name=name) if is_stepwise(model) else None
+        symbols = [symbol] if isinstance(symbol, str) else symbol
+        self.read = TokenReader(symbols, name=name, required=self._stepwise is None)
+        self.latest = LatestParses(self.read)
+        if self._stepwise is not None:
+            self._refuse(annotate_with=annotate_with, jackknife=jackknife)
+        register("spectral_parser")
+
+    @property
+    def grammar(self) -> ParserModel | StepwiseParser:
+        """What was learnt: a `Grammar` or another model, as the architecture has it."""
+        if not self._is_learnt:
+            raise ValueError(Errors.S115.format(name=self.name))
+        return self._stepwise or self.model.attrs["learnt"].value
+
+    @property
+    def _is_learnt(self) -> bool:
+        kept = "learnt" if self._stepwise is None else "inventory"
+        return self.model.attrs[kept].value is not None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The relation labels that the parser can give."""
+        names = self.grammar.label_names if self._is_learnt else ()
+        return tuple(sorted(set(map(plain, names))))
+
+    @property
+    def label_data(self) -> list[str]:
+        """The labels as `spacy init labels` stores them: all that `initialize` wants to know."""
+        return list(self.labels if self._stepwise is None else self.grammar.label_names)
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+        clusters: str | Path | None = None,
+        dev_corpus: str | None = None,
+    ) -> None:
+        """Learn from all training examples; this is the whole training of models with a recipe.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
+        labels (Optional[Sequence[str]]): From `spacy init labels`, for models that are trained step by
+            step; for others the treebank decides.
+        clusters (Optional[Union[str, Path]]): A directory with eigenword clusters, for models that look
+            at words. By default those of the vocabulary's lookups are used if there are some.
+        dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
+            models that are trained in epochs.
+        """
+        if self._stepwise is not None:
+            self._refuse(clusters=clusters, dev_corpus=dev_corpus)
+            validate_get_examples(get_examples, "SpectralParser.initialize")
+            self._stepwise.initialize(get_examples, self.read, nlp=nlp, labels=labels)
+        else:
+            self._fit(get_examples, nlp, clusters=clusters, dev_corpus=dev_corpus)
+        for label in self.labels:
+            self.vocab.strings.add(label)
+
+    def _refuse(self, **settings: Any) -> None:
+        for setting, value in settings.items():
+            if value:
+                raise ValueError(Errors.S444.format(name=self.name, setting=setting))
+
+    def _fit(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        nlp: Language | None,
+        *,
+        clusters: str | Path | None,
+        dev_corpus: str | None,
+    ) -> None:
+        """Train a model with a recipe."""
+        if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
+            raise ValueError(Errors.S116.format(name=self.name))
+        examples = read_examples(get_examples, "SpectralParser.initialize")
+        if not any(example.reference.has_annotation("DEP") for example in examples):
+            raise ValueError(Errors.S117.format(name=self.name))
+        treebank = self.training_treebank(examples, nlp)
+        missing = int((treebank.heads == MISSING).sum())
+        if missing:
+            tokens = len(treebank.heads)
+            logger.warning(Warnings.W101.format(name=self.name, missing=missing, tokens=tokens))
+        learnt = self.model.attrs["recipe"].fit(
+            treebank,
+            dev=self._dev_treebank(nlp, dev_corpus) if dev_corpus else None,
+            clusters=find_clusters(clusters, self.vocab),
+            report=self._report,
+        )
+        if self.decode not in learnt.decoders:
+            raise ValueError(Errors.S119.format(name=self.name))
+        self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+
+    def training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
+        """What the parser is trained on.
+
+        examples (List[Example]): The training examples; they are not changed.
+        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
+        RETURNS (Treebank): Gold trees on tags as the settings have them.
+        """
+        docs: Iterable[Doc]
+        if self.jackknife is not None:
+            docs = jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self._report)
+        elif self.annotate_with:
+            docs = annotated_by(self.annotate_with, examples, nlp, parser=self.name)
+        else:
+            docs = with_gold_tags(examples)
+        return training_treebank(examples, docs, self.read)
+
+    def _dev_treebank(self, nlp: Language | None, name: str) -> Treebank | None:
+        examples = corpus_examples(nlp, name, parser=self.name)
+        if not examples:
+            return None
+        taggers = [self.jackknife] if self.jackknife is not None else self.annotate_with
+        docs = (
+            annotated_by(taggers, examples, nlp, parser=self.name)
+            if taggers
+            else with_gold_tags(examples)
+        )
+        treebank = training_treebank(examples, docs, self.read)
+        if (treebank.heads == MISSING).all():
+            logger.warning(Warnings.W103.format(name=self.name, corpus=name))
+            return None
+        return treebank
+
+    def _report(self, message: str) -> None:
+        report(self.name, message)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch. Models with a recipe have nothing left to learn after `initialize`.
+
+        examples (Iterable[Example]): The batch.
+        drop (float): The dropout rate.
+        sgd (Optional[Optimizer]): The optimizer; without, gradients are kept for `finish_update`.
+        losses (Optional[Dict[str, float]]): Losses by component; the parser's is the negative
+            log-likelihood of the trees and their labels.
+        RETURNS (Dict[str, float]): The losses.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "SpectralParser.update")
+        if self._stepwise is not None:
+            losses[self.name] += self._stepwise.update(list(examples), self.read, drop=drop)
+            if sgd not in (None, False):
+                self.finish_update(sgd)
+        return losses
+
+    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
+        """Parse documents without changing them.
+
+        docs (Iterable[Doc]): The documents.
+        RETURNS (List[Prediction]): One parse per document.
+        """
+        batch, parses = self.parse(docs)
+        self.latest.put(batch, parses)
+        return predictions(batch, parses, self.store)
+
+    def parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
+        """Parse documents without changing them; everything can be asked of the result.
+
+        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
+        RETURNS (Tuple[Batch, Parses]): Their sentences, and the parses of these.
+        """
+        learnt = self.grammar
+        batch = self.read(docs)
+        fixed = self._fixed_heads(batch) if self.constrain else None
+        sentences = batch.tokens if self._stepwise is None else batch
+        return batch, learnt.parse(sentences, fixed=fixed, decode=self.decode)
+
+    def _fixed_heads(self, batch: Batch) -> NDArray[numpy.int32] | None:
+        """Heads given beforehand, but for sentences in which they can't all be in one tree."""
+        fixed = fixed_heads(batch)
+        for begin, end in batch.tokens.bounds():
+            own = fixed[begin:end]
+            if (own != MISSING).any() and not possible(own):
+                words = " ".join(batch.tokens.words[begin:end])[:80]
+                logger.warning(Warnings.W102.format(name=self.name, words=words))
+                own[:] = MISSING
+        return fixed if (fixed != MISSING).any() else None
+
+    def set_annotations(self, docs: Iterable[Doc], scores: list[Prediction]) -> None:
+        """Write parses to documents.
+
+        docs (Iterable[Doc]): The documents.
+        scores (List[Prediction]): From `predict`.
+        """
+        add = self.vocab.strings.add
+        hashes = numpy.array([add(label) for label in self.grammar.label_names], dtype="uint64")
+        for doc, prediction in zip(docs, scores, strict=True):
+            write_parse(doc, prediction.heads, hashes[prediction.labels])
+            if self.store and len(doc):
+                store_parse(doc, prediction.values)
+
+    def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
+        """Exact arc probabilities, whatever tree was or will be chosen.
+
+        doc (Doc): A document with sentence boundaries and tags.
+        RETURNS (List[ndarray]): Per sentence [n, n]: row m holds the probability of every token of the
+            sentence as head of its token m, the diagonal that of being the root. Rows sum to one.
+            Whitespace tokens are left out.
+        """
+        batch, parses = self.parse([doc])
+        return [by_modifier(parses.marginals(s)) for s in range(len(batch.tokens))]
+
+    def nbest(self, doc: Doc, k: int = 5) -> list[list[SentenceParse]]:
+        """The k best parses of every sentence.
+
+        The k trees with the best products of arc marginals are found exactly and come in the order of
+        their exact probabilities; labels and restored crossing arcs are as in a normal parse.
+
+        doc (Doc): A document with sentence boundaries and tags.
+        k (int): How many parses per sentence at most.
+        RETURNS (List[List[SentenceParse]]): Per sentence, most probable first.
+        """
+        if k < 1:
+            raise ValueError(Errors.S120.format(name=self.name, k=k))
+        batch, parses = self.parse([doc])
+        return sentence_parses(batch, parses, k, self.grammar.label_names)
+
+    def scored_parses(
+        self, docs: Iterable[Doc]
+    ) -> tuple[list[dict[tuple[int, int], float]], list[dict[tuple[int, str], float]]]:
+        """Probabilities of heads and labels, in the form of the method of spaCy's `beam_parser`.
+
+        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
+        RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every (token, head)
+            and of every (token, label), the latter for the chosen head.
+        """
+        names = self.grammar.label_names
+        pairs = [head_and_label_probs(*self.parse([doc]), names) for doc in docs]
+        return [heads for heads, _ in pairs], [labels for _, labels in pairs]
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralParser":
+        """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
+        return loading(super().from_bytes, self.name, bytes_data, exclude)
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralParser":
+        """Load the component from a directory, or raise an error that says what is wrong with it."""
+        return loading(super().from_disk, self.name, path, exclude)

@@ -1,0 +1,361 @@
+"""The pipeline component `spectral_reranker`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+
+from ..base.errors import Errors
+from ..base.learnt import Learnt
+from ..base.progress import report
+from ..base.serialize import loading
+from ..models.eigenwords.vectors import word_vectors
+from ..models.rerank.interface import ByNames, Candidates
+from ..models.rerank.model import Ranking, Reranker
+from ..models.treemodel.score import TreeScore, tree_scores
+from ..trees.sentences import Batch
+from .annotations import (
+    SentenceCandidates,
+    parse_values,
+    register,
+    store_candidates,
+    store_parse,
+)
+from .candidates import CandidateSource, candidate_source
+from .documents import fixed_heads, write_parse
+
+DEFAULT_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
+STORABLE = ("parses",)
+
+
+@dataclass
+class _Sentence:
+    """What `predict` hands to `set_annotations` for one sentence.
+
+    tokens (ndarray): Its tokens' indices in the document, without white space.
+    candidates (Candidates): The trees.
+    ranking (Ranking): What the reranker says of them.
+    """
+
+    tokens: NDArray[numpy.int64]
+    candidates: Candidates
+    ranking: Ranking
+
+
+@Language.factory(
+    "spectral_reranker",
+    requires=["doc.sents"],
+    assigns=["token.dep", "token.head"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "base": "spectral_parser",
+        "n": 50,
+        "margin": 6.0,
+        "symbol": None,
+        "store": [],
+        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
+    },
+    default_score_weights={
+        "dep_uas": 0.5,
+        "dep_las": 0.5,
+        "dep_uas_no_punct": None,
+        "dep_las_no_punct": None,
+        "dep_las_per_type": None,
+    },
+)
+def make_spectral_reranker(
+    nlp: Language,
+    name: str,
+    model: Model,
+    base: str,
+    n: int,
+    margin: float,
+    symbol: str | None,
+    store: list[str],
+    scorer: Callable | None,
+) -> "SpectralReranker":
+    """Make a reranker; see `SpectralReranker`."""
+    return SpectralReranker(
+        nlp,
+        model,
+        name,
+        base=base,
+        n=n,
+        margin=margin,
+        symbol=symbol,
+        store=store,
+        scorer=scorer,
+    )
+
+
+class SpectralReranker(TrainablePipe):
+    """Chooses among the n best parses of a parser before it, by what the parser can't see.
+
+    The parser finds the candidates; documents that were parsed elsewhere, or not at all, are parsed for
+    them. Sentence boundaries stay as the parser has them. A sentence with a single candidate, such as
+    one of one token, keeps it. Tags and words that training did not have count as unknown.
+    """
+
+    def __init__(
+        self,
+        nlp: Language,
+        model: Model,
+        name: str = "spectral_reranker",
+        *,
+        base: str = "spectral_parser",
+        n: int = 50,
+        margin: float = 6.0,
+        symbol: str | None = None,
+        store: Sequence[str] = (),
+        scorer: Callable | None = None,
+    ):
+        """nlp (Language): The pipeline, where the base parser is.
+        model (Model): From `spacy-spectral.Reranker.v1`.
+        name (str): The component's name in the pipeline.
+        base (str): The name of the parser: a `spectral_parser` or a `beam_parser`.
+        n (int): How many candidates a sentence has at most; of a `beam_parser` as many as its beam has.
+        margin (float): Candidates are left out whose log-probability is this much below the likeliest's:
+            they are hardly ever chosen, and take time.
+        symbol (Optional[str]): The token attribute that is a tag. By default what a `spectral_parser`
+            looks at, and TAG after a `beam_parser`.
+        store (Sequence[str]): ["parses"] to keep all candidates in `span._.parses`.
+        scorer (Optional[Callable]): The scoring method.
+        """
+        super().__init__(nlp.vocab, model, name)
+        if n < 2 or not margin > 0:
+            raise ValueError(Errors.S541.format(name=name, n=n, margin=margin))
+        unknown = [item for item in store if item not in STORABLE]
+        if unknown:
+            choices = ", ".join(STORABLE)
+            raise ValueError(Errors.S542.format(name=name, value=unknown, choices=choices))
+        self.cfg = {}
+        self.nlp = nlp
+        self.base = base
+        self.n = n
+        self.margin = margin
+        self.symbol = symbol
+        self.store = list(store)
+        self.scorer = scorer
+        self._source: tuple[Any, CandidateSource] | None = None
+        register("spectral_reranker")
+
+    @property
+    def reranker(self) -> Reranker:
+        """What was learnt."""
+        learnt = self.model.attrs["learnt"].value
+        if learnt is None:
+            raise ValueError(Errors.S540.format(name=self.name))
+        return learnt
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The relation labels that the base parser can give."""
+        if self.base not in self.nlp.component_names:
+            return ()
+        return tuple(self.nlp.get_pipe(self.base).labels)
+
+    @property
+    def label_data(self) -> list[str]:
+        """The labels as `spacy init labels` stores them."""
+        return list(self.labels)
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+        vectors: str | Path | None = None,
+    ) -> None:
+        """Learn from all training examples; this is the whole training.
+
+        Copies of the base parser are trained on parts of the training data, and the reranker learns from
+        what they make of the rest, so the base parser must have been trained before.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline.
+        labels (Optional[Sequence[str]]): Accepted for `spacy init labels`; the base parser decides.
+        vectors (Optional[Union[str, Path]]): A directory with eigenwords, for the tree model of words. By
+            default it learns from the treebank alone.
+        """
+        validate_get_examples(get_examples, "SpectralReranker.initialize")
+        nlp = nlp or self.nlp
+        if nlp.config.get("training", {}).get("max_epochs") == -1:
+            raise ValueError(Errors.S116.format(name=self.name))
+        examples = list(get_examples())
+        if not any(example.reference.has_annotation("DEP") for example in examples):
+            raise ValueError(Errors.S117.format(name=self.name))
+        recipe = self.model.attrs["recipe"]
+        folds = self.source.jackknife(
+            examples,
+            nlp,
+            n=self.n,
+            folds=recipe.folds,
+            epochs=recipe.parser_epochs,
+            report=self._report,
+        )
+        learnt = recipe.fit(
+            folds, margin=self.margin, vectors=find_vectors(vectors), report=self._report
+        )
+        self.model.attrs["learnt"] = Learnt(Reranker, learnt)
+
+    @property
+    def source(self) -> CandidateSource:
+        """Where candidates come from."""
+        parser = self.nlp.get_pipe(self.base) if self.base in self.nlp.component_names else None
+        if self._source is None or self._source[0] is not parser:
+            found = candidate_source(self.nlp, self.base, self.symbol, name=self.name)
+            self._source = parser, found
+        return self._source[1]
+
+    def _report(self, message: str) -> None:
+        report(self.name, message)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Nothing is left to learn after `initialize`; takes part in the training loop all the same."""
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "SpectralReranker.update")
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """There are no gradients."""
+
+    def predict(self, docs: Iterable[Doc]) -> list[list[_Sentence]]:
+        """Judge the candidates of documents without changing them.
+
+        docs (Iterable[Doc]): The documents.
+        RETURNS (List[List[_Sentence]]): The sentences of each document.
+        """
+        docs = list(docs)
+        reranker = self.reranker
+        batch, found = self.source(docs, self.n)
+        candidates = [own.within(self.margin) for own in found]
+        rankings = reranker.rank(batch.tokens, candidates)
+        result: list[list[_Sentence]] = [[] for _ in docs]
+        first = batch.places[batch.tokens.starts[:-1]]
+        doc_of = numpy.searchsorted(batch.offsets, first, side="right") - 1
+        for i, own in zip(doc_of.tolist(), _sentences(batch, candidates, rankings), strict=True):
+            own.tokens = own.tokens - batch.offsets[i]
+            result[i].append(own)
+        return result
+
+    def set_annotations(self, docs: Iterable[Doc], scores: list[list[_Sentence]]) -> None:
+        """Write the chosen trees to documents.
+
+        docs (Iterable[Doc]): The documents.
+        scores (List[List[_Sentence]]): From `predict`.
+        """
+        hashes = ByNames(self._add_strings)
+        for doc, sentences in zip(docs, scores, strict=True):
+            heads = numpy.full(len(doc), -1, dtype="int64")
+            labels = numpy.zeros(len(doc), dtype="uint64")
+            for own in sentences:
+                best = int(own.ranking.scores.argmax())
+                heads[own.tokens] = _places(own, best)
+                labels[own.tokens] = hashes(own.candidates)[own.candidates.labels[best]]
+            write_parse(doc, heads, labels)
+            _correct_probs(doc, sentences)
+            if self.store and sentences:
+                names = sentences[0].candidates.names
+                store_candidates(doc, names, list(map(_kept, sentences)))
+
+    def _add_strings(self, names: Sequence[str]) -> NDArray[numpy.uint64]:
+        return numpy.array([self.vocab.strings.add(name) for name in names], dtype="uint64")
+
+    def spectral_tree_score(self, doc: Doc) -> list[TreeScore | None]:
+        """How likely the trees of a document are; nothing is parsed.
+
+        doc (Doc): A document with sentence boundaries, tags, heads and labels.
+        RETURNS (List[Optional[TreeScore]]): For every one of `doc.sents` log p(tree), how much above
+            chance that is, and the probability of each token's head given the rest of the tree (white
+            space left out); None where heads are missing, or there is nothing but white space.
+        """
+        models = self.reranker.models
+        if not models:
+            raise ValueError(Errors.S507.format(name=self.name))
+        batch = self.source.read([doc])
+        labels = [doc[place].dep_ for place in batch.places.tolist()]
+        found = tree_scores(models, batch.tokens, fixed_heads(batch), labels)
+        first = batch.places[batch.tokens.starts[:-1]].tolist()
+        by_start = {doc[i].sent.start: score for i, score in zip(first, found, strict=True)}
+        return [by_start.get(sent.start) for sent in doc.sents]
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
+        """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
+        return loading(super().from_bytes, self.name, bytes_data, exclude)
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
+        """Load the component from a directory, or raise an error that says what is wrong with it."""
+        return loading(super().from_disk, self.name, path, exclude)
+
+
+def find_vectors(path: str | Path | None) -> Callable[[Sequence[str]], NDArray] | None:
+    """path (Optional[Union[str, Path]]): A directory made by `spacy spectral eigenwords`.
+    RETURNS (Optional[Callable]): Gives the vectors of words; None without a directory."""
+    if path is None:
+        return None
+    found = Path(path) / "vocab"
+    vocab = Vocab().from_disk(found) if found.is_dir() else Vocab()
+    if not vocab.vectors.shape[0]:
+        raise ValueError(Errors.S216.format(path=path))
+    return lambda words: word_vectors(vocab, words)
+
+
+def _sentences(
+    batch: Batch, candidates: Sequence[Candidates], rankings: Sequence[Ranking]
+) -> Iterable[_Sentence]:
+    for (begin, end), found, ranking in zip(
+        batch.tokens.bounds(), candidates, rankings, strict=True
+    ):
+        yield _Sentence(batch.places[begin:end], found, ranking)
+
+
+def _places(own: _Sentence, trees: Any) -> NDArray[numpy.int64]:
+    """Heads of some of a sentence's trees as indices into the document; a root's is its own."""
+    heads = own.candidates.heads[trees]
+    return numpy.where(heads > 0, own.tokens[heads - 1], own.tokens)
+
+
+def _correct_probs(doc: Doc, sentences: list[_Sentence]) -> None:
+    """Probabilities that the base parser has stored are those of the arcs it had chosen."""
+    values = parse_values(doc)
+    if values is None:
+        return
+    for own in sentences:
+        best = int(own.ranking.scores.argmax())
+        if values.head_prob is not None:
+            known = values.head_prob[own.tokens]
+            arc_probs = own.candidates.arc_probs[best]
+            values.head_prob[own.tokens] = numpy.where(numpy.isnan(known), arc_probs, known)
+        if values.parse_logprob is not None:
+            sentence = numpy.searchsorted(values.sents, own.tokens[0], side="right") - 1
+            values.parse_logprob[sentence] = own.candidates.log_probs[best]
+    store_parse(doc, values)
+
+
+def _kept(own: _Sentence) -> SentenceCandidates:
+    return SentenceCandidates(
+        tokens=own.tokens,
+        heads=_places(own, slice(None)).astype("int32"),
+        labels=own.candidates.labels,
+        log_probs=own.candidates.log_probs,
+        scores=own.ranking.scores,
+        probs=own.ranking.probs,
+    )

@@ -1,0 +1,234 @@
+"""Models that are trained step by step, by gradients, in spaCy's training loop.
+
+What is asked of the Thinc model:
+
+    refs["encoder"]      Model[Batch, Ragged]: vectors of the sentences' tokens, each with its root in front
+    refs["arcs"]         Model[Ragged, List[ndarray]]: the scores of all arcs of every sentence
+    refs["labels"]       Model[Arcs, Floats2d]: the scores of all labels of given arcs
+    attrs["inventory"]   Learnt[Inventory]: the labels
+    attrs["max_length"]  longer sentences are parsed in pieces, and their arcs are not trained on
+
+P(tree) comes from the chart over arc scores, P(label | arc) from label scores; the loss is the negative
+logarithm of both.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+import numpy
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.pipeline.tok2vec import Tok2VecListener
+from spacy.training import Example
+from spacy.util import logger
+from thinc.api import Model, set_dropout_rate
+
+from ..base.errors import Errors, Warnings
+from ..base.learnt import Learnt
+from ..models.biaffine.arc_posterior import arc_posterior, tree_loss
+from ..models.biaffine.layers import Arcs
+from ..models.shag.parsing import PosteriorParses, sentence_constraints
+from ..trees._eisner import is_projective_tree
+from ..trees.constraints import possible
+from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
+from ..trees.sentences import MISSING, Batch, Treebank
+from .documents import TokenReader, training_batch
+
+_N_SAMPLE = 10
+
+
+class StepwiseParser:
+    """Trains and parses with such a model."""
+
+    decoders = ("mbr", "viterbi")
+
+    def __init__(self, model: Model, *, name: str):
+        """model (Model): The model.
+        name (str): The component's name, for messages.
+        """
+        self.model = model
+        self.name = name
+
+    @property
+    def inventory(self) -> Inventory:
+        inventory = self.model.attrs["inventory"].value
+        if inventory is None:
+            raise ValueError(Errors.S115.format(name=self.name))
+        return inventory
+
+    @property
+    def label_names(self) -> list[str]:
+        return self.inventory.names
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        read: TokenReader,
+        *,
+        nlp: Language | None,
+        labels: Sequence[str] | None,
+    ) -> None:
+        """Collect labels and make the model ready for training.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        read (TokenReader): What to read of documents.
+        nlp (Optional[Language]): The pipeline.
+        labels (Optional[Sequence[str]]): The labels, so that not all examples must be looked at.
+        """
+        self._require_upstream(nlp)
+        examples = get_examples()
+        if labels is not None:
+            examples = list(islice(examples, _N_SAMPLE))
+            inventory = Inventory(sorted({*labels, *map(plain, labels)}))
+        else:
+            if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
+                raise ValueError(Errors.S442.format(name=self.name))
+            examples = list(examples)
+            _, treebank = training_batch(examples, (eg.predicted for eg in examples), read)
+            heads, names = projective_trees(treebank)
+            inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
+            self._warn(treebank, heads)
+        words = (eg for eg in examples if eg.predicted.text.strip())
+        sample = list(islice(words, _N_SAMPLE))
+        if not sample or not len(inventory):
+            raise ValueError(Errors.S117.format(name=self.name))
+        self.model.attrs["inventory"] = Learnt(Inventory, inventory)
+        batch, _ = training_batch(sample, [eg.predicted for eg in sample], read)
+        self.model.initialize(X=batch)
+
+    def _require_upstream(self, nlp: Language | None) -> None:
+        """Listeners must have somebody to listen to."""
+        if nlp is None:
+            return
+        heard = [
+            listener for _, pipe in nlp.components for listener in getattr(pipe, "listeners", [])
+        ]
+        for node in self.model.walk():
+            upstream = getattr(node, "upstream_name", None)
+            if upstream is not None and not any(node is listener for listener in heard):
+                raise ValueError(Errors.S443.format(name=self.name, upstream=upstream))
+
+    def _warn(self, treebank: Treebank, heads: NDArray[numpy.int32]) -> None:
+        missing = int((treebank.heads == MISSING).sum())
+        if missing:
+            message = Warnings.W101.format(name=self.name, missing=missing, tokens=len(heads))
+            logger.warning(message)
+        bounds = treebank.tokens.bounds()
+        unused = sum(
+            b - a > self.model.attrs["max_length"]
+            or not (is_projective_tree(heads[a:b]) or possible(heads[a:b]))
+            for a, b in bounds
+        )
+        if unused:
+            message = Warnings.W440.format(name=self.name, unused=unused, sentences=len(bounds))
+            logger.warning(message)
+
+    def update(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float:
+        """Add the gradients of a batch to the model's.
+
+        examples (Sequence[Example]): The batch.
+        read (TokenReader): What to read of documents.
+        drop (float): The dropout rate.
+        RETURNS (float): The loss, summed over all tokens.
+        """
+        inventory = self.inventory
+        batch, treebank = training_batch(examples, [eg.predicted for eg in examples], read)
+        if not len(treebank.heads):
+            return 0.0
+        heads, names = projective_trees(treebank)
+        labels = inventory.encode(names)
+        set_dropout_rate(self.model, drop)
+        encoder, arcs, labeller = self._layers()
+        vectors, backprop_vectors = encoder.begin_update(batch)
+        scores, backprop_arcs = arcs.begin_update(vectors)
+        loss, d_scores = self._arc_loss(scores, heads, batch.tokens.bounds())
+        d_vectors = backprop_arcs(d_scores)
+        known = (heads != MISSING) & (labels != MISSING)
+        trees = [numpy.maximum(heads[a:b], 0) for a, b in batch.tokens.bounds()]
+        wanted = Arcs.of_trees(vectors, batch.tokens.starts, range(len(trees)), trees).only(known)
+        label_scores, backprop_labels = labeller.begin_update(wanted)
+        label_loss, d_label_scores = _label_loss(labeller, label_scores, labels[known])
+        d_vectors.data += backprop_labels(d_label_scores).data
+        backprop_vectors(d_vectors)
+        return loss + label_loss
+
+    def _layers(self) -> list[Model]:
+        return [self.model.get_ref(name) for name in ("encoder", "arcs", "labels")]
+
+    def _arc_loss(
+        self,
+        scores: Sequence[NDArray],
+        heads: NDArray[numpy.int32],
+        bounds: Sequence[tuple[int, int]],
+    ) -> tuple[float, list[NDArray]]:
+        total, gradients = 0.0, []
+        for own, (a, b) in zip(scores, bounds, strict=True):
+            long = b - a > self.model.attrs["max_length"]
+            found = None if long else tree_loss(own, heads[a:b])
+            loss, gradient = found if found is not None else (0.0, numpy.zeros_like(own))
+            total += loss
+            gradients.append(gradient)
+        return total, gradients
+
+    def parse(
+        self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
+    ) -> PosteriorParses:
+        """Parse documents; see `trees.interface.ParserModel`, whose `parse` knows no documents.
+
+        batch (Batch): The documents.
+        fixed (Optional[ndarray]): A head for each token that must have it, MISSING for others.
+        decode (str): One of `decoders`.
+        RETURNS (PosteriorParses): The parses.
+        """
+        inventory = self.inventory
+        self._require_vectors(batch)
+        encoder, arcs, labeller = self._layers()
+        empty = not len(batch.tokens)
+        vectors = None if empty else encoder.predict(batch)
+        starts, bounds = batch.tokens.starts, batch.tokens.bounds()
+        max_length = self.model.attrs["max_length"]
+        posteriors = [
+            arc_posterior(own, allowed=allowed, max_length=max_length)
+            for own, allowed in zip(
+                [] if empty else arcs.predict(vectors),
+                sentence_constraints(bounds, fixed),
+                strict=True,
+            )
+        ]
+
+        def distributions(sentences: Sequence[int], trees: Sequence[NDArray]) -> NDArray:
+            if not trees:
+                return numpy.zeros((0, len(inventory)))
+            scores = labeller.predict(Arcs.of_trees(vectors, starts, sentences, trees))
+            return labeller.ops.to_numpy(labeller.ops.softmax(scores)).astype("float64")
+
+        return PosteriorParses(
+            starts,
+            posteriors,
+            inventory=inventory,
+            label_distributions=distributions,
+            fixed=fixed,
+            decode=decode,
+        )
+
+    def _require_vectors(self, batch: Batch) -> None:
+        """spaCy's listeners give zeros where no tok2vec has been: a parse of nothing."""
+        for node in self.model.walk():
+            if isinstance(node, Tok2VecListener) and any(
+                len(doc) and not doc.tensor.size for doc in batch.docs
+            ):
+                raise ValueError(Errors.S443.format(name=self.name, upstream=node.upstream_name))
+
+
+def is_stepwise(model: Model) -> bool:
+    """RETURNS (bool): Whether a model is trained step by step, and not by a recipe in one go."""
+    return "inventory" in model.attrs
+
+
+def _label_loss(layer: Model, scores, labels: NDArray[numpy.int32]) -> tuple[float, NDArray]:
+    """RETURNS (Tuple[float, ndarray]): Negative log-likelihood of labels, and the gradient of scores."""
+    gradient = layer.ops.softmax(scores)
+    chosen = layer.ops.xp.arange(len(labels)), layer.ops.asarray(labels)
+    loss = -float(layer.ops.xp.log(gradient[chosen] + 1e-20).sum())
+    gradient[chosen] -= 1.0
+    return loss, gradient

@@ -1,0 +1,142 @@
+"""What a parser is trained on: gold trees on tags like those it will meet."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy
+from spacy.attrs import MORPH, POS, TAG
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import resolve_dot_names
+
+from ..base.errors import Errors
+from ..models.tagger.jackknife import jackknife
+from .annotations import TagGuesses, store_tags
+from .examples import tagged_sentences
+from .tagger import SpectralTagger, annotation_values
+
+FOLDS = 5
+
+
+def with_gold_tags(examples: Iterable[Example]) -> Iterator[Doc]:
+    """YIELDS (Doc): Documents of the predicted tokens with gold annotation."""
+    for example in examples:
+        aligned = example.x is example.y or [t.orth for t in example.x] == [
+            t.orth for t in example.y
+        ]
+        yield example.y if aligned else _with_aligned_tags(example)
+
+
+def annotated_by(
+    names: Iterable[str], examples: Iterable[Example], nlp: Language | None, *, parser: str
+) -> Iterable[Doc]:
+    """Run trained components over the predicted tokens, inside gold sentences.
+
+    names (Iterable[str]): The components.
+    examples (Iterable[Example]): The examples; they are not changed.
+    nlp (Optional[Language]): The pipeline with the components.
+    parser (str): Who asks, for the error message.
+    RETURNS (Iterable[Doc]): One document per example.
+    """
+    docs: Iterable[Doc] = (_with_gold_sentences(example) for example in examples)
+    for name in names:
+        docs = component(nlp, name, parser=parser).pipe(docs)
+    return docs
+
+
+def component(nlp: Language | None, name: str, *, parser: str) -> Callable:
+    """RETURNS (Callable): A component of the pipeline, frozen ones included."""
+    if nlp is None or name not in nlp.component_names:
+        raise ValueError(Errors.S118.format(name=parser, missing=name))
+    return nlp.get_pipe(name)
+
+
+def jackknifed(
+    name: str,
+    examples: list[Example],
+    nlp: Language | None,
+    *,
+    parser: str,
+    report: Callable[[str], None],
+) -> Iterator[Doc]:
+    """Tags as the tagger would give them, had it not been trained on the document.
+
+    name (str): A `spectral_tagger` that stands before the parser, so that it is trained already.
+    examples (List[Example]): The training examples in the order of the text; they are not changed.
+    nlp (Optional[Language]): The pipeline.
+    parser (str): Who asks, for the error message.
+    report (Callable[[str], None]): Told how it went.
+    YIELDS (Doc): One document per example.
+    """
+    tagger = component(nlp, name, parser=parser)
+    if not isinstance(tagger, SpectralTagger):
+        raise ValueError(Errors.S121.format(name=parser, tagger=name))
+    sentences = list(tagged_sentences(examples, nlp, name))
+    result = jackknife(
+        sentences,
+        folds=min(FOLDS, len(sentences)),
+        clusters=tagger.clusters,
+        seed=tagger.model.attrs["seed"],
+        morphology=True,
+    )
+    gold = numpy.array([tag for sentence in sentences for tag in sentence.tags])
+    guessed = numpy.array([tag for tag, _ in result.tag_classes])[result.classes]
+    right = (gold == guessed)[gold != ""]
+    if len(right):
+        report(f"'{name}' jack-knifed in {FOLDS} blocks: {right.mean():.2%} of tags are right")
+    pairs, morphs = annotation_values(nlp.vocab, result.tag_classes, result.morphs)
+    values = numpy.column_stack([pairs[result.classes], morphs[result.morph_classes]])
+    begin = 0
+    for example in examples:
+        doc = _with_gold_sentences(example)
+        is_word = numpy.array([not token.text.isspace() for token in doc], dtype=bool)
+        own = slice(begin, begin + int(is_word.sum()))
+        begin = own.stop
+        if len(doc):
+            array = numpy.zeros((len(doc), 3), dtype="uint64")
+            tags = numpy.full((len(doc), result.tags.shape[1]), -1, dtype="int32")
+            probs = numpy.zeros(tags.shape, dtype="float32")
+            array[is_word] = values[own]
+            tags[is_word], probs[is_word] = result.tags[own], result.probs[own]
+            doc.from_array([TAG, POS, MORPH], array)
+            store_tags(doc, TagGuesses(result.labels, tags, probs))
+        yield doc
+
+
+def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Example]:
+    """The examples of a corpus of the pipeline's own config.
+
+    nlp (Optional[Language]): The pipeline.
+    name (str): Where the config has the corpus, e.g. "corpora.dev".
+    parser (str): Who asks, for the error message.
+    RETURNS (List[Example]): The examples; none if the corpus has no path.
+    """
+    section, _, key = name.partition(".")
+    config = nlp.config.interpolate() if nlp is not None else {}
+    block = config.get(section, {}).get(key)
+    if block is None:
+        raise ValueError(Errors.S122.format(name=parser, corpus=name))
+    if "path" in block and block["path"] is None:
+        return []
+    (corpus,) = resolve_dot_names(config, [name])
+    return list(corpus(nlp))
+
+
+def _with_gold_sentences(example: Example) -> Doc:
+    doc = example.predicted.copy()
+    for token, start in zip(doc, example.get_aligned_sent_starts(), strict=True):
+        token.is_sent_start = start == 1 or token.i == 0
+    return doc
+
+
+def _with_aligned_tags(example: Example) -> Doc:
+    """Gold annotation on predicted tokens, where the two are tokenised differently."""
+    doc = example.predicted.copy()
+    for attribute in ("TAG", "POS", "MORPH", "LEMMA"):
+        values = example.get_aligned(attribute, as_string=True)
+        for token, value in zip(doc, values, strict=True):
+            if attribute == "MORPH":
+                token.set_morph(value or "")
+            else:
+                setattr(token, f"{attribute.lower()}_", value or "")
+    return doc

@@ -1,0 +1,118 @@
+"""What parses say, in terms of documents and their tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy
+from numpy.typing import NDArray
+
+from ..trees.interface import Parses
+from ..trees.inventory import plain
+from ..trees.sentences import Batch
+from .annotations import ParseValues, SentenceParse
+
+STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals")
+
+
+@dataclass
+class Prediction:
+    """What is written to one document.
+
+    heads (ndarray): Index of every token's head; -1 for whitespace.
+    labels (ndarray): Index of every token's label in the model's labels.
+    values (ParseValues): What is kept on the document.
+    """
+
+    heads: NDArray[numpy.int64]
+    labels: NDArray[numpy.int64]
+    values: ParseValues
+
+
+def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Prediction]:
+    """The parse of every document, and what is kept beside it.
+
+    batch (Batch): The documents.
+    parses (Parses): The parses of their sentences.
+    store (Sequence[str]): What is kept, any of STORABLE.
+    RETURNS (List[Prediction]): One per document.
+    """
+    n = int(batch.offsets[-1])
+    heads, labels = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64")
+    heads[batch.places] = batch.head_places(parses.heads)
+    labels[batch.places] = parses.labels
+    # by token and by sentence of all documents, those without words included
+    by_token: dict[str, NDArray] = {}
+    for name, ask in (("head_prob", parses.head_probs), ("dep_prob", parses.label_probs)):
+        if name in store:
+            by_token[name] = numpy.full(n, numpy.nan, dtype="float32")
+            by_token[name][batch.places] = ask()
+    sents = numpy.append(numpy.flatnonzero(batch.values[:, 1] == 1), n)
+    sentences = numpy.searchsorted(sents, batch.places[batch.tokens.starts[:-1]], side="right") - 1
+    log_probs = numpy.zeros(len(sents), dtype="float32")
+    if "parse_logprob" in store:
+        log_probs[sentences] = parses.log_probs()
+    tables: list[NDArray | None] = [None] * len(sents)
+    if "marginals" in store:
+        for s, sentence in enumerate(sentences.tolist()):
+            tables[sentence] = by_modifier(parses.marginals(s)).astype("float32")
+    bounds = numpy.searchsorted(sents, batch.offsets).tolist()
+    result = []
+    for (begin, end), (a, b) in zip(
+        pairwise(batch.offsets.tolist()), pairwise(bounds), strict=True
+    ):
+        # copies, so that a document does not keep the arrays of its whole batch
+        values = ParseValues(
+            sents=(sents[a : b + 1] - begin).astype("int32"),
+            parse_logprob=log_probs[a:b].copy() if "parse_logprob" in store else None,
+            marginals=tables[a:b] if "marginals" in store else None,
+            **{name: own[begin:end].copy() for name, own in by_token.items()},
+        )
+        local = heads[begin:end]
+        local = numpy.where(local < 0, -1, local - begin)
+        result.append(Prediction(local, labels[begin:end], values))
+    return result
+
+
+def sentence_parses(
+    batch: Batch, parses: Parses, k: int, label_names: Sequence[str]
+) -> list[list[SentenceParse]]:
+    """RETURNS (List[List[SentenceParse]]): The k best parses of every sentence of one document."""
+    names = list(map(plain, label_names))
+    result = []
+    for s, (begin, end) in enumerate(batch.tokens.bounds()):
+        tokens = batch.places[begin:end]
+        heads, labels, log_probs = zip(*parses.k_best(s, k), strict=True)
+        trees = numpy.stack(heads)
+        places = numpy.where(trees > 0, tokens[trees - 1], tokens).tolist()
+        deps = [[names[label] for label in own] for own in numpy.stack(labels).tolist()]
+        starts = [int(tokens[0])] * len(trees)
+        result.append(list(map(SentenceParse, starts, places, deps, log_probs)))
+    return result
+
+
+def head_and_label_probs(
+    batch: Batch, parses: Parses, label_names: Sequence[str]
+) -> tuple[dict[tuple[int, int], float], dict[tuple[int, str], float]]:
+    """RETURNS (Tuple[dict, dict]): The probabilities of every (token, head) of one document, and of every
+    (token, label) for the chosen head."""
+    names = list(map(plain, label_names))
+    by_head: dict[tuple[int, int], float] = {}
+    by_label: dict[tuple[int, str], float] = {}
+    for s, (begin, end) in enumerate(batch.tokens.bounds()):
+        tokens = batch.places[begin:end].tolist()
+        rows = by_modifier(parses.marginals(s))
+        for m, h in numpy.argwhere(rows > 0).tolist():
+            by_head[tokens[m], tokens[h]] = float(rows[m, h])
+        distributions = parses.label_distributions(s)
+        for m, label in numpy.argwhere(distributions > 0).tolist():
+            key = (tokens[m], names[label])
+            by_label[key] = by_label.get(key, 0.0) + float(distributions[m, label])
+    return by_head, by_label
+
+
+def by_modifier(marginals: NDArray) -> NDArray[numpy.float64]:
+    """[N+1, N+1] by head and modifier with a root -> [N, N] by modifier and head, roots on the diagonal."""
+    rows = marginals[1:, 1:].T.copy()
+    numpy.fill_diagonal(rows, marginals[0, 1:])
+    return rows

@@ -1,0 +1,142 @@
+"""Draw the sample treebank: trees from the automata of `grammar.py`, then words for the trees.
+
+Tags and tree come first and words are chosen given both, so P(tree | tags) is exactly that of the
+automata. Sentences beyond `MAX_LENGTH` are drawn again: whether one is kept depends on its length
+alone, so that leaves P(tree | tags) as it is too.
+"""
+
+from pathlib import Path
+from random import Random
+
+from ...base.serialize import write_atomically
+from ..brackets import write_tree
+from ..conllu import Sentence
+from .constituents import constituents
+from .grammar import LEFT, RIGHT, ROOT, STOP, automata
+from .words import realise
+
+MAX_LENGTH = 40
+
+
+def write_sample(
+    output: str | Path, *, seed: int = 0, train: int = 4000, dev: int = 500, test: int = 500
+) -> list[Path]:
+    """Write `sample-{train,dev,test}.conllu` and the bracketed trees beside them as `.ptb`.
+
+    output (Union[str, Path]): The directory.
+    seed (int): The same seed and sizes give the same bytes.
+    train (int): The number of sentences in the training part; `dev` and `test` likewise.
+    RETURNS (List[Path]): The files.
+    """
+    files = []
+    for part, size in (("train", train), ("dev", dev), ("test", test)):
+        # a stream for each part: its sentences do not depend on the sizes of the others
+        random = Random(f"spacy-spectral sample {part} {seed}")
+        sentences = [draw_sentence(random) for _ in range(size)]
+        conllu = Path(output) / f"sample-{part}.conllu"
+        write_atomically(
+            conllu,
+            "".join(
+                _to_conllu(sentence, f"{part}-{number}")
+                for number, sentence in enumerate(sentences, start=1)
+            ),
+        )
+        brackets = conllu.with_suffix(".ptb")
+        write_atomically(
+            brackets, "".join(write_tree(constituents(sent)) + "\n" for sent in sentences)
+        )
+        files += [conllu, brackets]
+    return files
+
+
+def draw_sentence(random: Random) -> Sentence:
+    """Draw one sentence.
+
+    random (Random): The source of chance.
+    RETURNS (Sentence): The sentence, of at most `MAX_LENGTH` tokens.
+    """
+    while True:
+        sentence = draw_tree(random)
+        if len(sentence.heads) <= MAX_LENGTH:
+            realise(sentence, random)
+            return sentence
+
+
+def draw_tree(random: Random) -> Sentence:
+    """Draw tags, heads and relations from the automata, whatever the length.
+
+    random (Random): The source of chance.
+    RETURNS (Sentence): A sentence without words.
+    """
+    tags: list[str] = []
+    parents: list[int] = []
+    relations: list[str] = []
+    order: list[int] = []  # the nodes from left to right
+
+    def grow(tag: str, relation: str, parent: int) -> None:
+        node = len(tags)
+        tags.append(tag)
+        relations.append(relation)
+        parents.append(parent)
+        # modifiers come nearest first: on the left the farthest stands first in the sentence
+        for modifier, label in reversed(draw_modifiers(tag, LEFT, random)):
+            grow(modifier, label, node)
+        order.append(node)
+        for modifier, label in draw_modifiers(tag, RIGHT, random):
+            grow(modifier, label, node)
+
+    ((tag, relation),) = draw_modifiers(ROOT, RIGHT, random)
+    grow(tag, relation, 0)
+    position = {node: i for i, node in enumerate(order)}
+    return Sentence(
+        xpos=[tags[node] for node in order],
+        heads=[position[parents[node]] for node in order],
+        deps=[relations[node] for node in order],
+    )
+
+
+def draw_modifiers(head: str, direction: int, random: Random) -> list[tuple[str, str]]:
+    """Run one automaton.
+
+    head (str): The tag of the head, or `ROOT`.
+    direction (int): `LEFT` or `RIGHT`.
+    random (Random): The source of chance.
+    RETURNS (List[Tuple[str, str]]): The tags and relations of the modifiers, nearest first.
+    """
+    automaton = automata()[head, direction]
+    (_, state) = _choose(automaton.start, random)
+    modifiers = []
+    while True:
+        _, tag, relation, state = _choose(automaton.states[state], random)
+        if tag == STOP:
+            return modifiers
+        modifiers.append((tag, relation))
+
+
+def _choose(alternatives: tuple, random: Random) -> tuple:
+    """One of the alternatives, whose first entry is the probability."""
+    threshold = random.random()
+    for alternative in alternatives:
+        threshold -= alternative[0]
+        if threshold < 0:
+            return alternative
+    return alternatives[-1]
+
+
+def _to_conllu(sentence: Sentence, sent_id: str) -> str:
+    lines = [f"# sent_id = {sent_id}", f"# text = {sentence.text}"]
+    for i, head in enumerate(sentence.heads):
+        columns = [
+            str(i + 1),
+            sentence.words[i],
+            sentence.lemmas[i],
+            sentence.upos[i],
+            sentence.xpos[i],
+            sentence.feats[i] or "_",
+            "0" if head == i else str(head + 1),
+            sentence.deps[i],
+            "_",
+            "_" if sentence.spaces[i] else "SpaceAfter=No",
+        ]
+        lines.append("\t".join(columns))
+    return "\n".join(lines) + "\n\n"

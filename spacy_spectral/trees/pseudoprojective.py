@@ -1,0 +1,117 @@
+"""Pseudo-projective parsing (Nivre & Nilsson 2005): crossing arcs lifted, and put back by their labels."""
+
+from collections.abc import Sequence
+
+import numpy
+from numpy.typing import NDArray
+
+from .sentences import MISSING, Tree
+
+# The same mark as spaCy's: "nmod||obl" is an nmod whose head was the obl below its present head.
+DELIMITER = "||"
+
+
+def projectivize(
+    heads: Sequence[int], labels: Sequence[str]
+) -> tuple[NDArray[numpy.int32], list[str]]:
+    """Lift crossing arcs until the tree is projective, and note in the labels where they came from.
+
+    heads (Sequence[int]): Heads, possibly crossing.
+    labels (Sequence[str]): Their labels.
+    RETURNS (Tuple[ndarray, List[str]]): Projective heads, and labels decorated on lifted arcs.
+    """
+    lifted = [int(h) for h in heads]
+    result = list(labels)
+    original = list(lifted)
+    while True:
+        m = _shortest_crossing(lifted)
+        if m is None:
+            break
+        lifted[m - 1] = lifted[lifted[m - 1] - 1]
+    for m, (old, new) in enumerate(zip(original, lifted, strict=True)):
+        if old != new and new != MISSING:
+            result[m] = f"{labels[m]}{DELIMITER}{labels[old - 1]}"
+        elif old != new:
+            result[m] = ""
+    return numpy.array(lifted, dtype="int32"), result
+
+
+def projective_tree(tree: Tree) -> Tree:
+    """RETURNS (Tree): The tree, projectivized."""
+    heads, labels = projectivize(tree.heads, tree.labels)
+    return Tree(tree.words, tree.symbols, heads, labels)
+
+
+def _shortest_crossing(heads: list[int]) -> int | None:
+    """The modifier of the shortest arc that covers a token not below its head; None if there is none.
+
+    A token below a missing head may belong anywhere, so it never makes an arc crossing.
+    """
+    shortest, found = len(heads) + 1, None
+    for m, h in enumerate(heads, start=1):
+        if h <= 0:
+            continue
+        low, high = (h, m) if h < m else (m, h)
+        if high - low >= shortest:
+            continue
+        for k in range(low + 1, high):
+            # in a tree whose shorter arcs do not cross, looking at heads is enough only if they
+            # stay inside; otherwise climb
+            ancestor = heads[k - 1]
+            while ancestor > 0 and ancestor != h:
+                ancestor = heads[ancestor - 1]
+            if ancestor == 0:
+                shortest, found = high - low, m
+                break
+    return found
+
+
+def deprojectivize(
+    heads: Sequence[int], labels: Sequence[str]
+) -> tuple[NDArray[numpy.int32], list[str]]:
+    """Undo `projectivize`: a decorated token moves to the nearest fitting descendant of its head.
+
+    heads (Sequence[int]): Projective heads.
+    labels (Sequence[str]): Labels, some of them decorated.
+    RETURNS (Tuple[ndarray, List[str]]): The heads, possibly crossing, and plain labels.
+    """
+    restored = numpy.array(heads, dtype="int32")
+    plain = [label.partition(DELIMITER)[0] for label in labels]
+    if plain == list(labels):
+        return restored, plain
+    children: list[list[int]] = [[] for _ in range(len(restored) + 1)]
+    for m, h in enumerate(restored, start=1):
+        children[max(int(h), 0)].append(m)
+    waiting = {
+        m: label.partition(DELIMITER)[2]
+        for m, label in enumerate(labels, start=1)
+        if DELIMITER in label and restored[m - 1] > 0
+    }
+    moved = True
+    # again after every move: a token's former head may itself have been lifted out of reach
+    while moved:
+        moved = False
+        for m, wanted in list(waiting.items()):
+            found = _nearest_below(int(restored[m - 1]), wanted, plain, children, skip=m)
+            if found is not None:
+                children[restored[m - 1]].remove(m)
+                children[found].append(m)
+                restored[m - 1] = found
+                del waiting[m]
+                moved = True
+    return restored, plain
+
+
+def _nearest_below(
+    head: int, label: str, labels: list[str], children: list[list[int]], *, skip: int
+) -> int | None:
+    """The first token with a label, breadth first; never through `skip`, so no cycle can arise."""
+    queue = list(children[head])
+    while queue:
+        candidate = queue.pop(0)
+        if candidate == skip:
+            continue
+        if labels[candidate - 1] == label:
+            return candidate
+        queue.extend(children[candidate])
+    return None

@@ -1,0 +1,135 @@
+"""Sentences, trees and treebanks as flat arrays. Knows nothing of spaCy.
+
+One convention for heads below the readers of files: they count from 1; 0 is the root, MISSING (-1) a token
+without annotation.
+"""
+
+from dataclasses import dataclass
+from itertools import compress, pairwise
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+MISSING = -1
+
+
+@dataclass
+class Tree:
+    """One sentence of a treebank.
+
+    words (List[str]): The tokens.
+    symbols (List[str]): What the automata see of every token, e.g. its tag.
+    heads (ndarray): Head of every token: 1-based, 0 for the root, MISSING where not annotated.
+    labels (List[str]): Relation of every token to its head; "" where not annotated.
+    """
+
+    words: list[str]
+    symbols: list[str]
+    heads: NDArray[numpy.int32]
+    labels: list[str]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass
+class Tokens:
+    """Sentences one after the other, as a parser sees them.
+
+    starts (ndarray): int32, where sentences start, closed by the number of tokens.
+    words (List[str]): The words.
+    symbols (List[str]): Their tags, or whatever the setting `symbol` names.
+    second (List[str]): The tagger's second guess, with a class of its probability ("NN:2"); "" for a tag
+        without a rival.
+    pos, morphs (List[str]): Coarse tags and morphology, "" for none.
+    """
+
+    starts: NDArray[numpy.int32]
+    words: list[str]
+    symbols: list[str]
+    second: list[str]
+    pos: list[str]
+    morphs: list[str]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def bounds(self) -> list[tuple[int, int]]:
+        """RETURNS (List[Tuple[int, int]]): Where each sentence begins and ends."""
+        return list(pairwise(self.starts.tolist()))
+
+    def select(self, chosen: NDArray[numpy.bool_]) -> "Tokens":
+        """chosen (ndarray): Which sentences.
+        RETURNS (Tokens): Those sentences."""
+        lengths = numpy.diff(self.starts)
+        mask = numpy.repeat(chosen, lengths).tolist()
+        columns = (self.words, self.symbols, self.second, self.pos, self.morphs)
+        starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
+        return Tokens(starts, *(list(compress(column, mask)) for column in columns))
+
+
+@dataclass
+class Treebank:
+    """Sentences with their trees.
+
+    tokens (Tokens): The sentences.
+    heads (ndarray): int32, the head of every token; MISSING where not annotated.
+    labels (List[str]): Its relation; "" where not annotated.
+    """
+
+    tokens: Tokens
+    heads: NDArray[numpy.int32]
+    labels: list[str]
+
+    def trees(self) -> list[Tree]:
+        """RETURNS (List[Tree]): The sentences as single trees."""
+        tokens = self.tokens
+        return [
+            Tree(tokens.words[a:b], tokens.symbols[a:b], self.heads[a:b], self.labels[a:b])
+            for a, b in tokens.bounds()
+        ]
+
+    def select(self, chosen: NDArray[numpy.bool_]) -> "Treebank":
+        """chosen (ndarray): Which sentences.
+        RETURNS (Treebank): Those sentences."""
+        mask = numpy.repeat(chosen, numpy.diff(self.tokens.starts))
+        labels = list(compress(self.labels, mask.tolist()))
+        return Treebank(self.tokens.select(chosen), self.heads[mask], labels)
+
+
+@dataclass
+class Batch:
+    """The sentences of some documents.
+
+    docs (List[Doc]): The documents: spaCy's, of which nothing is asked here.
+    offsets (ndarray): Where each document starts among all tokens, closed by their number.
+    places (ndarray): Where each token of `tokens` stands among all tokens, whitespace included.
+    tokens (Tokens): The sentences without whitespace.
+    values (ndarray): The attributes of all tokens that were read, to notice changes.
+    """
+
+    docs: list[Any]
+    offsets: NDArray[numpy.int64]
+    places: NDArray[numpy.int64]
+    tokens: Tokens
+    values: NDArray[numpy.uint64]
+
+    def head_places(self, heads: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
+        """Heads in sentences as places among all tokens; the root's is its own."""
+        first = numpy.repeat(self.tokens.starts[:-1], numpy.diff(self.tokens.starts))
+        return numpy.where(heads > 0, self.places[first + numpy.maximum(heads, 1) - 1], self.places)
+
+    def heads_at(self, places: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
+        """Places of heads as heads in sentences: 0 where a place is the token's own, MISSING where it
+        is negative, whitespace or in another sentence."""
+        starts = self.tokens.starts
+        sentence = numpy.full(self.offsets[-1] + 1, -1)
+        position = numpy.zeros(self.offsets[-1] + 1, dtype="int32")
+        sentence[self.places] = numpy.repeat(numpy.arange(len(starts) - 1), numpy.diff(starts))
+        position[self.places] = numpy.arange(len(self.places)) + 1
+        position[self.places] -= numpy.repeat(starts[:-1], numpy.diff(starts))
+        places = numpy.where(places < 0, self.offsets[-1], places)
+        inside = sentence[places] == sentence[self.places]
+        heads = numpy.where(inside, position[places], MISSING)
+        return numpy.where(places == self.places, 0, heads).astype("int32")

@@ -1,0 +1,162 @@
+"""displaCy with probabilities: `spacy_spectral.displacy.render` in place of `spacy.displacy.render`.
+
+An arc is the more opaque the more probable it is, and its label ends in the probability of the head,
+`token._.head_prob`. Where that was not stored, arcs look as displaCy draws them.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
+
+from spacy import displacy
+from spacy.displacy.render import DependencyRenderer
+from spacy.tokens import Doc, Span, Token
+
+from ..pipeline.annotations import head_prob
+from .drawing import format_probability
+
+_LEAST_OPACITY = 0.15
+# of flat arcs
+_LEVEL = 24.0
+_FONT_SIZE = 11.5
+
+Drawable = Doc | Span | dict
+
+
+def render(
+    docs: Iterable[Drawable] | Drawable,
+    style: str = "dep",
+    page: bool = False,
+    minify: bool = False,
+    jupyter: bool | None = None,
+    options: dict[str, Any] = {},  # noqa: B006 (spaCy's signature)
+    manual: bool = False,
+) -> str:
+    """Draw dependency parses with the probabilities of their arcs.
+
+    docs (Union[Iterable[Union[Doc, Span, dict]], Doc, Span, dict]): What to draw; dicts only if
+        `manual` is set. Their arcs can have a key "prob".
+    style (str): "dep". displaCy's other styles are passed on to it.
+    page (bool): Whether to make a full HTML page.
+    minify (bool): Whether to minify the markup.
+    jupyter (Optional[bool]): Whether to show the result in Jupyter; found out if None.
+    options (Dict[str, Any]): displaCy's options (compact, color, font, bg, distance...),
+        "probabilities" (default True) and "flat" (default False): arcs with a flat top, which are
+        lower and keep labels straight.
+    manual (bool): Whether `docs` are dicts as `parse_deps` makes them.
+    RETURNS (str): SVG or HTML markup.
+    """
+    if style != "dep":
+        return displacy.render(docs, style, page, minify, jupyter, options, manual)
+    if isinstance(docs, Doc | Span | dict):
+        docs = [docs]
+    parsed = list(docs) if manual else [parse_deps(doc, options) for doc in docs]
+    html = ProbabilityRenderer(options).render(parsed, page=page, minify=minify).strip()
+    if displacy.RENDER_WRAPPER is not None:
+        html = displacy.RENDER_WRAPPER(html)
+    if jupyter or (jupyter is None and displacy.is_in_jupyter()):
+        from IPython.display import HTML, display
+
+        # the span keeps MathJax away, as in spaCy
+        return display(HTML(f'<span class="tex2jax_ignore">{html}</span>'))
+    return html
+
+
+def parse_deps(doc: Doc | Span, options: dict[str, Any] = {}) -> dict[str, Any]:  # noqa: B006
+    """What `spacy.displacy.parse_deps` gives, with a key "prob" for every arc.
+
+    doc (Union[Doc, Span]): The document.
+    options (Dict[str, Any]): displaCy's options.
+    RETURNS (Dict[str, Any]): Words and arcs. Tags and labels are escaped for XML.
+    """
+    parsed = displacy.parse_deps(doc, options)
+    roots = list(_shown_tokens(doc, [word["text"] for word in parsed["words"]]))
+    for word in parsed["words"]:
+        word["tag"] = escape(word["tag"])
+        word["lemma"] = word["lemma"] and escape(word["lemma"])
+    for arc in parsed["arcs"]:
+        modifier = roots[arc["start"] if arc["dir"] == "left" else arc["end"]]
+        arc["prob"] = head_prob(modifier)
+        arc["label"] = escape(arc["label"])
+    return parsed
+
+
+def _shown_tokens(doc: Doc | Span, texts: list[str]) -> Iterator[Token]:
+    """The token behind each word displaCy shows: several can be merged into one (collapse_punct)."""
+    start = 0
+    for text in texts:
+        end = start + 1
+        while len(doc[start:end].text) < len(text):
+            end += 1
+        yield doc[start:end].root
+        start = end
+
+
+class ProbabilityRenderer(DependencyRenderer):
+    """displaCy's renderer, with arcs that show their probability."""
+
+    def __init__(self, options: dict[str, Any] = {}) -> None:  # noqa: B006
+        """options (Dict[str, Any]): displaCy's options, "probabilities" and "flat"."""
+        super().__init__(options)
+        self.probabilities = options.get("probabilities", True)
+        self.flat = options.get("flat", False)
+        self._options = repr(sorted(options.items()))
+
+    def render_svg(self, render_id: int | str, words: list[dict], arcs: list[dict]) -> str:
+        """Draw one parse."""
+        self._arcs = arcs
+        # displaCy numbers its drawings at random; the same parse should give the same markup
+        content = repr((self._options, words, arcs)).encode("utf8")
+        number = str(render_id).rpartition("-")[2]
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        svg = super().render_svg(f"{digest}-{number}", words, arcs)
+        if not self.flat:
+            return svg
+        # displaCy leaves room for round arcs; cut it off
+        top = self.offset_y - self.highest_level * _LEVEL - _FONT_SIZE
+        height = self.height - top - self.word_spacing / 2
+        view = f'height="{height:g}" viewBox="0 {top:g} {self.width:g} {height:g}"'
+        svg = svg.replace(f'height="{self.height}"', view, 1)
+        return svg.replace(f"height: {self.height}px", f"height: {height:g}px", 1)
+
+    def render_arrow(self, label: str, start: int, end: int, direction: str, i: int) -> str:
+        """Draw one arc."""
+        markup = super().render_arrow(label, start, end, direction, i)
+        probability = self._arcs[i].get("prob") if self.probabilities else None
+        shown = label
+        if probability is not None:
+            number = escape(format_probability(probability))
+            shown += f' <tspan class="displacy-prob" fill-opacity="0.6">{number}</tspan>'
+            for part in ("displacy-arc", "displacy-arrowhead"):
+                own = f'class="{part}" opacity="{opacity(probability):.2f}"'
+                markup = markup.replace(f'class="{part}"', own)
+        if self.flat:
+            x, y = self._label_place
+            text = (
+                f'<text class="displacy-label" x="{x:g}" y="{y:g}" dy="0.35em" fill="currentColor" '
+                f'text-anchor="middle" stroke="{self.bg}" stroke-width="8" paint-order="stroke" '
+                f'font-size="{_FONT_SIZE:g}">{shown}</text>'
+            )
+            return re.sub(r"<text .*</text>", lambda _: text, markup, flags=re.DOTALL)
+        return markup.replace(f"{label}</textPath>", f"{shown}</textPath>")
+
+    def get_arc(self, x_start: int, y: int, y_curve: int, x_end: int) -> str:
+        """The path of an arc."""
+        if not self.flat:
+            return super().get_arc(x_start, y, y_curve, x_end)
+        level = (y - y_curve) / (self.distance / (6 if self.compact else 2))
+        top = y - _LEVEL * level
+        corner = min(12.0, abs(x_end - x_start) / 2)
+        inward = corner if x_end > x_start else -corner
+        self._label_place = ((x_start + x_end) / 2, top)
+        return (
+            f"M{x_start:g},{y:g} V{top + corner:g} Q{x_start:g},{top:g} {x_start + inward:g},{top:g} "
+            f"H{x_end - inward:g} Q{x_end:g},{top:g} {x_end:g},{top + corner:g} V{y:g}"
+        )
+
+
+def opacity(probability: float) -> float:
+    """How opaque an arc of this probability is drawn; the least probable can still be seen."""
+    return _LEAST_OPACITY + (1 - _LEAST_OPACITY) * min(max(probability, 0.0), 1.0)

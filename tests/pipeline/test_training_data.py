@@ -1,0 +1,200 @@
+"""Training data as users have it: tiny, partly annotated, without what is needed."""
+
+import numpy
+import pytest
+import spacy
+from spacy import util
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+
+from spacy_spectral.models.loglinear.estimate import Settings
+from spacy_spectral.models.loglinear.parser import LogLinearParser
+from spacy_spectral.trees.sentences import Tokens, Treebank
+
+TOK2VEC = {
+    "@architectures": "spacy.HashEmbedCNN.v2",
+    "pretrained_vectors": None,
+    "width": 16,
+    "depth": 1,
+    "embed_size": 50,
+    "window_size": 1,
+    "maxout_pieces": 2,
+    "subword_features": True,
+}
+MODELS = {
+    "shag": {"@architectures": "spacy-spectral.SHAG.v1"},
+    "loglinear": {"@architectures": "spacy-spectral.LogLinear.v1"},
+    "biaffine": {"@architectures": "spacy-spectral.Biaffine.v1", "tok2vec": TOK2VEC},
+}
+NLP = spacy.blank("en")
+
+
+def example(words, heads=None, deps=None, tags=None):
+    starts = None if heads is not None else [i == 0 for i in range(len(words))]
+    gold = Doc(NLP.vocab, words=words, heads=heads, deps=deps, tags=tags, sent_starts=starts)
+    starts = [i == 0 for i in range(len(words))]
+    return Example(Doc(NLP.vocab, words=words, tags=tags, sent_starts=starts), gold)
+
+
+def one_token():
+    return example(["Hi"], [0], ["ROOT"], ["UH"])
+
+
+def whole():
+    return example(["He", "runs", "."], [1, 1, 1], ["nsubj", "ROOT", "punct"], ["PRP", "VBZ", "."])
+
+
+def without_heads():
+    return example(["He", "runs", "."], tags=["PRP", "VBZ", "."])
+
+
+def partial():
+    return example(["He", "runs", "."], [1, 1, 2], ["nsubj", "", ""], ["PRP", "VBZ", "."])
+
+
+def unlike():
+    return example(["Go"], [0], ["root"], ["VB"])
+
+
+CASES = {
+    "one token": [one_token],
+    "one token twice": [one_token] * 2,
+    "two tokens": [one_token, unlike],
+    "one example": [whole],
+    "partial": [partial],
+    "some without heads": [whole, without_heads, one_token],
+    "white space": [lambda: example([" "]), one_token],
+    "empty": [lambda: example([], [], []), whole],
+}
+LACKING = {
+    "no heads": [without_heads],
+    "only white space": [lambda: example([" "])],
+    "only empty": [lambda: example([], [], [])],
+}
+
+
+def parser(model, **config):
+    nlp = spacy.blank("en", vocab=NLP.vocab)
+    nlp.add_pipe("spectral_parser", config={"model": MODELS[model], **config})
+    return nlp
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("model", MODELS)
+def test_parsers_train_on_little(model, case):
+    examples = [make() for make in CASES[case]]
+    nlp = parser(model)
+    sgd = nlp.initialize(lambda: examples)
+    losses = nlp.update(examples, sgd=sgd)
+    assert numpy.isfinite(losses["spectral_parser"])
+    docs = [example(["He", "runs", "and", "sits"], tags=["PRP", "VBZ", "CC", "X"]), one_token()]
+    again = parser(model).from_bytes(nlp.to_bytes())
+    for doc in [eg.predicted for eg in docs]:
+        found = nlp(doc.copy())
+        assert [t.head.i for t in again(doc)] == [t.head.i for t in found]
+        assert all(0 <= token._.head_prob <= 1 + 1e-5 for token in found)
+        assert len(list(found.sents)) == 1
+
+
+@pytest.mark.parametrize("model", ["shag", "loglinear"])
+def test_one_example_is_learnt(model):
+    nlp = parser(model)
+    nlp.initialize(lambda: [whole()])
+    doc = nlp(whole().predicted)
+    assert [(t.head.i, t.dep_) for t in doc] == [(1, "nsubj"), (1, "ROOT"), (1, "punct")]
+
+
+@pytest.mark.parametrize("case", LACKING)
+@pytest.mark.parametrize("model", MODELS)
+def test_parsers_say_what_is_lacking(model, case):
+    with pytest.raises(ValueError, match=r"\[S\d+\]"):
+        parser(model).initialize(lambda: [make() for make in LACKING[case]])
+
+
+@pytest.mark.parametrize("case", [*CASES, *LACKING])
+def test_tagger_trains_on_little(case):
+    examples = [make() for make in {**CASES, **LACKING}[case]]
+    nlp = spacy.blank("en", vocab=NLP.vocab)
+    tagger = nlp.add_pipe("spectral_tagger")
+    if not any(token.tag for eg in examples for token in eg.reference):
+        with pytest.raises(ValueError, match="S301"):
+            nlp.initialize(lambda: examples)
+        return
+    nlp.initialize(lambda: examples)
+    assert {token.tag_ for token in nlp("He sits")} <= set(tagger.labels)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("model", ["shag", "loglinear"])
+def test_reranker_and_jackknife_train_or_say_why_not(model, case):
+    examples = [make() for make in CASES[case]]
+    nlp = parser(model)
+    nlp.initialize(lambda: examples)
+    reranker = nlp.add_pipe("spectral_reranker")
+    with pytest.raises(ValueError, match=r"\[S\d+\]"):
+        reranker.initialize(lambda: examples, nlp=nlp)
+    nlp = spacy.blank("en", vocab=NLP.vocab)
+    nlp.add_pipe("spectral_tagger")
+    config = {"model": MODELS[model], "jackknife": "spectral_tagger"}
+    nlp.add_pipe("spectral_parser", config=config)
+    if sum(bool(eg.predicted.text.strip()) for eg in examples) == 1:
+        with pytest.raises(ValueError, match="S305"):
+            nlp.initialize(lambda: examples)
+    else:
+        nlp.initialize(lambda: examples)
+        assert nlp.get_pipe("spectral_parser").labels
+
+
+def crossing_treebank(n):
+    """Sentences in which two arcs cross: the second token's head is the fourth."""
+    words = [word for i in range(n) for word in ("what", f"we{i % 3}", "want", "now")]
+    symbols = ["W", "P", "V", "R"] * n
+    nothing = [""] * len(words)
+    tokens = Tokens(
+        numpy.arange(0, 4 * n + 1, 4, dtype="int32"), words, symbols, nothing, nothing, nothing
+    )
+    heads = numpy.array([3, 4, 0, 3] * n, dtype="int32")
+    return Treebank(tokens, heads, ["obj", "mark", "root", "advmod"] * n)
+
+
+def test_development_scores_are_what_users_get():
+    treebank, lines = crossing_treebank(40), []
+    model = LogLinearParser.fit(
+        treebank, Settings(epochs=2), max_length=100, dev=treebank, report=lines.append
+    )
+    parses = model.parse(treebank.tokens)
+    assert (parses.heads == treebank.heads).all()
+    assert "mark||advmod" in model.label_names
+    assert "dev UAS 100.00%, LAS 100.00%" in lines[-1]
+
+
+def test_a_development_corpus_without_heads_is_as_good_as_none(sample, tmp_path, caplog):
+    docs = [
+        Doc(NLP.vocab, words=["the", "dog"], tags=["DT", "NN"], sent_starts=[True, False])
+        for _ in range(3)
+    ]
+    DocBin(docs=docs).to_disk(tmp_path / "dev.spacy")
+    model = MODELS["loglinear"] | {"epochs": 3, "patience": 1}
+    nlp = parser("loglinear")
+    # spaCy's reader of the development corpus: ours refuses what is not annotated
+    readers = {
+        "train": {"@readers": "spacy-spectral.Corpus.v1", "path": str(sample["train"])},
+        "dev": {"@readers": "spacy.Corpus.v1", "path": str(tmp_path / "dev.spacy")},
+    }
+    config = {
+        "corpora": readers,
+        "components": {"spectral_parser": {"model": model}},
+        "training": {"max_epochs": 1},
+    }
+    config = util.load_config_from_str(nlp.config.merge(config).to_str())
+    learnt = {}
+    for dev_corpus in (None, "corpora.dev"):
+        settings = {"spectral_parser": {"dev_corpus": dev_corpus}}
+        caplog.clear()
+        with caplog.at_level("INFO", logger="spacy"):
+            trained = init_nlp(config.merge({"initialize": {"components": settings}}))
+        assert ("W103" in caplog.text) == (dev_corpus is not None)
+        assert "epoch 3 of 3" in caplog.text and "nan" not in caplog.text
+        learnt[dev_corpus] = trained.get_pipe("spectral_parser").model.to_bytes()
+    assert learnt[None] == learnt["corpora.dev"]
