@@ -1,0 +1,382 @@
+"""One way to check what is loaded: a model declares its fields, and what a file holds must fit.
+
+Kernels do not check bounds, and a checksum says nothing about a file that somebody made: kinds, sizes,
+order and bounds of everything are checked here, before anything is computed or allocated from it. What
+does not fit is a ValueError [S004] that names the field and what is wrong with it.
+
+    _FORMAT = Format(
+        "toy tagger", 1,
+        words=Strings("words", unique=True),               # "words" is now how many there are
+        tags=Strings("tags", least=1),
+        counts=Array("uint32", "words", "tags"),           # both sizes must agree with what was read before
+        row_starts=Array("int32", "words+1", starts="entries"),        # 0, ascending, up to "entries"
+        row_tags=Array("int32", "entries", low=0, below="tags", order="strict", rows="row_starts"),
+        weights=Array("float32", "entries"),               # finite, unless it says otherwise
+        log_size=Int(low=1, high=20),                      # bounded before anybody allocates 2 ** log_size
+        threshold=Float(above=0.0, high=1.0, optional=True),
+        lexicon=Record(kind=Str(choices=("a", "b")), ids=Array("int32", "ids", below="tags")),
+    )
+
+    def to_bytes(self) -> bytes:
+        return _FORMAT.pack({"words": self.words, ...})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Toy":
+        read = _FORMAT.unpack(data)                        # a dict of exactly the declared fields
+        _FORMAT.require(sum(read["counts"]) > 0, "counts", "has no counts")     # what no field can say
+        return cls(**read)
+
+Sizes and bounds are numbers or names. A name stands for a number that is given to `unpack`, for the value
+of an `Int` field that was read before, or for a size that the first shape with that name decides; "words+1"
+is one more. Names of a `Record` are its own, but it sees those around it. None is allowed only in optional
+fields, which may be missing, too. Arrays come out as they were read: contiguous, aligned, not writable.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from math import isinf, isnan
+from typing import Any, Literal, NoReturn
+
+import numpy
+
+from .errors import Errors
+from .serialize import pack, unpack
+
+Size = int | str
+Bound = int | float | str | None
+Order = Literal["ascending", "strict"]
+
+
+@dataclass
+class Scope:
+    """What is known while fields are read.
+
+    what (str): What is being read, for messages.
+    path (str): The field at hand, e.g. "automata.start".
+    numbers (Dict[str, int]): Sizes and values of `Int` fields by name.
+    values (Dict[str, Any]): The fields of this record that were read.
+    """
+
+    what: str
+    path: str = ""
+    numbers: dict[str, int] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def fail(self, reason: str) -> NoReturn:
+        raise ValueError(Errors.S004.format(what=self.what, field=self.path, reason=reason))
+
+    def inside(self, name: str) -> "Scope":
+        """RETURNS (Scope): That of a field in it, which knows the same names."""
+        path = f"{self.path}.{name}" if self.path else name
+        return Scope(self.what, path, self.numbers, self.values)
+
+    def record(self) -> "Scope":
+        """RETURNS (Scope): That of a record, whose names do not leave it."""
+        return Scope(self.what, self.path, dict(self.numbers))
+
+    def number(self, bound: Bound) -> Any:
+        """RETURNS (Union[int, float, None]): A bound as a number."""
+        if not isinstance(bound, str):
+            return bound
+        name, _, more = bound.partition("+")
+        return self.numbers[name] + int(more or 0)
+
+    def require_size(self, found: int, size: Size, axis: str) -> None:
+        """The first to use a name decides what it stands for; all others must agree."""
+        if isinstance(size, str):
+            name, _, more = size.partition("+")
+            if name not in self.numbers and found >= int(more or 0):
+                self.numbers[name] = found - int(more or 0)
+                return
+            named = f" ({size!r})"
+            size = self.numbers.get(name, 0) + int(more or 0)
+        else:
+            named = ""
+        if found != size:
+            self.fail(f"has {found} {axis}, not {size}{named}")
+
+
+class Field:
+    """Something that a file holds under a name."""
+
+    def __init__(self, *, optional: bool = False):
+        """optional (bool): Whether it may be None or missing: then it is read as None."""
+        self.optional = optional
+
+    def read(self, value: Any, scope: Scope) -> Any:
+        """RETURNS (Any): The value, if it is what was declared; else a ValueError is raised."""
+        if value is None:
+            return None if self.optional else scope.fail("is missing or None")
+        return self._read(value, scope)
+
+    def _read(self, value: Any, scope: Scope) -> Any:
+        raise NotImplementedError
+
+
+def _require_kind(value: Any, kind: type | tuple[type, ...], name: str, scope: Scope) -> None:
+    # True is an int to Python, but not to us
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        scope.fail(f"is of type {type(value).__name__}, not {name}")
+
+
+def _require_length(n: int, least: int, most: int | None, scope: Scope) -> None:
+    if n < least:
+        scope.fail(f"has {n} entries, at least {least} are needed")
+    if most is not None and n > most:
+        scope.fail(f"has {n} entries, more than {most}")
+
+
+class Bool(Field):
+    """True or false."""
+
+    def _read(self, value: Any, scope: Scope) -> bool:
+        _require_kind(value, bool, "bool", scope)
+        return value
+
+
+class Bytes(Field):
+    """Bytes, e.g. of a model inside another, which has a format of its own."""
+
+    def _read(self, value: Any, scope: Scope) -> bytes:
+        _require_kind(value, bytes, "bytes", scope)
+        return value
+
+
+class Str(Field):
+    """A string, perhaps one of some."""
+
+    def __init__(self, *, choices: Collection[str] | None = None, optional: bool = False):
+        super().__init__(optional=optional)
+        self.choices = choices
+
+    def _read(self, value: Any, scope: Scope) -> str:
+        _require_kind(value, str, "str", scope)
+        if self.choices is not None and value not in self.choices:
+            scope.fail(f"is {value[:80]!r}, not one of {', '.join(self.choices)}")
+        return value
+
+
+class _Bounded(Field):
+    """Numbers with bounds: low <= x <= high, above < x < below."""
+
+    def __init__(
+        self,
+        *,
+        low: Bound = None,
+        high: Bound = None,
+        above: Bound = None,
+        below: Bound = None,
+        optional: bool = False,
+    ):
+        super().__init__(optional=optional)
+        self.low, self.high, self.above, self.below = low, high, above, below
+
+    def _require_bounds(self, smallest: Any, largest: Any, scope: Scope) -> None:
+        # written so that NaN is not within bounds either
+        low, high, above, below = map(scope.number, (self.low, self.high, self.above, self.below))
+        if low is not None and not smallest >= low:
+            scope.fail(f"has {smallest}, which is below {low}")
+        if above is not None and not smallest > above:
+            scope.fail(f"has {smallest}, which is not above {above}")
+        if high is not None and not largest <= high:
+            scope.fail(f"has {largest}, which is above {high}")
+        if below is not None and not largest < below:
+            scope.fail(f"has {largest}, which is not below {below}")
+
+
+class Int(_Bounded):
+    """A whole number; fields after it can use its name as a size or a bound."""
+
+    def _read(self, value: Any, scope: Scope) -> int:
+        _require_kind(value, int, "int", scope)
+        self._require_bounds(value, value, scope)
+        return value
+
+
+class Float(_Bounded):
+    """A number, never NaN."""
+
+    def __init__(self, *, finite: bool = True, **options: Any):
+        """finite (bool): Whether infinity is wrong.
+        options: Bounds, and whether it is optional.
+        """
+        super().__init__(**options)
+        self.finite = finite
+
+    def _read(self, value: Any, scope: Scope) -> float:
+        _require_kind(value, (int, float), "float", scope)
+        try:
+            value = float(value)
+        except OverflowError:
+            scope.fail("is too large")
+        if isnan(value) or (self.finite and isinf(value)):
+            scope.fail(f"is {value}")
+        self._require_bounds(value, value, scope)
+        return value
+
+
+class List(Field):
+    """A list of things of one kind."""
+
+    def __init__(
+        self,
+        item: Field,
+        size: Size | None = None,
+        *,
+        least: int = 0,
+        most: int | None = None,
+        unique: bool = False,
+        optional: bool = False,
+    ):
+        """item (Field): What it is a list of.
+        size (Optional[Size]): How many there are.
+        least (int), most (Optional[int]): Bounds of their number.
+        unique (bool): Whether no two may be equal.
+        """
+        super().__init__(optional=optional)
+        self.item, self.size = item, size
+        self.least, self.most, self.unique = least, most, unique
+
+    def _read(self, value: Any, scope: Scope) -> list:
+        _require_kind(value, (list, tuple), "list", scope)
+        _require_length(len(value), self.least, self.most, scope)
+        if self.size is not None:
+            scope.require_size(len(value), self.size, "entries")
+        if type(self.item) is Str and self.item.choices is None and not self.item.optional:
+            # there may be hundreds of thousands of words
+            if not all(type(item) is str for item in value):
+                scope.fail("has an entry that is no string")
+            read = list(value)
+        else:
+            read = [self.item.read(item, scope.inside(str(i))) for i, item in enumerate(value)]
+        if self.unique and len(set(map(_hashable, read))) != len(read):
+            scope.fail("has an entry twice")
+        return read
+
+
+def Strings(size: Size | None = None, **options: Any) -> List:
+    """RETURNS (List): A list of strings; see `List`."""
+    return List(Str(), size, **options)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
+class Array(_Bounded):
+    """A numpy array."""
+
+    def __init__(
+        self,
+        dtype: Any,
+        *shape: Size,
+        finite: bool = True,
+        least: int = 0,
+        most: int | None = None,
+        order: Order | None = None,
+        rows: str | None = None,
+        starts: Size | None = None,
+        unique: bool = False,
+        **options: Any,
+    ):
+        """dtype (Any): Its type, exactly.
+        shape (Size): Its shape.
+        finite (bool): Whether NaN and infinity are wrong.
+        least (int), most (Optional[int]): Bounds of its length.
+        order (Optional[str]): "ascending", or "strict" if no two neighbours may be equal.
+        rows (Optional[str]): An earlier field with `starts`: the order holds inside of its rows.
+        starts (Optional[Size]): It tells where the rows of something of that size start: from 0, ascending,
+            closed by the size.
+        unique (bool): Whether no two values may be equal.
+        options: Bounds, and whether it is optional.
+        """
+        super().__init__(**options)
+        self.dtype, self.shape, self.finite = numpy.dtype(dtype), shape, finite
+        self.least, self.most = least, most
+        self.order, self.rows, self.starts, self.unique = order, rows, starts, unique
+
+    def _read(self, value: Any, scope: Scope) -> numpy.ndarray:
+        _require_kind(value, numpy.ndarray, "array", scope)
+        if value.dtype != self.dtype:
+            scope.fail(f"is an array of {value.dtype}, not of {self.dtype}")
+        if value.ndim != len(self.shape):
+            scope.fail(f"has {value.ndim} axes, not {len(self.shape)}")
+        _require_length(len(value), self.least, self.most, scope)
+        for axis, (found, size) in enumerate(zip(value.shape, self.shape, strict=True)):
+            scope.require_size(found, size, f"entries along axis {axis}")
+        value = numpy.require(value, requirements=["C", "A"])
+        if self.finite and value.dtype.kind == "f" and not numpy.isfinite(value).all():
+            scope.fail("has values that are not finite")
+        if value.size and value.dtype.kind in "fiu":
+            self._require_bounds(value.min(), value.max(), scope)
+        if self.starts is not None:
+            self._require_starts(value, self.starts, scope)
+        if self.order is not None:
+            self._require_order(value, scope)
+        if self.unique and len(numpy.unique(value)) != value.size:
+            scope.fail("has a value twice")
+        return value
+
+    def _require_starts(self, value: numpy.ndarray, size: Size, scope: Scope) -> None:
+        if not len(value) or value[0] != 0:
+            scope.fail("does not start from 0")
+        if not (value[1:] >= value[:-1]).all():
+            scope.fail("is not ascending")
+        scope.require_size(int(value[-1]), size, "as its end")
+
+    def _require_order(self, value: numpy.ndarray, scope: Scope) -> None:
+        right = value[1:] > value[:-1] if self.order == "strict" else value[1:] >= value[:-1]
+        if self.rows is not None:
+            starts = scope.values[self.rows]
+            right[starts[(starts > 0) & (starts < len(value))] - 1] = True
+        if not right.all():
+            scope.fail("is not in order")
+
+
+class Record(Field):
+    """Several fields under their names, which are seen only inside."""
+
+    def __init__(self, *, optional: bool = False, **fields: Field):
+        super().__init__(optional=optional)
+        self.fields = fields
+
+    def _read(self, value: Any, scope: Scope) -> dict[str, Any]:
+        _require_kind(value, dict, "record", scope)
+        own = scope.record()
+        for name, declared in self.fields.items():
+            found = declared.read(value.get(name), own.inside(name))
+            own.values[name] = found
+            if isinstance(declared, Int) and found is not None:
+                own.numbers[name] = found
+        return own.values
+
+
+class Format(Record):
+    """What the files of one kind hold; see above."""
+
+    def __init__(self, kind: str, version: int, **fields: Field):
+        """kind (str): What is stored, e.g. "tagger".
+        version (int): The version of its layout.
+        fields (Field): The fields, in the order in which they are to be read.
+        """
+        super().__init__(**fields)
+        self.kind, self.version = kind, version
+
+    def pack(self, payload: dict[str, Any]) -> bytes:
+        """RETURNS (bytes): The fields in the package's binary form; see `serialize.pack`."""
+        return pack(self.kind, self.version, {name: payload[name] for name in self.fields})
+
+    def unpack(self, data: bytes, **numbers: int) -> dict[str, Any]:
+        """Read what `pack` wrote, or raise a ValueError that says what is wrong.
+
+        data (bytes): The serialised form.
+        numbers (int): Sizes that are known already.
+        RETURNS (Dict[str, Any]): The fields.
+        """
+        payload = unpack(self.kind, self.version, data)
+        return self.read(payload, Scope(self.kind, numbers=dict(numbers)))
+
+    def require(self, condition: Any, name: str, reason: str) -> None:
+        """Raise the error of a field, for what its declaration can't say."""
+        if not condition:
+            Scope(self.kind, name).fail(reason)
