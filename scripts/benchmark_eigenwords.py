@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy
 import spacy
 
+from spacy_spectral.base.linalg import unit_rows
 from spacy_spectral.models.eigenwords.estimate import estimate_vectors, truncated_svd
 from spacy_spectral.models.eigenwords.model import Eigenwords
 from spacy_spectral.models.eigenwords.pairs import pair_features, read_pairs
@@ -31,7 +32,6 @@ from spacy_spectral.models.eigenwords.vectors import (
     make_pipeline,
     nearest_words,
     spacy_tokenizer,
-    unit_rows,
 )
 from spacy_spectral.viz.wordmap import majority_tags
 

@@ -6,6 +6,8 @@ from html import escape
 
 import numpy
 
+from ..base.linalg import svd
+
 # hues that are told apart on white; kindred tags have kindred colours
 _COLOURS = {
     "NOUN": "#1f5fa8",
@@ -50,9 +52,8 @@ def place_words(
     n_words = len(vectors)
     target = _neighbour_probabilities(vectors, min(perplexity, (n_words - 1) / 3))
     centred = vectors - vectors.mean(axis=0)
-    left, values, _ = numpy.linalg.svd(centred, full_matrices=False)
-    left *= numpy.sign(left[numpy.abs(left).argmax(axis=0), numpy.arange(left.shape[1])])
-    places = left[:, :2] * values[:2]
+    left, values, _ = svd(centred, 2)
+    places = left * values
     places *= 1e-2 / max(places.std(), 1e-12)
     step, gains = numpy.zeros_like(places), numpy.ones_like(places)
     for iteration in range(iterations):

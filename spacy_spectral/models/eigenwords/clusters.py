@@ -7,76 +7,12 @@ from typing import Any
 import numpy
 
 from ...base.errors import Errors
+from ...base.linalg import kmeans
 from ...trees.interface import Clusters
 from .vocabulary import find_class, find_word
 
 GRANULARITIES = (32, 128, 512, 1024)
-_BATCH = 4096
 _CACHE_SIZE = 500_000
-
-
-def spherical_kmeans(
-    vectors: numpy.ndarray,
-    n_clusters: int,
-    *,
-    weights: numpy.ndarray | None = None,
-    iterations: int = 20,
-    seed: int = 0,
-) -> numpy.ndarray:
-    """k-means by cosine, from a k-means++ start.
-
-    vectors (ndarray): float32, one row of length 1 per word.
-    n_clusters (int): Number of clusters, at most the number of rows.
-    weights (Optional[ndarray]): How much each word pulls its centre.
-    iterations (int): Largest number of rounds; it stops earlier when nothing moves.
-    seed (int): Seed of the start.
-    RETURNS (ndarray): int32, the cluster of every row.
-    """
-    if weights is None:
-        weights = numpy.ones(len(vectors))
-    centres = _kmeans_plus_plus(vectors, n_clusters, weights, seed)
-    weighted = vectors * weights[:, None].astype("float32")
-    assigned = numpy.full(len(vectors), -1, dtype="int32")
-    for _ in range(iterations):
-        nearest, closeness = _assign(vectors, centres)
-        if (nearest == assigned).all():
-            break
-        assigned = nearest
-        order = numpy.argsort(assigned, kind="stable")
-        filled, starts = numpy.unique(assigned[order], return_index=True)
-        centres[filled] = numpy.add.reduceat(weighted[order], starts)
-        # a centre that lost all its words takes a word that is worst off where it is
-        empty = numpy.setdiff1d(numpy.arange(n_clusters), filled)
-        centres[empty] = vectors[numpy.argsort(closeness, kind="stable")[: len(empty)]]
-        centres /= numpy.maximum(numpy.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
-    return assigned
-
-
-def _kmeans_plus_plus(
-    vectors: numpy.ndarray, n_clusters: int, weights: numpy.ndarray, seed: int
-) -> numpy.ndarray:
-    random = numpy.random.default_rng(seed)
-    chosen = [int(random.choice(len(vectors), p=weights / weights.sum()))]
-    distance = numpy.full(len(vectors), numpy.inf)
-    for _ in range(n_clusters - 1):
-        nearer = 1.0 - (vectors @ vectors[chosen[-1]]).astype("float64")
-        distance = numpy.minimum(distance, numpy.maximum(nearer, 0.0))
-        mass = numpy.cumsum(distance * weights)
-        # where all words coincide with a centre any word is as good as another
-        at = numpy.searchsorted(mass, random.random() * mass[-1], side="right")
-        chosen.append(int(min(at, len(vectors) - 1)))
-    return vectors[chosen].copy()
-
-
-def _assign(vectors: numpy.ndarray, centres: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
-    nearest = numpy.empty(len(vectors), dtype="int32")
-    closeness = numpy.empty(len(vectors), dtype="float32")
-    for start in range(0, len(vectors), _BATCH):
-        products = vectors[start : start + _BATCH] @ centres.T
-        best = products.argmax(axis=1)
-        nearest[start : start + _BATCH] = best
-        closeness[start : start + _BATCH] = products[numpy.arange(len(best)), best]
-    return nearest, closeness
 
 
 def cluster_words(
@@ -98,7 +34,7 @@ def cluster_words(
     columns = []
     for size in granularities:
         n_clusters = min(size, len(vectors))
-        columns.append(spherical_kmeans(vectors, n_clusters, weights=weights, seed=seed))
+        columns.append(kmeans(vectors, n_clusters, weights=weights, spherical=True, seed=seed))
     return numpy.stack(columns, axis=1)
 
 

@@ -25,6 +25,7 @@ from typing import Any, Literal
 import numpy
 
 from ...base.errors import Errors
+from ...base.linalg import svd, unit_rows
 from .statistics import Counts
 
 Context = Literal["list", "bag"]
@@ -59,7 +60,7 @@ def estimate_vectors(
         raise ValueError(Errors.S214.format(k=k, rank="the number of words"))
     solve = _two_steps if two_step else _one_step
     vectors, values = solve(counts, k, window, context, seed)
-    return _unit_rows(vectors * values).astype("float32"), values
+    return unit_rows(vectors * values).astype("float32"), values
 
 
 def _one_step(
@@ -92,7 +93,7 @@ def _two_steps(
         whitened[:, : left.shape[1]] @ left_directions,
         whitened[:, left.shape[1] :] @ right_directions,
     ]
-    vectors, values, _ = dense_svd(numpy.hstack(views), k)
+    vectors, values, _ = truncated_svd(numpy.hstack(views), k)
     return vectors, values
 
 
@@ -127,43 +128,16 @@ def _inverse_fourth_root(marginals: Any) -> numpy.ndarray:
 def truncated_svd(
     matrix: Any, k: int, *, seed: int = 0
 ) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
-    """The k largest singular values and their vectors, by Lanczos iteration (ARPACK).
+    """The k largest singular values and their vectors; see `base.linalg.svd`.
 
-    matrix (scipy.sparse.csr_matrix): Any sparse matrix.
+    matrix (Union[ndarray, scipy.sparse.csr_matrix]): The matrix.
     k (int): How many; an error if the matrix has fewer that are not 0.
     seed (int): Seed of the start vector.
     RETURNS (Tuple[ndarray, ndarray, ndarray]): Left vectors as columns, values from large to small,
         right vectors as columns.
     """
-    from scipy.sparse.linalg import svds
-
-    smaller = min(matrix.shape)
-    # ARPACK needs room, and small matrices are quicker done at once
-    if k >= smaller - 1 or smaller <= 400:
-        return dense_svd(matrix.toarray(), k)
-    start = numpy.random.default_rng(seed).uniform(-1, 1, smaller)
-    left, values, right = svds(matrix, k=k, v0=start, tol=1e-6)
-    return _in_order(left, values, right, k)
-
-
-def dense_svd(matrix: numpy.ndarray, k: int) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
-    """RETURNS (Tuple[ndarray, ndarray, ndarray]): What `truncated_svd` does, of a dense matrix."""
-    return _in_order(*numpy.linalg.svd(matrix, full_matrices=False), k)
-
-
-def _in_order(
-    left: numpy.ndarray, values: numpy.ndarray, right: numpy.ndarray, k: int
-) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
-    order = numpy.argsort(-values, kind="stable")[:k]
-    left, values, right = left[:, order], values[order], right[order].T
+    left, values, right = svd(matrix, k, tolerance=1e-6, seed=seed)
     rank = int((values > values[:1] * _RANK_TOLERANCE).sum())
     if rank < k:
         raise ValueError(Errors.S214.format(k=k, rank=rank))
-    # the sign of a singular vector is arbitrary: its largest component is positive here
-    signs = numpy.sign(left[numpy.abs(left).argmax(axis=0), numpy.arange(k)])
-    return left * signs, values, right * signs
-
-
-def _unit_rows(matrix: numpy.ndarray) -> numpy.ndarray:
-    lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
-    return matrix / numpy.where(lengths > 0, lengths, 1.0)
+    return left, values, right

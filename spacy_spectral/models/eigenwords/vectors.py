@@ -10,6 +10,7 @@ from spacy.language import Language
 from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
+from ...base.linalg import unit_rows
 from .model import Eigenwords
 from .vocabulary import Tokenize, normalize, signatures
 
@@ -139,12 +140,6 @@ def row_names(vocab: Vocab) -> dict[int, str]:
         if key not in classes:
             names.setdefault(row, vocab.strings[key])
     return names
-
-
-def unit_rows(matrix: numpy.ndarray) -> numpy.ndarray:
-    """RETURNS (ndarray): The rows scaled to length 1; rows of zeros stay."""
-    lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
-    return matrix / numpy.where(lengths > 0, lengths, 1.0)
 
 
 def word_vectors(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:

@@ -7,6 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
+from ...base.linalg import kmeans, svd, unit_rows
 from ._learn import add_operators, expectation_maximisation
 from .model import OperatorModel
 from .statistics import LEFT, RIGHT, NgramCounts, SequenceSet, pooled
@@ -161,14 +162,11 @@ def _spectral(own, counts: NgramCounts, settings: EstimatorSettings, rng) -> Aut
     The parameters for rank n are the leading blocks of those for any higher rank.
     """
     scale_b, scale_a = ((counts.bigrams.sum(axis=k) + 1e-4) ** -0.25 for k in (1, 0))
-    u, s, vt = numpy.linalg.svd(counts.bigrams * scale_b[:, None] * scale_a)
+    u, s, v = svd(counts.bigrams * scale_b[:, None] * scale_a)
     noise = 1.0 / numpy.sqrt(counts.weight)
     rank = int(numpy.count_nonzero(s > max(settings.rank_tolerance * noise, 1e-12)))
     rank = max(1, min(rank, settings.states))
-    # SVD leaves the sign of singular vectors open: make the largest component positive
-    peaks = numpy.argmax(numpy.abs(u[:, :rank]), axis=0)
-    signs = numpy.where(u[peaks, numpy.arange(rank)] < 0, -1.0, 1.0)
-    u, s, v = u[:, :rank] * signs, s[:rank], vt[:rank].T * signs
+    u, s, v = u[:, :rank], s[:rank], v[:, :rank]
     inverse = s / (s**2 + (settings.ridge * noise) ** 2)
     rows = u * scale_b[:, None]
     columns = v * inverse * scale_a[:, None]
@@ -221,11 +219,10 @@ def _spectral_em(
                 )
             weights[key] = weights.get(key, 0.0) + count
     keys = list(prefixes)
-    vectors = numpy.array([prefixes[key] for key in keys])
-    norms = numpy.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors / numpy.where(norms > 0, norms, 1.0)
+    vectors = unit_rows(numpy.array([prefixes[key] for key in keys]))
     n = _useful_states(own, settings)
-    labels = cluster(vectors, numpy.array([weights[key] for key in keys]), n)
+    clusters = kmeans(vectors, n, weights=numpy.array([weights[key] for key in keys]), spread=True)
+    labels = numpy.unique(clusters, return_inverse=True)[1]
     state = dict(zip(keys, labels.tolist(), strict=True))
     n = max(state.values()) + 1
     events = counts.bigrams.sum(axis=1) / counts.bigrams.sum()
@@ -262,37 +259,6 @@ def _run_em(own, counts: NgramCounts, settings, start, operators, stop) -> Autom
         settings.em_tolerance,
     )
     return start, operators, stop
-
-
-def cluster(vectors: NDArray, weights: NDArray, k: int, *, iterations: int = 20) -> NDArray:
-    """Weighted k-means from far-apart centres; deterministic.
-
-    vectors (ndarray): [m, n]
-    weights (ndarray): [m]
-    k (int): How many clusters at most.
-    RETURNS (ndarray): Cluster of every vector, numbered from 0 without gaps.
-    """
-    chosen = [int(numpy.argmax(weights))]
-    distance = ((vectors - vectors[chosen[0]]) ** 2).sum(axis=1)
-    while len(chosen) < k:
-        chosen.append(int(numpy.argmax(distance * weights)))
-        if distance[chosen[-1]] * weights[chosen[-1]] <= 0:
-            chosen.pop()
-            break
-        distance = numpy.minimum(distance, ((vectors - vectors[chosen[-1]]) ** 2).sum(axis=1))
-    centres = vectors[chosen]
-    for _ in range(iterations):
-        scores = vectors @ centres.T - 0.5 * (centres**2).sum(axis=1)
-        labels = scores.argmax(axis=1)
-        member = (labels[:, None] == numpy.arange(len(centres))) * weights[:, None]
-        mass = member.sum(axis=0)
-        moved = numpy.where(
-            mass[:, None] > 0, (member.T @ vectors) / numpy.maximum(mass, 1e-300)[:, None], centres
-        )
-        if numpy.array_equal(moved, centres):
-            break
-        centres = moved
-    return numpy.unique(labels, return_inverse=True)[1]
 
 
 _LEARNERS = {

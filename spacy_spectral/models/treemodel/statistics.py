@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
+from ...base.linalg import svd
 from ..eigenwords.vocabulary import normalize, signatures
 
 # Symbols seen less often are counted as the class of words that look like them.
@@ -181,21 +182,12 @@ def symbol_vectors(bigrams, k: int) -> NDArray[numpy.float64]:
     RETURNS (ndarray): [symbols, dimensions], the most informative dimensions first.
     """
     from scipy.sparse import diags
-    from scipy.sparse.linalg import svds
 
     rows = numpy.asarray(bigrams.sum(axis=1)).ravel() + _RARE
     columns = numpy.asarray(bigrams.sum(axis=0)).ravel() + _RARE
     scaled = diags(rows**-0.5) @ bigrams @ diags(columns**-0.5)
-    if scaled.shape[0] <= max(200, k + 3):
-        left, values, _ = numpy.linalg.svd(scaled.toarray(), full_matrices=False)
-    else:
-        start = numpy.ones(scaled.shape[0])
-        left, values, _ = svds(scaled, k=k + 1, v0=start)
-        order = numpy.argsort(-values, kind="stable")
-        left, values = left[:, order], values[order]
-    # the sign of a singular vector is arbitrary: the largest component is positive
-    left = left * numpy.sign(left[numpy.abs(left).argmax(axis=0), numpy.arange(left.shape[1])])
-    return left[:, 1 : k + 1] / numpy.sqrt(rows)[:, None]
+    left, _, _ = svd(scaled, k + 1)
+    return left[:, 1:] / numpy.sqrt(rows)[:, None]
 
 
 def whitened(

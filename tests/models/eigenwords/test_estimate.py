@@ -3,8 +3,8 @@
 import numpy
 import pytest
 
-from spacy_spectral.models.eigenwords.clusters import spherical_kmeans
-from spacy_spectral.models.eigenwords.estimate import dense_svd, estimate_vectors, truncated_svd
+from spacy_spectral.base.linalg import kmeans
+from spacy_spectral.models.eigenwords.estimate import estimate_vectors
 from spacy_spectral.models.eigenwords.statistics import count_token_lists
 
 from .conftest import make_sentences
@@ -77,18 +77,6 @@ def test_two_steps_equal_dense_projection(sentences, window):
     assert (values < one_step).all()
 
 
-def test_lanczos_equals_dense():
-    from scipy.sparse import random
-
-    matrix = random(900, 600, density=0.02, random_state=0, format="csr")
-    left, values, right = truncated_svd(matrix, 20)
-    dense_left, dense_values, _ = dense_svd(matrix.toarray(), 20)
-    numpy.testing.assert_allclose(values, dense_values, atol=1e-8)
-    numpy.testing.assert_allclose(left, dense_left, atol=1e-6)
-    numpy.testing.assert_allclose(matrix @ right, left * values, atol=1e-6)
-    assert (left[numpy.abs(left).argmax(axis=0), numpy.arange(20)] > 0).all()
-
-
 def test_same_seed_same_bytes():
     counts = count_token_lists(make_sentences(1500, n_nouns=500, n_verbs=300), min_count=1)
     assert len(counts.vocabulary) > 500
@@ -116,23 +104,5 @@ def test_vectors_find_the_parts_of_speech(sentences):
     vectors, _ = estimate_vectors(counts, k=5)
     rows = [i for i, w in enumerate(counts.vocabulary.words) if w.startswith(("noun", "verb"))]
     kinds = numpy.array([counts.vocabulary.words[i].startswith("noun") for i in rows])
-    found = spherical_kmeans(vectors[rows], 2) == 0
+    found = kmeans(vectors[rows], 2, spherical=True) == 0
     assert max((found == kinds).mean(), (found != kinds).mean()) > 0.95
-
-
-def test_kmeans_improves_on_its_start_and_fills_all_clusters():
-    random = numpy.random.default_rng(0)
-    vectors = random.normal(size=(300, 8)).astype("float32")
-    vectors /= numpy.linalg.norm(vectors, axis=1, keepdims=True)
-
-    def quality(assigned):
-        sums = [vectors[assigned == c].sum(axis=0) for c in numpy.unique(assigned)]
-        return sum(float(numpy.linalg.norm(s)) for s in sums)
-
-    one, many = (spherical_kmeans(vectors, 12, iterations=i, seed=1) for i in (1, 30))
-    assert quality(many) > quality(one)
-    assert set(many) == set(range(12))
-    assert set(spherical_kmeans(vectors, 300)) == set(range(300))
-    # two far groups and identical points
-    same = numpy.repeat(numpy.eye(2, dtype="float32"), 5, axis=0)
-    assert len(set(spherical_kmeans(same, 2)[:5])) == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spacy_spectral.models.shag import estimate as module
 from spacy_spectral.models.shag._learn import expectation_maximisation
-from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings, cluster, estimate
+from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings, estimate
 from spacy_spectral.models.shag.statistics import (
     LEFT,
     RIGHT,
@@ -443,17 +443,7 @@ def test_spectral_em_improves_the_likelihood(sequences):
     assert values[0] > likelihood(learn(sequences, estimator="det"))
 
 
-# Clustering and settings
-
-
-def test_clusters_of_separate_groups():
-    rng = numpy.random.default_rng(0)
-    groups = numpy.repeat([0, 1, 2], 20)
-    vectors = numpy.array([[0, 0], [10, 0], [0, 10]])[groups] + rng.normal(size=(60, 2))
-    labels = cluster(vectors, numpy.ones(60), 3)
-    assert len({(a, b) for a, b in zip(groups, labels, strict=True)}) == 3
-    assert sorted(set(labels.tolist())) == [0, 1, 2]
-    assert set(cluster(vectors[:1].repeat(5, axis=0), numpy.ones(5), 3).tolist()) == {0}
+# Settings
 
 
 @pytest.mark.parametrize(

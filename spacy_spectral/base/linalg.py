@@ -1,0 +1,147 @@
+"""Linear algebra that several models share: singular vectors with fixed signs, unit rows, k-means."""
+
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+# Lanczos needs room between k and the size, and small matrices are quicker done at once.
+_DENSE = 400
+_BATCH = 4096
+
+
+def svd(
+    matrix: Any, k: int | None = None, *, tolerance: float = 0.0, seed: int = 0
+) -> tuple[NDArray, NDArray, NDArray]:
+    """The largest singular values and their vectors; the same ones in every run.
+
+    The sign of a pair of singular vectors is arbitrary: the largest component of the left one is positive
+    here.
+
+    matrix (Union[ndarray, scipy.sparse.spmatrix]): The matrix. Large sparse ones are done by Lanczos
+        iteration (ARPACK).
+    k (Optional[int]): How many at most; all by default.
+    tolerance (float): Relative accuracy of the values of large sparse matrices; 0 for all digits.
+    seed (int): Of the start of the iteration.
+    RETURNS (Tuple[ndarray, ndarray, ndarray]): Left vectors as columns, values from large to small, right
+        vectors as columns.
+    """
+    smaller = min(matrix.shape)
+    k = smaller if k is None else min(k, smaller)
+    if isinstance(matrix, numpy.ndarray) or k >= smaller - 1 or smaller <= _DENSE:
+        dense = matrix if isinstance(matrix, numpy.ndarray) else matrix.toarray()
+        left, values, right = numpy.linalg.svd(dense, full_matrices=False)
+    else:
+        from scipy.sparse.linalg import svds
+
+        start = numpy.random.default_rng(seed).uniform(-1, 1, smaller)
+        left, values, right = svds(matrix, k=k, v0=start, tol=tolerance)
+    order = numpy.argsort(-values, kind="stable")[:k]
+    left, values, right = left[:, order], values[order], right[order].T
+    peaks = left[numpy.abs(left).argmax(axis=0), numpy.arange(k)]
+    signs = numpy.where(peaks < 0, -1.0, 1.0).astype(left.dtype)
+    return left * signs, values, right * signs
+
+
+def unit_rows(matrix: NDArray) -> NDArray:
+    """RETURNS (ndarray): The matrix with rows of length 1; rows of zeros stay what they are."""
+    lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix / numpy.where(lengths > 0, lengths, 1.0)
+
+
+def kmeans(
+    vectors: NDArray,
+    k: int,
+    *,
+    weights: NDArray | None = None,
+    spherical: bool = False,
+    spread: bool = False,
+    iterations: int = 20,
+    seed: int = 0,
+) -> NDArray[numpy.int32]:
+    """k-means from a k-means++ start (Arthur & Vassilvitskii 2007).
+
+    vectors (ndarray): One row per point.
+    k (int): Number of clusters, at most the number of rows.
+    weights (Optional[ndarray]): How much each point pulls its centre.
+    spherical (bool): Whether to compare by cosine; rows must have length 1.
+    spread (bool): Whether to start from the points that are farthest from each other, without chance; if
+        fewer than k differ, there are fewer clusters.
+    iterations (int): Largest number of rounds; it stops earlier when nothing moves.
+    seed (int): Seed of the start.
+    RETURNS (ndarray): int32, the cluster of every row.
+    """
+    if weights is None:
+        weights = numpy.ones(len(vectors))
+    start = _spread if spread else _plus_plus
+    centres = vectors[start(vectors, k, weights, spherical, seed)]
+    weighted = vectors * weights[:, None].astype(vectors.dtype)
+    assigned = numpy.full(len(vectors), -1, dtype="int32")
+    for _ in range(iterations):
+        nearest, closeness = _assign(vectors, centres, spherical)
+        if (nearest == assigned).all():
+            break
+        assigned = nearest
+        order = numpy.argsort(assigned, kind="stable")
+        filled, starts = numpy.unique(assigned[order], return_index=True)
+        centres[filled] = numpy.add.reduceat(weighted[order], starts)
+        if not spherical:
+            mass = numpy.add.reduceat(weights[order], starts)
+            centres[filled] /= numpy.maximum(mass, 1e-300)[:, None].astype(vectors.dtype)
+        # a centre that lost all its points takes one that is worst off where it is
+        empty = numpy.setdiff1d(numpy.arange(len(centres)), filled)
+        centres[empty] = vectors[numpy.argsort(closeness, kind="stable")[: len(empty)]]
+        if spherical:
+            centres /= numpy.maximum(numpy.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
+    return assigned
+
+
+def _distance(vectors: NDArray, centre: NDArray, spherical: bool) -> NDArray[numpy.float64]:
+    if spherical:
+        return numpy.maximum(1.0 - (vectors @ centre).astype("float64"), 0.0)
+    return ((vectors - centre) ** 2).sum(axis=1).astype("float64")
+
+
+def _plus_plus(vectors: NDArray, k: int, weights: NDArray, spherical: bool, seed: int) -> list[int]:
+    random = numpy.random.default_rng(seed)
+    chosen = [int(random.choice(len(vectors), p=weights / weights.sum()))]
+    distance = numpy.full(len(vectors), numpy.inf)
+    for _ in range(k - 1):
+        nearer = _distance(vectors, vectors[chosen[-1]], spherical)
+        distance = numpy.minimum(distance, nearer)
+        mass = numpy.cumsum(distance * weights)
+        # where all points coincide with a centre any point is as good as another
+        at = numpy.searchsorted(mass, random.random() * mass[-1], side="right")
+        chosen.append(int(min(at, len(vectors) - 1)))
+    return chosen
+
+
+def _spread(vectors: NDArray, k: int, weights: NDArray, spherical: bool, seed: int) -> list[int]:
+    chosen = [int(numpy.argmax(weights))]
+    distance = _distance(vectors, vectors[chosen[0]], spherical)
+    while len(chosen) < k:
+        farthest = int(numpy.argmax(distance * weights))
+        if distance[farthest] * weights[farthest] <= 0:
+            break
+        chosen.append(farthest)
+        nearer = _distance(vectors, vectors[farthest], spherical)
+        distance = numpy.minimum(distance, nearer)
+    return chosen
+
+
+def _assign(
+    vectors: NDArray, centres: NDArray, spherical: bool
+) -> tuple[NDArray[numpy.int32], NDArray]:
+    """The nearest centre of every point, and how near it is: larger is nearer."""
+    nearest = numpy.empty(len(vectors), dtype="int32")
+    closeness = numpy.empty(len(vectors), dtype=vectors.dtype)
+    half = 0.0 if spherical else 0.5 * (centres**2).sum(axis=1)
+    for start in range(0, len(vectors), _BATCH):
+        own = vectors[start : start + _BATCH]
+        products = own @ centres.T - half
+        best = products.argmax(axis=1)
+        nearest[start : start + _BATCH] = best
+        closeness[start : start + _BATCH] = products[numpy.arange(len(best)), best]
+    if not spherical:
+        closeness -= 0.5 * (vectors**2).sum(axis=1)
+    return nearest, closeness

@@ -1,0 +1,111 @@
+"""Singular vectors and k-means: against dense LAPACK, and against scikit-learn's."""
+
+import numpy
+import pytest
+
+from spacy_spectral.base.linalg import kmeans, svd, unit_rows
+
+
+@pytest.fixture
+def sparse_matrix():
+    from scipy.sparse import random
+
+    return random(900, 600, density=0.02, random_state=0, format="csr")
+
+
+def test_lanczos_equals_dense(sparse_matrix):
+    left, values, right = svd(sparse_matrix, 20)
+    dense_left, dense_values, dense_right = svd(sparse_matrix.toarray(), 20)
+    numpy.testing.assert_allclose(values, dense_values, atol=1e-8)
+    numpy.testing.assert_allclose(left, dense_left, atol=1e-6)
+    numpy.testing.assert_allclose(right, dense_right, atol=1e-6)
+    numpy.testing.assert_allclose(sparse_matrix @ right, left * values, atol=1e-6)
+    assert (left[numpy.abs(left).argmax(axis=0), numpy.arange(20)] > 0).all()
+
+
+def test_signs_and_bytes_are_fixed(sparse_matrix):
+    first, second = svd(sparse_matrix, 5, seed=3), svd(sparse_matrix, 5, seed=3)
+    assert [a.tobytes() for a in first] == [b.tobytes() for b in second]
+    matrix = sparse_matrix.toarray()[:40, :30]
+    left, values, right = svd(matrix)
+    assert left.shape == (40, 30) and right.shape == (30, 30)
+    numpy.testing.assert_allclose((left * values) @ right.T, matrix, atol=1e-12)
+    # another sign of the same matrix turns the right vectors alone
+    other_left, _, other_right = svd(-matrix)
+    numpy.testing.assert_allclose(other_left[:, :5], left[:, :5], atol=1e-10)
+    numpy.testing.assert_allclose(other_right[:, :5], -right[:, :5], atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (3, 3)])
+def test_small_and_empty_matrices(shape):
+    from scipy.sparse import csr_matrix
+
+    left, values, right = svd(csr_matrix(shape), 4)
+    k = min(*shape, 4)
+    assert left.shape == (shape[0], k) and right.shape == (shape[1], k)
+    assert not values.any() and numpy.isfinite(left).all()
+
+
+def test_unit_rows():
+    rows = unit_rows(numpy.array([[3.0, 4.0], [0.0, 0.0]]))
+    assert rows.tolist() == [[0.6, 0.8], [0.0, 0.0]]
+
+
+def inertia(vectors, labels, weights):
+    total = 0.0
+    for label in numpy.unique(labels):
+        own, w = vectors[labels == label], weights[labels == label]
+        total += (w[:, None] * (own - numpy.average(own, axis=0, weights=w)) ** 2).sum()
+    return total
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_kmeans_is_as_good_as_another(spread):
+    from sklearn.cluster import KMeans
+
+    random = numpy.random.default_rng(0)
+    centres = 4 * random.normal(size=(6, 3))
+    vectors = centres[random.integers(0, 6, 300)] + random.normal(size=(300, 3))
+    weights = random.uniform(0.5, 2.0, 300)
+    labels = kmeans(vectors, 6, weights=weights, spread=spread, iterations=100, seed=2)
+    # scikit-learn can't improve on it from there
+    start = numpy.array(
+        [
+            numpy.average(vectors[labels == c], axis=0, weights=weights[labels == c])
+            for c in range(6)
+        ]
+    )
+    other = KMeans(6, init=start, n_init=1).fit(vectors, sample_weight=weights)
+    assert inertia(vectors, labels, weights) == pytest.approx(other.inertia_)
+    assert labels.dtype == "int32" and (labels == other.labels_).all()
+    best = KMeans(6, n_init=20, random_state=0).fit(vectors, sample_weight=weights)
+    assert inertia(vectors, labels, weights) < 1.5 * best.inertia_
+
+
+@pytest.mark.parametrize("options", [{}, {"spread": True}])
+def test_kmeans_of_separate_groups(options):
+    random = numpy.random.default_rng(0)
+    groups = numpy.repeat([0, 1, 2], 20)
+    vectors = numpy.array([[0, 0], [20, 0], [0, 20]])[groups] + random.normal(size=(60, 2))
+    labels = kmeans(vectors, 3, **options)
+    assert len(set(zip(groups.tolist(), labels.tolist(), strict=True))) == 3
+    assert set(labels.tolist()) == {0, 1, 2}
+    same = kmeans(vectors[:1].repeat(5, axis=0), 3, **options)
+    assert len(set(same.tolist())) == 1
+
+
+def test_spherical_kmeans_improves_on_its_start_and_fills_all_clusters():
+    random = numpy.random.default_rng(0)
+    vectors = unit_rows(random.normal(size=(300, 8))).astype("float32")
+
+    def quality(assigned):
+        sums = [vectors[assigned == c].sum(axis=0) for c in numpy.unique(assigned)]
+        return sum(float(numpy.linalg.norm(s)) for s in sums)
+
+    one, many = (kmeans(vectors, 12, spherical=True, iterations=i, seed=1) for i in (1, 30))
+    assert quality(many) > quality(one)
+    assert set(many.tolist()) == set(range(12))
+    assert set(kmeans(vectors, 300, spherical=True).tolist()) == set(range(300))
+    # two far groups and identical points
+    same = numpy.repeat(numpy.eye(2, dtype="float32"), 5, axis=0)
+    assert len(set(kmeans(same, 2, spherical=True)[:5].tolist())) == 1
