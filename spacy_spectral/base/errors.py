@@ -101,11 +101,11 @@ class Errors(metaclass=_WithCodes):
     S113 = "'{name}' can't store {value}. The setting 'store' takes a list of: {choices}."
     S114 = "'{name}' can't decode by '{value}'. Set 'decode' to 'mbr' or 'viterbi'."
     S115 = (
-        "'{name}' has learnt no grammar yet. Train the pipeline (spacy train), call nlp.initialize with "
+        "'{name}' has learnt nothing yet. Train the pipeline (spacy train), call nlp.initialize with "
         "annotated examples, or load a trained pipeline."
     )
     S116 = (
-        "'{name}' learns from the whole treebank when the pipeline is initialized, but with "
+        "'{name}' learns from the whole corpus when the pipeline is initialized, but with "
         "training.max_epochs = -1 spaCy passes only the first 100 examples. Set max_epochs to 1."
     )
     S117 = (
@@ -150,10 +150,6 @@ class Errors(metaclass=_WithCodes):
         "There is nothing to train the tagger on: no token of the training data has a tag. Check "
         "that the corpus is annotated ([paths] train), and call initialize with real examples."
     )
-    S302 = (
-        "The tagger '{name}' is not trained. Train it with 'spacy train' or "
-        "nlp.initialize(get_examples), or load a trained pipeline."
-    )
     S303 = (
         "Can't add the label '{label}' to '{name}': its labels are those of the training data. Add "
         "examples with that tag and train again."
@@ -165,10 +161,6 @@ class Errors(metaclass=_WithCodes):
     S305 = (
         "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "
         "at least as many sentences."
-    )
-    S306 = (
-        "'{name}' is trained on the whole corpus at once, but with [training] max_epochs = -1 "
-        "spaCy shows it the first 100 examples only. Set max_epochs = 1."
     )
     S201 = "Can't find the text file '{path}'."
     S202 = (
@@ -352,10 +344,6 @@ class Errors(metaclass=_WithCodes):
         "Bad settings of a reranker's model: it needs folds >= 2, states, max_iterations, epochs and "
         "parser_epochs >= 1, l2 and sharpness > 0, seed >= 0."
     )
-    S540 = (
-        "'{name}' has learnt nothing yet: train it with 'spacy train' or nlp.initialize(get_examples), "
-        "or load a trained pipeline."
-    )
     S541 = "'{name}' needs n >= 2 candidates and a margin > 0, not n = {n}, margin = {margin}."
     S542 = "Unknown values in the setting 'store' of '{name}': {value}. Choose from: {choices}."
     S543 = (
@@ -381,6 +369,11 @@ class Warnings(metaclass=_WithCodes):
         "There is an extension attribute {lower}._.{name} that is not spacy-spectral's. It is left as it is, "
         "so that what spacy-spectral keeps under that name can't be read by it. To read it, rename yours, or "
         "call {kind}.remove_extension('{name}') and spacy_spectral.register_extensions()."
+    )
+    W111 = (
+        "'{name}' was trained as a whole when its pipeline was initialized: nlp.update teaches it nothing, "
+        "its loss stays 0. To learn from other examples, call nlp.initialize with all of them or train again "
+        "with spacy train; if it is only to annotate, freeze or disable it."
     )
     W401 = (
         "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: no "

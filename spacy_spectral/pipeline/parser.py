@@ -7,24 +7,20 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_get_examples
 from spacy.util import logger
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer
+from thinc.api import Model
 
 from ..base.errors import Errors, Warnings
-from ..base.learnt import Learnt
-from ..base.progress import report
-from ..base.serialize import loading
 from ..trees.constraints import possible
 from ..trees.interface import ParserModel, Parses
 from ..trees.inventory import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
+from .component import SpectralPipe
 from .documents import TokenReader, fixed_heads, training_treebank, write_parse
-from .examples import read_examples
 from .handover import LatestParses
 from .stepwise import StepwiseParser, is_stepwise
 from .tagger import find_clusters
@@ -89,7 +85,7 @@ def make_spectral_parser(
     )
 
 
-class SpectralParser(TrainablePipe):
+class SpectralParser(SpectralPipe):
     """Dependency parser with exact probabilities, by one of several models.
 
     It parses inside the sentences that a document has, so something before it must set boundaries and,
@@ -128,7 +124,7 @@ class SpectralParser(TrainablePipe):
             documents are tagged by five copies of it, each trained without the documents it tags.
         scorer (Optional[Callable]): The scoring method.
         """
-        super().__init__(vocab, model, name)
+        super().__init__(vocab, model, name, scorer=scorer)
         unknown = [item for item in store if item not in STORABLE]
         if unknown:
             raise ValueError(
@@ -136,13 +132,11 @@ class SpectralParser(TrainablePipe):
             )
         if decode not in ("mbr", "viterbi"):
             raise ValueError(Errors.S114.format(name=name, value=decode))
-        self.cfg = {}
         self.decode = decode
         self.constrain = constrain
         self.store = list(store)
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
-        self.scorer = scorer
         self._stepwise = StepwiseParser(model, name=name) if is_stepwise(model) else None
         symbols = [symbol] if isinstance(symbol, str) else symbol
         self.read = TokenReader(symbols, name=name, required=self._stepwise is None)
@@ -154,19 +148,19 @@ class SpectralParser(TrainablePipe):
     @property
     def grammar(self) -> ParserModel | StepwiseParser:
         """What was learnt: a `Grammar` or another model, as the architecture has it."""
-        if not self._is_learnt:
-            raise ValueError(Errors.S115.format(name=self.name))
-        return self._stepwise or self.model.attrs["learnt"].value
+        if self._stepwise is None or not self.is_learnt:
+            return self.learnt
+        return self._stepwise
 
     @property
-    def _is_learnt(self) -> bool:
+    def is_learnt(self) -> bool:
         kept = "learnt" if self._stepwise is None else "inventory"
         return self.model.attrs[kept].value is not None
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The relation labels that the parser can give."""
-        names = self.grammar.label_names if self._is_learnt else ()
+        names = self.grammar.label_names if self.is_learnt else ()
         return tuple(sorted(set(map(plain, names))))
 
     @property
@@ -217,9 +211,7 @@ class SpectralParser(TrainablePipe):
         dev_corpus: str | None,
     ) -> None:
         """Train a model with a recipe."""
-        if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
-            raise ValueError(Errors.S116.format(name=self.name))
-        examples = read_examples(get_examples, "SpectralParser.initialize")
+        examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
         treebank = self.training_treebank(examples, nlp)
@@ -231,11 +223,11 @@ class SpectralParser(TrainablePipe):
             treebank,
             dev=self._dev_treebank(nlp, dev_corpus) if dev_corpus else None,
             clusters=find_clusters(clusters, self.vocab),
-            report=self._report,
+            report=self.report,
         )
         if self.decode not in learnt.decoders:
             raise ValueError(Errors.S119.format(name=self.name))
-        self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+        self.learn(learnt)
 
     def training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
         """What the parser is trained on.
@@ -246,7 +238,7 @@ class SpectralParser(TrainablePipe):
         """
         docs: Iterable[Doc]
         if self.jackknife is not None:
-            docs = jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self._report)
+            docs = jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self.report)
         elif self.annotate_with:
             docs = annotated_by(self.annotate_with, examples, nlp, parser=self.name)
         else:
@@ -269,34 +261,12 @@ class SpectralParser(TrainablePipe):
             return None
         return treebank
 
-    def _report(self, message: str) -> None:
-        report(self.name, message)
-
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
-        """Learn from a batch. Models with a recipe have nothing left to learn after `initialize`.
-
-        examples (Iterable[Example]): The batch.
-        drop (float): The dropout rate.
-        sgd (Optional[Optimizer]): The optimizer; without, gradients are kept for `finish_update`.
-        losses (Optional[Dict[str, float]]): Losses by component; the parser's is the negative
-            log-likelihood of the trees and their labels.
-        RETURNS (Dict[str, float]): The losses.
-        """
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
-        validate_examples(examples, "SpectralParser.update")
-        if self._stepwise is not None:
-            losses[self.name] += self._stepwise.update(list(examples), self.read, drop=drop)
-            if sgd not in (None, False):
-                self.finish_update(sgd)
-        return losses
+    def step(self, examples: Sequence[Example], *, drop: float) -> float | None:
+        """RETURNS (Optional[float]): The negative log-likelihood of the trees and their labels; None if the
+        model was trained when the pipeline was initialized."""
+        if self._stepwise is None:
+            return None
+        return self._stepwise.update(examples, self.read, drop=drop)
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Parse documents without changing them.
@@ -382,11 +352,3 @@ class SpectralParser(TrainablePipe):
         names = self.grammar.label_names
         pairs = [head_and_label_probs(*self.parse([doc]), names) for doc in docs]
         return [heads for heads, _ in pairs], [labels for _, labels in pairs]
-
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralParser":
-        """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
-        return loading(super().from_bytes, self.name, bytes_data, exclude)
-
-    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralParser":
-        """Load the component from a directory, or raise an error that says what is wrong with it."""
-        return loading(super().from_disk, self.name, path, exclude)

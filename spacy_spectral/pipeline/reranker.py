@@ -8,16 +8,12 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer
+from thinc.api import Model
 
 from ..base.errors import Errors
-from ..base.learnt import Learnt
-from ..base.progress import report
-from ..base.serialize import loading
 from ..models.eigenwords.vectors import word_vectors
 from ..models.rerank.interface import ByNames, Candidates
 from ..models.rerank.model import Ranking, Reranker
@@ -31,6 +27,7 @@ from .annotations import (
     store_parse,
 )
 from .candidates import CandidateSource, candidate_source
+from .component import SpectralPipe
 from .documents import fixed_heads, write_parse
 
 DEFAULT_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
@@ -97,7 +94,7 @@ def make_spectral_reranker(
     )
 
 
-class SpectralReranker(TrainablePipe):
+class SpectralReranker(SpectralPipe):
     """Chooses among the n best parses of a parser before it, by what the parser can't see.
 
     The parser finds the candidates; documents that were parsed elsewhere, or not at all, are parsed for
@@ -130,31 +127,26 @@ class SpectralReranker(TrainablePipe):
         store (Sequence[str]): ["parses"] to keep all candidates in `span._.parses`.
         scorer (Optional[Callable]): The scoring method.
         """
-        super().__init__(nlp.vocab, model, name)
+        super().__init__(nlp.vocab, model, name, scorer=scorer)
         if n < 2 or not margin > 0:
             raise ValueError(Errors.S541.format(name=name, n=n, margin=margin))
         unknown = [item for item in store if item not in STORABLE]
         if unknown:
             choices = ", ".join(STORABLE)
             raise ValueError(Errors.S542.format(name=name, value=unknown, choices=choices))
-        self.cfg = {}
         self.nlp = nlp
         self.base = base
         self.n = n
         self.margin = margin
         self.symbol = symbol
         self.store = list(store)
-        self.scorer = scorer
         self._source: tuple[Any, CandidateSource] | None = None
         register("spectral_reranker")
 
     @property
     def reranker(self) -> Reranker:
         """What was learnt."""
-        learnt = self.model.attrs["learnt"].value
-        if learnt is None:
-            raise ValueError(Errors.S540.format(name=self.name))
-        return learnt
+        return self.learnt
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -162,11 +154,6 @@ class SpectralReranker(TrainablePipe):
         if self.base not in self.nlp.component_names:
             return ()
         return tuple(self.nlp.get_pipe(self.base).labels)
-
-    @property
-    def label_data(self) -> list[str]:
-        """The labels as `spacy init labels` stores them."""
-        return list(self.labels)
 
     def initialize(
         self,
@@ -187,11 +174,8 @@ class SpectralReranker(TrainablePipe):
         vectors (Optional[Union[str, Path]]): A directory with eigenwords, for the tree model of words. By
             default it learns from the treebank alone.
         """
-        validate_get_examples(get_examples, "SpectralReranker.initialize")
         nlp = nlp or self.nlp
-        if nlp.config.get("training", {}).get("max_epochs") == -1:
-            raise ValueError(Errors.S116.format(name=self.name))
-        examples = list(get_examples())
+        examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
         recipe = self.model.attrs["recipe"]
@@ -201,12 +185,12 @@ class SpectralReranker(TrainablePipe):
             n=self.n,
             folds=recipe.folds,
             epochs=recipe.parser_epochs,
-            report=self._report,
+            report=self.report,
         )
         learnt = recipe.fit(
-            folds, margin=self.margin, vectors=find_vectors(vectors), report=self._report
+            folds, margin=self.margin, vectors=find_vectors(vectors), report=self.report
         )
-        self.model.attrs["learnt"] = Learnt(Reranker, learnt)
+        self.learn(learnt)
 
     @property
     def source(self) -> CandidateSource:
@@ -216,26 +200,6 @@ class SpectralReranker(TrainablePipe):
             found = candidate_source(self.nlp, self.base, self.symbol, name=self.name)
             self._source = parser, found
         return self._source[1]
-
-    def _report(self, message: str) -> None:
-        report(self.name, message)
-
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
-        """Nothing is left to learn after `initialize`; takes part in the training loop all the same."""
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
-        validate_examples(examples, "SpectralReranker.update")
-        return losses
-
-    def finish_update(self, sgd: Optimizer) -> None:
-        """There are no gradients."""
 
     def predict(self, docs: Iterable[Doc]) -> list[list[_Sentence]]:
         """Judge the candidates of documents without changing them.
@@ -296,14 +260,6 @@ class SpectralReranker(TrainablePipe):
         first = batch.places[batch.tokens.starts[:-1]].tolist()
         by_start = {doc[i].sent.start: score for i, score in zip(first, found, strict=True)}
         return [by_start.get(sent.start) for sent in doc.sents]
-
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
-        """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
-        return loading(super().from_bytes, self.name, bytes_data, exclude)
-
-    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "SpectralReranker":
-        """Load the component from a directory, or raise an error that says what is wrong with it."""
-        return loading(super().from_disk, self.name, path, exclude)
 
 
 def find_vectors(path: str | Path | None) -> Callable[[Sequence[str]], NDArray] | None:

@@ -9,21 +9,20 @@ import numpy
 from spacy.attrs import MORPH, ORTH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.parts_of_speech import IDS as POS_IDS
-from spacy.pipeline import TrainablePipe
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, Token
-from spacy.training import Example, validate_examples
+from spacy.training import Example
 from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Config, Model
 
 from ..base.errors import Errors
-from ..base.learnt import Learnt
 from ..models.tagger.estimate import Epoch
 from ..models.tagger.model import TaggerModel
 from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
-from .examples import read_examples, tagged_sentences
+from .component import SpectralPipe
+from .examples import tagged_sentences
 
 # What spaCy's own pipelines call white space.
 _SPACE_TAG = "_SP"
@@ -76,7 +75,7 @@ def make_spectral_tagger(
     return SpectralTagger(nlp.vocab, model, name, overwrite=overwrite, top_k=top_k, scorer=scorer)
 
 
-class SpectralTagger(TrainablePipe):
+class SpectralTagger(SpectralPipe):
     """Assigns tags, coarse parts of speech and morphology, with the probabilities of tags."""
 
     def __init__(
@@ -98,29 +97,21 @@ class SpectralTagger(TrainablePipe):
         top_k (int): How many tags to keep in `token._.tag_probs`, 0 for none.
         scorer (Optional[Callable]): The scoring method.
         """
-        self.vocab = vocab
-        self.model = model
-        self.name = name
-        self.scorer = scorer
-        self.cfg = {"overwrite": overwrite, "top_k": top_k}
+        super().__init__(vocab, model, name, scorer=scorer)
+        self.overwrite = overwrite
+        self.top_k = top_k
         self._symbols: tuple[TaggerModel, numpy.ndarray, numpy.ndarray] | None = None
         register("spectral_tagger")
 
     @property
     def labels(self) -> tuple[str, ...]:
         """RETURNS (Tuple[str]): The tags that were learnt."""
-        learnt = self.model.attrs["learnt"].value
-        return tuple(learnt.tags) if learnt is not None else ()
-
-    @property
-    def label_data(self) -> tuple[str, ...]:
-        """RETURNS (Tuple[str]): What `initialize` takes as `labels`."""
-        return self.labels
+        return tuple(self.learnt.tags) if self.is_learnt else ()
 
     @property
     def clusters(self) -> Clusters | None:
         """RETURNS (Optional[Clusters]): The word clusters that the tagger looks at."""
-        return self._require_model().lexicon.clusters
+        return self.learnt.lexicon.clusters
 
     def add_label(self, label: str) -> int:
         raise ValueError(Errors.S303.format(name=self.name, label=label))
@@ -141,9 +132,7 @@ class SpectralTagger(TrainablePipe):
         clusters (Optional[Union[str, Path]]): A directory with eigenword clusters. By default those
             of the vocabulary's lookups are used if there are some.
         """
-        if nlp is not None and nlp.config["training"]["max_epochs"] == -1:
-            raise ValueError(Errors.S306.format(name=self.name))
-        examples = read_examples(get_examples, "SpectralTagger.initialize")
+        examples = self.training_examples(get_examples, nlp)
         sentences = list(tagged_sentences(examples, nlp, self.name))
         attrs = self.model.attrs
         with _Bar(self.name, 2 * attrs["epochs"]) as report:
@@ -155,7 +144,7 @@ class SpectralTagger(TrainablePipe):
                 seed=attrs["seed"],
                 progress=report,
             )
-        attrs["learnt"] = Learnt(TaggerModel, learnt)
+        self.learn(learnt)
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Tag Docs without changing them, sentence by sentence where sentences are known.
@@ -164,7 +153,7 @@ class SpectralTagger(TrainablePipe):
         RETURNS (List[Prediction]): One prediction a document.
         """
         docs = list(docs)
-        learnt = self._require_model()
+        learnt: TaggerModel = self.learnt
         arrays = [doc.to_array([ORTH, SENT_START]).reshape(-1, 2) for doc in docs]
         ends = numpy.cumsum([0, *map(len, docs)])
         tokens = numpy.concatenate([numpy.zeros((0, 2), dtype="uint64"), *arrays])
@@ -180,14 +169,14 @@ class SpectralTagger(TrainablePipe):
         sentences = numpy.cumsum(starts_sentence)[is_word]
         starts = numpy.flatnonzero(numpy.diff(sentences, prepend=0, append=-1))
         rows = learnt.word_rows(forms)[types[is_word]]
-        tagging = self.model.predict((rows, starts.astype("int32"), self.cfg["top_k"]))
+        tagging = self.model.predict((rows, starts.astype("int32"), self.top_k))
 
         pair_symbols, morph_symbols = self._get_symbols(learnt)
         values = numpy.zeros((len(tokens), 3), dtype="uint64")
         values[~is_word, :2] = self.vocab.strings.add(_SPACE_TAG), POS_IDS["SPACE"]
         values[is_word, :2] = pair_symbols[tagging.classes]
         values[is_word, 2] = morph_symbols[tagging.morphs]
-        tags = numpy.full((len(tokens), self.cfg["top_k"]), -1, dtype="int32")
+        tags = numpy.full((len(tokens), self.top_k), -1, dtype="int32")
         probs = numpy.zeros(tags.shape, dtype="float32")
         tags[is_word], probs[is_word] = tagging.tags, tagging.probs
         bounds = pairwise(ends.tolist())
@@ -199,40 +188,17 @@ class SpectralTagger(TrainablePipe):
         docs (Iterable[Doc]): The documents.
         predictions (List[Prediction]): What `predict` gave.
         """
-        labels = self._require_model().tags
+        labels = self.learnt.tags
         for doc, (values, tags, probs) in zip(docs, predictions, strict=True):
             if not len(doc):
                 continue
-            if not self.cfg["overwrite"]:
+            if not self.overwrite:
                 there = doc.to_array([TAG, POS, MORPH]).reshape(-1, 3)
                 values = numpy.where(there != 0, there, values)
             doc.from_array([TAG, POS, MORPH], values)
-            if self.cfg["top_k"]:
+            if self.top_k:
                 # copies, so that a Doc does not keep the arrays of its whole batch
                 store_tags(doc, TagGuesses(labels, tags.copy(), probs.copy()))
-
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Any = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
-        """Nothing is learnt here: `initialize` has done it.
-
-        RETURNS (Dict[str, float]): The losses, 0 for this component.
-        """
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
-        validate_examples(examples, "SpectralTagger.update")
-        return losses
-
-    def _require_model(self) -> TaggerModel:
-        learnt = self.model.attrs["learnt"].value
-        if learnt is None:
-            raise ValueError(Errors.S302.format(name=self.name))
-        return learnt
 
     def _get_symbols(self, learnt: TaggerModel) -> tuple[numpy.ndarray, numpy.ndarray]:
         """The values of TAG and POS by class, and of MORPH by analysis (the last for none)."""

@@ -198,7 +198,7 @@ def test_bad_settings_and_data(trained, examples):
             pipeline(trained, **config)
     nlp = pipeline(trained)
     reranker = nlp.get_pipe("spectral_reranker")
-    with pytest.raises(ValueError, match="S540"):
+    with pytest.raises(ValueError, match="S115"):
         nlp(documents(nlp, examples)[0])
     bare = [Example(eg.predicted, eg.predicted.copy()) for eg in examples(nlp)[:5]]
     with pytest.raises(ValueError, match="S117"):

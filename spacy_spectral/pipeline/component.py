@@ -1,0 +1,138 @@
+"""What the trainable components of the package share."""
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.training import Example, validate_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+
+from ..base.errors import Errors, Warnings
+from ..base.learnt import Learnt
+from ..base.progress import report
+from ..base.serialize import loading
+from .examples import read_examples
+
+
+class SpectralPipe(TrainablePipe):
+    """A component that is trained, as a whole, when the pipeline is initialized.
+
+    Its Thinc model has the attribute "learnt" (see `base.learnt`), which is all that is saved. Settings are
+    attributes of the component and stand in the config alone, so that what a user overrides when a
+    pipeline is loaded counts.
+
+    A subclass has `initialize`, which reads `training_examples` and ends in `learn`, and `predict` and
+    `set_annotations`, which ask `learnt`. One that learns step by step has `step`, too.
+    """
+
+    def __init__(
+        self, vocab: Vocab, model: Model, name: str, *, scorer: Callable | None = None
+    ) -> None:
+        """vocab (Vocab): The shared vocabulary; strings of a document are looked up in the document's.
+        model (Model): The model.
+        name (str): The component's name in the pipeline.
+        scorer (Optional[Callable]): The scoring method.
+        """
+        super().__init__(vocab, model, name)
+        self.cfg: Any = None
+        self.scorer = scorer
+        self._quiet_updates: int | None = 0
+
+    @property
+    def learnt(self) -> Any:
+        """What was learnt; an error says so if nothing was."""
+        if not self.is_learnt:
+            raise ValueError(Errors.S115.format(name=self.name))
+        return self.model.attrs["learnt"].value
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the component was trained."""
+        return self.model.attrs["learnt"].value is not None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that the component can give."""
+        return ()
+
+    @property
+    def label_data(self) -> list[str]:
+        """The labels as `spacy init labels` stores them and `initialize` takes them."""
+        return list(self.labels)
+
+    def training_examples(
+        self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
+    ) -> list[Example]:
+        """All examples that `initialize` is to learn from.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives them.
+        nlp (Optional[Language]): The pipeline, whose settings must not keep any back.
+        RETURNS (List[Example]): The examples.
+        """
+        if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
+            raise ValueError(Errors.S116.format(name=self.name))
+        return read_examples(get_examples, f"{type(self).__name__}.initialize")
+
+    def learn(self, value: Any) -> None:
+        """value (Any): What was learnt, with `to_bytes` and `from_bytes`."""
+        self.model.attrs["learnt"] = Learnt(type(value), value)
+        # the loop of `spacy train` updates twice at least; who goes on expects something of it
+        self._quiet_updates = 2
+
+    def report(self, message: str) -> None:
+        """message (str): How far training has come."""
+        report(self.name, message)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch. There is nothing left to learn after `initialize`, but for models that are
+        trained step by step.
+
+        examples (Iterable[Example]): The batch.
+        drop (float): The dropout rate.
+        sgd (Optional[Optimizer]): The optimizer; without, gradients are kept for `finish_update`.
+        losses (Optional[Dict[str, float]]): Losses by component.
+        RETURNS (Dict[str, float]): The losses.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.update")
+        loss = self.step(examples, drop=drop)
+        if loss is not None:
+            losses[self.name] += loss
+            if sgd not in (None, False):
+                self.finish_update(sgd)
+        elif self._quiet_updates:
+            self._quiet_updates -= 1
+        elif self._quiet_updates is not None:
+            self._quiet_updates = None
+            warnings.warn(Warnings.W111.format(name=self.name), stacklevel=2)
+        return losses
+
+    def step(self, examples: Sequence[Example], *, drop: float) -> float | None:
+        """Add the gradients of a batch to the model's.
+
+        examples (Sequence[Example]): The batch.
+        drop (float): The dropout rate.
+        RETURNS (Optional[float]): The loss; None if the component does not learn like this.
+        """
+        return None
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralPipe":
+        """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
+        return loading(super().from_bytes, self.name, bytes_data, exclude)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SpectralPipe":
+        """Load the component from a directory, or raise an error that says what is wrong with it."""
+        return loading(super().from_disk, self.name, path, exclude)

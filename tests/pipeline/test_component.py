@@ -1,0 +1,90 @@
+"""What trainable components share, shown by the tagger and the parser."""
+
+import warnings
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from tagger_data import make_sentences
+
+
+def tagger_examples(nlp, n=60):
+    for s in make_sentences(n, seed=1):
+        reference = Doc(nlp.vocab, words=s.words, tags=s.tags, pos=s.pos, morphs=s.morphs)
+        yield Example(Doc(nlp.vocab, words=s.words), reference)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """The directory of a pipeline with a trained tagger."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_tagger")
+    nlp.initialize(lambda: tagger_examples(nlp))
+    path = tmp_path_factory.mktemp("saved")
+    nlp.to_disk(path)
+    return path
+
+
+def test_settings_overridden_at_load_count(saved):
+    text = "the run run ."
+    nlp = spacy.load(saved)
+    tag = nlp("the run")[1].tag_
+    assert tag != "XX" and max(len(token._.tag_probs) for token in nlp(text)) > 1
+    config = {"components": {"spectral_tagger": {"top_k": 1, "overwrite": True}}}
+    changed = spacy.load(saved, config=config)
+    assert max(len(token._.tag_probs) for token in changed(text)) == 1
+    for pipeline, expected in ((nlp, "XX"), (changed, tag)):
+        doc = pipeline(Doc(pipeline.vocab, words=["the", "run"], tags=["DT", "XX"]))
+        assert doc[1].tag_ == expected
+
+
+def test_settings_of_files_with_a_cfg_are_those_of_the_config(saved, tmp_path):
+    """Older versions wrote settings beside the model, too."""
+    nlp = spacy.load(saved)
+    nlp.to_disk(tmp_path)
+    (tmp_path / "spectral_tagger" / "cfg").write_text('{"overwrite": true, "top_k": 7}')
+    assert spacy.load(tmp_path).get_pipe("spectral_tagger").top_k == 3
+
+
+def test_update_after_loading_warns_once(saved):
+    nlp = spacy.load(saved)
+    before = nlp.get_pipe("spectral_tagger").to_bytes()
+    examples = list(tagger_examples(nlp, 4))
+    with pytest.warns(UserWarning, match="W111.*'spectral_tagger'"):
+        losses = nlp.update(examples)
+    assert losses == {"spectral_tagger": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp.update(examples)
+    assert nlp.get_pipe("spectral_tagger").to_bytes() == before
+
+
+def test_updates_after_initialize_warn_if_there_are_several():
+    """The loop of `spacy train` makes two: nobody has asked for anything that was not done."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_tagger")
+    examples = list(tagger_examples(nlp, 10))
+    nlp.initialize(lambda: examples)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            nlp.update(examples)
+    with pytest.warns(UserWarning, match="W111"):
+        nlp.update(examples)
+
+
+def test_parsers_that_learn_step_by_step_do_not_warn(examples):
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy-spectral.Biaffine.v1", "scan_size": 4, "arc_size": 4}
+    tok2vec = {"@architectures": "spacy.HashEmbedCNN.v2", "width": 8, "depth": 1, "embed_size": 50}
+    tok2vec |= {"window_size": 1, "maxout_pieces": 2, "subword_features": False}
+    tok2vec["pretrained_vectors"] = None
+    nlp.add_pipe("spectral_parser", config={"model": model | {"tok2vec": tok2vec}})
+    batch = examples(nlp)[:8]
+    optimizer = nlp.initialize(lambda: batch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        losses = [nlp.update(batch, sgd=optimizer)["spectral_parser"] for _ in range(3)]
+    assert losses[0] > losses[-1] > 0
