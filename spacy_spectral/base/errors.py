@@ -30,6 +30,7 @@ class Errors(metaclass=_WithCodes):
         "Can't read {what}: '{field}' {reason}. The data is damaged or was not written by spacy-spectral: "
         "write it again, or train the model anew."
     )
+    S004 = "Can't write to '{path}': {reason}. Choose another place for the output."
     # treebanks: a problem, then its remedy in brackets; the place is put in front by TreebankError
     S010 = "Can't read the file: {reason} (check the path)"
     S011 = "Not UTF-8: byte 0x{byte:02x} (convert the file, e.g. 'iconv -f latin1 -t utf8')"
@@ -96,7 +97,8 @@ class Errors(metaclass=_WithCodes):
     S112 = (
         "'{name}' uses {attribute} as symbol, but the document has no {attribute} annotation. Add a "
         "component that sets it before the parser (e.g. 'tagger'), or choose another attribute by the "
-        "parser's setting 'symbol'."
+        "parser's setting 'symbol'. Commands: a treebank's tags are used with --gold-tags, and a text "
+        'can have tags behind its words ("The_DT dog_NN").'
     )
     S113 = "'{name}' can't store {value}. The setting 'store' takes a list of: {choices}."
     S114 = "'{name}' can't decode by '{value}'. Set 'decode' to 'mbr' or 'viterbi'."
@@ -143,9 +145,14 @@ class Errors(metaclass=_WithCodes):
     S153 = "An automaton needs at least 1 state and a threshold between 0 and 1."
     S155 = "{path} is not the sample treebank: its grammar has no tag '{tag}'."
     S154 = (
-        "The pipeline has no component '{name}' to draw automata of. Its components: {known}. Choose one "
+        "The pipeline has no parser of this kind called '{name}'. Its components: {known}. Choose one "
         "that was made by the factory 'spectral_parser', e.g. with --component."
     )
+    S157 = (
+        "The pipeline '{model}' gives no parses, so there is nothing to score. Its components: {known}. "
+        "Give one with a parser."
+    )
+    S158 = "The text has no words. Give a text to parse."
     S301 = (
         "There is nothing to train the tagger on: no token of the training data has a tag. Check "
         "that the corpus is annotated ([paths] train), and call initialize with real examples."

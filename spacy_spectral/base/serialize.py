@@ -81,6 +81,23 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
         raise
 
 
+def require_writable(path: str | Path) -> None:
+    """Find out before long work whether its result can be written, or raise a ValueError.
+
+    path (Union[str, Path]): The file that is to be written; its directory may be missing.
+    """
+    path = Path(path)
+    existing = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        if path.is_dir():
+            raise OSError("it is a directory")
+        # permissions do not tell: the disk may be full, the file system read-only, the user root
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise ValueError(Errors.S004.format(path=path, reason=error.strerror or error)) from error
+
+
 def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:
     """Load a component, with an error that says what is wrong with the data.
 

@@ -29,6 +29,16 @@ def load_pipeline(model: str) -> "Language":
         msg.fail(f"Can't load the pipeline '{model}'", str(error), exits=1)
 
 
+def load_vectors(model: str) -> "Language":
+    """Load a pipeline that has word vectors; arguments as for `load_pipeline`."""
+    from ..base.errors import Errors
+
+    nlp = load_pipeline(model)
+    if not nlp.vocab.vectors.size:
+        raise ValueError(Errors.S222)
+    return nlp
+
+
 def parser_of(nlp: "Language", component: str) -> Any:
     """A pipeline's spectral parser.
 
@@ -59,8 +69,9 @@ def grammar_of(nlp: "Language", component: str) -> "Grammar":
 def parse_text(nlp: "Language", text: str) -> "Doc":
     """Run a pipeline over a text.
 
-    A text whose words all carry tags ("The_DT dog_NN barks_VBZ") is parsed on them. Where the pipeline
-    sets no sentence boundaries before parsing, the text is one sentence.
+    A text whose words all carry tags ("The_DT dog_NN barks_VBZ") is parsed on them; where it is known what
+    tags there are, one of them must be among these ("snake_case" is a word). Where the pipeline sets no
+    sentence boundaries before parsing, the text is one sentence.
 
     nlp (Language): The pipeline.
     text (str): The text.
@@ -68,9 +79,14 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
     """
     from spacy.tokens import Doc
 
+    from ..base.errors import Errors
+
+    if not text.strip():
+        raise ValueError(Errors.S158)
     pieces = [piece.rpartition("_") for piece in text.split()]
-    tagged = bool(pieces) and all(word and tag for word, _, tag in pieces)
-    if tagged:
+    known = _known_tags(nlp)
+    tagged = all(word and tag for word, _, tag in pieces)
+    if tagged and (not known or any(tag in known for _, _, tag in pieces)):
         doc = Doc(
             nlp.vocab,
             words=[word for word, _, _ in pieces],
@@ -86,6 +102,20 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
                 token.is_sent_start = token.i == 0
     with nlp.select_pipes(disable=disabled):
         return nlp(doc)
+
+
+def _known_tags(nlp: "Language") -> set[str]:
+    """The tags that taggers and grammars of a pipeline have learnt."""
+    from ..models.shag.grammar import Grammar
+
+    known: set[str] = set()
+    for name, pipe in nlp.components:
+        if "token.tag" in nlp.get_pipe_meta(name).assigns:
+            known.update(getattr(pipe, "labels", ()))
+        grammar = getattr(pipe, "grammar", None)
+        if isinstance(grammar, Grammar):
+            known.update(grammar.symbols.names)
+    return known
 
 
 def without_parses(references: Iterable["Doc"], *, gold_tags: bool) -> list["Doc"]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 _WRITERS = {".svg": "to_svg", ".dot": "to_dot"}
 
@@ -34,7 +34,7 @@ def automaton_cli(
     """
     from wasabi import msg
 
-    from ..base.serialize import write_atomically
+    from ..base.serialize import require_writable, write_atomically
     from ..viz.automaton import head_automaton
     from ._pipelines import grammar_of, load_pipeline
 
@@ -43,15 +43,11 @@ def automaton_cli(
         msg.fail(
             f"Can't tell the format from '{output.name}': its name must end in {known}", exits=1
         )
-    nlp = load_pipeline(model)
-    try:
+    with reported():
+        require_writable(output)
+        nlp = load_pipeline(model)
         graph = head_automaton(
             grammar_of(nlp, component), head, direction, states=states, threshold=threshold
         )
-    except ValueError as error:
-        msg.fail(str(error), exits=1)
-    try:
-        write_atomically(output, getattr(graph, _WRITERS[output.suffix])())
-    except OSError as error:
-        msg.fail(f"Can't write to {output}: {error.strerror or error}", exits=1)
+    write_atomically(output, getattr(graph, _WRITERS[output.suffix])())
     msg.good(f"Automaton of {head}, {direction}, with {len(graph.states)} states in {output}")

@@ -64,5 +64,6 @@ def check_cli(
     n_problems = sum(len(summary.problems) for summary in summaries)
     if n_problems:
         n_bad = len(summaries) - len(valid)
-        msg.fail(f"{n_problems} problems in {n_bad} of {len(summaries)} files", exits=1)
+        problems = "problem" if n_problems == 1 else "problems"
+        msg.fail(f"{n_problems} {problems} in {n_bad} of {len(summaries)} files", exits=1)
     msg.good(f"{len(valid)} valid {'file' if len(valid) == 1 else 'files'}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -45,6 +45,8 @@ figcaption .tree { color: #5b6874; white-space: nowrap; font-size: 0.9rem; }
 .displacy-tag { fill: #5b6874; font-size: 0.8em; }
 .legend { display: flex; flex-wrap: wrap; align-items: center; gap: 0.4rem 1.6rem;
           margin: 0.75rem 0 1.5rem; color: #5b6874; font-size: 0.9rem; }
+@media print { body { background: none; padding: 0; } figure { break-inside: avoid; }
+  .scroll { overflow: visible; } .scroll svg { max-width: 100% !important; height: auto !important; } }
 .legend svg { vertical-align: middle; margin-inline-end: 0.4em; }
 """
 
@@ -72,12 +74,13 @@ def draw_cli(
     """
     from wasabi import msg
 
-    from ..base.serialize import write_atomically
+    from ..base.serialize import require_writable, write_atomically
     from ..viz.automaton import head_automaton
     from ._pipelines import grammar_of, load_pipeline
 
-    nlp = load_pipeline(model)
-    try:
+    with reported():
+        require_writable(output)
+        nlp = load_pipeline(model)
         graphs = []
         for name in automaton or ():
             head, colon, direction = name.rpartition(":")
@@ -85,16 +88,11 @@ def draw_cli(
                 msg.fail(f"'{name}' is no automaton: write TAG:left or TAG:right", exits=1)
             graphs.append(head_automaton(grammar_of(nlp, component), head, direction))
         sentences = parsed_sentences(nlp, data, limit=limit, gold_tags=gold_tags)
-    except ValueError as error:
-        msg.fail(str(error), exits=1)
     if not any(sentence.doc.has_annotation("DEP") for sentence in sentences):
         reason = "does it have a parser?" if sentences else "the text has no words"
         msg.fail(f"The pipeline '{model}' gives no parses ({reason})", exits=1)
     name = nlp.meta.get("name") or "pipeline"
-    try:
-        write_atomically(output, page(sentences, graphs, title=f"{nlp.lang}_{name}"))
-    except OSError as error:
-        msg.fail(f"Can't write to {output}: {error.strerror or error}", exits=1)
+    write_atomically(output, page(sentences, graphs, title=f"{nlp.lang}_{name}"))
     drawn = f"{len(sentences)} sentence{'' if len(sentences) == 1 else 's'}"
     if graphs:
         drawn += f" and {len(graphs)} automat{'on' if len(graphs) == 1 else 'a'}"

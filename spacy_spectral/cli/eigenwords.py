@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 from wasabi import msg
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 
 @spectral_cli.command("eigenwords")
@@ -53,6 +53,7 @@ def eigenwords_cli(
     """
     import spacy
 
+    from ..base.serialize import require_writable
     from ..models.eigenwords.model import Eigenwords
     from ..models.eigenwords.statistics import count_files
     from ..models.eigenwords.vectors import make_pipeline, spacy_tokenizer
@@ -65,7 +66,8 @@ def eigenwords_cli(
         msg.fail(f"--clusters takes whole numbers separated by commas, not '{clusters}'", exits=1)
     if context not in ("list", "bag"):
         msg.fail(f"--context is 'list' or 'bag', not '{context}'", exits=1)
-    try:
+    with reported():
+        require_writable(output / "meta.json")
         started = time.perf_counter()
         counts = count_files(
             texts,
@@ -106,8 +108,6 @@ def eigenwords_cli(
             "singular_values": model.singular_values.tolist(),
         }
         make_pipeline(model, lang=lang, meta=meta).to_disk(output)
-    except (ValueError, ImportError) as error:
-        msg.fail(str(error), exits=1)
     values = model.singular_values
     at = sorted({i for i in (1, 2, 5, 10, 20, 50, 100, 200, 500, k) if i <= k})
     msg.text("Singular values (a flat tail adds little: choose k before it):")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 
 @spectral_cli.command("evaluate")
@@ -33,17 +33,17 @@ def evaluate_cli(
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
-    from ..base.serialize import write_atomically
+    from ..base.serialize import require_writable, write_atomically
     from ._pipelines import load_pipeline
 
     setup_gpu(gpu_id)
-    nlp = load_pipeline(model)
-    try:
+    with reported():
+        if json is not None:
+            require_writable(json)
+        nlp = load_pipeline(model)
         scores = evaluate(nlp, data, gold_tags=gold_tags)
         if sample_ceiling:
             scores["ceiling_uas"] = ceiling(data)
-    except ValueError as error:
-        msg.fail(str(error), exits=1)
     msg.table(
         [
             ("", "UAS", "LAS"),
@@ -79,6 +79,7 @@ def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]
 
     from spacy.training import Example
 
+    from ..base.errors import Errors
     from ..scorers import score_ud
     from ..treebank.documents import read_docs
     from ._pipelines import superseded, without_parses
@@ -89,6 +90,10 @@ def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]
         start = perf_counter()
         parsed = list(nlp.pipe(docs))
         seconds = perf_counter() - start
+    if not any(doc.has_annotation("DEP") for doc in parsed):
+        known = ", ".join(nlp.pipe_names) or "none"
+        name = nlp.meta.get("name") or "pipeline"
+        raise ValueError(Errors.S157.format(model=f"{nlp.lang}_{name}", known=known))
     scores = score_ud(
         Example(doc, reference) for doc, reference in zip(parsed, references, strict=True)
     )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 
 @spectral_cli.command("nbest")
@@ -26,12 +26,10 @@ def nbest_cli(
     from ._pipelines import load_pipeline, parse_text, parser_of
 
     nlp = load_pipeline(model)
-    try:
+    with reported():
         parser = parser_of(nlp, component)
         doc = parse_text(nlp, text)
         sentences = parser.nbest(doc, k)
-    except ValueError as error:
-        msg.fail(str(error), exits=1)
     for parses in sentences:
         for rank, parse in enumerate(parses, start=1):
             print(f"\n{rank}. P = {exp(parse.logprob):.4f}  (log P = {parse.logprob:.2f})")

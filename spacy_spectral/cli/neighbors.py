@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Argument, Exit, Option
 from wasabi import msg
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 
 @spectral_cli.command("neighbors")
@@ -15,15 +15,12 @@ def neighbors_cli(
     n: Annotated[int, Option("--number", "-n", help="How many neighbors", min=1)] = 10,
 ) -> None:
     """Print the nearest words, with the cosine of the angle between their vectors."""
-    import spacy
-
     from ..base.errors import Errors
     from ..models.eigenwords.vectors import nearest_words
+    from ._pipelines import load_vectors
 
-    try:
-        nlp = spacy.load(vectors)
-    except OSError as error:
-        msg.fail(str(error), exits=1)
+    with reported():
+        nlp = load_vectors(vectors)
     failed = False
     for word in words:
         found = nearest_words(nlp.vocab, word, n=n)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 
 @spectral_cli.command("sample")
@@ -23,11 +23,11 @@ def sample_cli(
     """
     from wasabi import msg
 
+    from ..base.serialize import require_writable
     from ..treebank.sample.draw import write_sample
 
-    try:
+    with reported():
+        require_writable(output / "sample-train.conllu")
         files = write_sample(output, seed=seed, train=train, dev=dev, test=test)
-    except OSError as error:
-        msg.fail(f"Can't write to {output}: {error.strerror or error}", exits=1)
     for file in files:
         msg.good(f"{file}")

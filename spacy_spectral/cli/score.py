@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 
 @spectral_cli.command("score")
@@ -28,11 +28,13 @@ def score_cli(
 
     from ..base.errors import Errors
     from ..base.progress import progress_bar
-    from ..base.serialize import write_atomically
+    from ..base.serialize import require_writable, write_atomically
     from ..treebank.documents import read_docs
-    from ..treebank.validate import TreebankError
     from ._pipelines import load_pipeline
 
+    if json is not None:
+        with reported():
+            require_writable(json)
     nlp = load_pipeline(model)
     reranker = nlp.get_pipe(component) if component in nlp.component_names else None
     if not hasattr(reranker, "spectral_tree_score"):
@@ -40,7 +42,7 @@ def score_cli(
         msg.fail(Errors.S508.format(name=component, known=known), exits=1)
     rows = []
     number = incomplete = 0
-    try:
+    with reported():
         for doc in progress_bar("score")(list(read_docs(data, nlp.vocab))):
             for sent, score in zip(doc.sents, reranker.spectral_tree_score(doc), strict=True):
                 number += 1
@@ -48,8 +50,6 @@ def score_cli(
                     rows.append((number, sent, score))
                 elif _words(sent):
                     incomplete += 1
-    except (TreebankError, ValueError) as error:
-        msg.fail(str(error), exits=1)
     if not rows:
         msg.fail(Errors.S509.format(path=data), exits=1)
     n_tokens = sum(len(score.head_probs) for _, _, score in rows)

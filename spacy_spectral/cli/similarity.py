@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 from wasabi import msg
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -37,16 +37,16 @@ def train_cli(
     highest: Annotated[float, Option("--highest", help="The highest score")] = 5.0,
 ) -> None:
     """Fit a ridge regression for every file of pairs, and one for all of them together."""
-    from ..base.serialize import write_atomically
+    from ..base.serialize import require_writable, write_atomically
     from ..models.eigenwords.regression import SimilarityModel
+    from ._pipelines import load_pipeline
 
-    try:
-        nlp = _load(vectors)
+    with reported():
+        require_writable(output)
+        nlp = load_pipeline(vectors)
         datasets = _read(nlp, pairs, features or [], eigenwords=not surface_only)
         model = SimilarityModel.train(datasets, eigenwords=not surface_only, highest=highest)
         write_atomically(output, model.to_bytes())
-    except (ValueError, OSError) as error:
-        msg.fail(str(error), exits=1)
     for name, regression in model.regressions.items():
         msg.text(f"{name}: {len(regression.weights)} columns, penalty {regression.penalty:g}")
     msg.good(f"Wrote the model to {output}")
@@ -63,32 +63,27 @@ def evaluate_cli(
     ] = None,
 ) -> None:
     """Print Pearson's correlation per file, and ALL, ALLnrm and Mean of SemEval-2012 task 6."""
-    from ..base.serialize import write_atomically
+    from ..base.serialize import require_writable, write_atomically
     from ..models.eigenwords.regression import SimilarityModel, score_datasets
+    from ._pipelines import load_pipeline
 
-    try:
+    with reported():
+        if output is not None:
+            require_writable(output / "predictions.txt")
         model = SimilarityModel.from_bytes(model_path.read_bytes())
-        nlp = _load(vectors)
+        nlp = load_pipeline(vectors)
         datasets = _read(nlp, pairs, features or [], eigenwords=model.eigenwords)
         predicted = {name: model.predict(name, rows) for name, (rows, _) in datasets.items()}
         scores = score_datasets(predicted, {name: gold for name, (_, gold) in datasets.items()})
         for name, values in predicted.items() if output else []:
             lines = "".join(f"{value:.4f}\n" for value in values)
             write_atomically(output / f"{name}.txt", lines)
-    except (ValueError, OSError) as error:
-        msg.fail(str(error), exits=1)
     msg.table(
         [(name, f"{score:.4f}") for name, score in scores.items()],
         header=("Dataset", "Pearson"),
         divider=True,
         aligns=("l", "r"),
     )
-
-
-def _load(vectors: str) -> "Language":
-    import spacy
-
-    return spacy.load(vectors)
 
 
 def _read(

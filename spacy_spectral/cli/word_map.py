@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 from wasabi import msg
 
-from ._app import spectral_cli
+from ._app import reported, spectral_cli
 
 
 @spectral_cli.command("word-map")
@@ -18,15 +18,15 @@ def word_map_cli(
     n_words: Annotated[int, Option("--words", "-n", help="How many words", min=4)] = 400,
 ) -> None:
     """Draw the most frequent words of tagged text; similar words are near each other."""
-    import spacy
-
     from ..base.errors import Errors
-    from ..base.serialize import write_atomically
+    from ..base.serialize import require_writable, write_atomically
     from ..models.eigenwords.vectors import row_names, word_vectors
     from ..viz.wordmap import majority_tags, place_words, render_map
+    from ._pipelines import load_vectors
 
-    try:
-        vocab = spacy.load(vectors).vocab
+    with reported():
+        require_writable(output)
+        vocab = load_vectors(vectors).vocab
         tags = majority_tags(_tagged_words(tagged))
         # the rows of the table are in order of frequency
         words = [name for _, name in sorted(row_names(vocab).items()) if name in tags][:n_words]
@@ -36,8 +36,6 @@ def word_map_cli(
         title = f"{len(words)} frequent words, by their most frequent tag"
         svg = render_map(words, [tags[word] for word in words], places, title=title)
         write_atomically(output, svg)
-    except (ValueError, OSError) as error:
-        msg.fail(str(error), exits=1)
     msg.good(f"Wrote a map of {len(words)} words to {output}")
 
 

@@ -43,8 +43,9 @@ def render(
     minify (bool): Whether to minify the markup.
     jupyter (Optional[bool]): Whether to show the result in Jupyter; found out if None.
     options (Dict[str, Any]): displaCy's options (compact, color, font, bg, distance...),
-        "probabilities" (default True) and "flat" (default False): arcs with a flat top, which are
-        lower and keep labels straight.
+        "probabilities" (default True), "flat" (default False): arcs with a flat top, which are
+        lower and keep labels straight, and "root" (default as "flat"): an arrow to the root, which
+        displaCy does not draw.
     manual (bool): Whether `docs` are dicts as `parse_deps` makes them.
     RETURNS (str): SVG or HTML markup.
     """
@@ -69,11 +70,14 @@ def parse_deps(doc: Doc | Span, options: dict[str, Any] = {}) -> dict[str, Any]:
 
     doc (Union[Doc, Span]): The document.
     options (Dict[str, Any]): displaCy's options.
-    RETURNS (Dict[str, Any]): Words and arcs. Tags and labels are escaped for XML.
+    RETURNS (Dict[str, Any]): Words, the root among them with a key "root", and arcs.
+        Tags and labels are escaped for XML.
     """
     parsed = displacy.parse_deps(doc, options)
     roots = list(_shown_tokens(doc, [word["text"] for word in parsed["words"]]))
-    for word in parsed["words"]:
+    for word, token in zip(parsed["words"], roots, strict=True):
+        if token.head == token and token.dep_:
+            word["root"] = {"label": escape(token.dep_.lower()), "prob": head_prob(token)}
         word["tag"] = escape(word["tag"])
         word["lemma"] = word["lemma"] and escape(word["lemma"])
     for arc in parsed["arcs"]:
@@ -98,10 +102,11 @@ class ProbabilityRenderer(DependencyRenderer):
     """displaCy's renderer, with arcs that show their probability."""
 
     def __init__(self, options: dict[str, Any] = {}) -> None:  # noqa: B006
-        """options (Dict[str, Any]): displaCy's options, "probabilities" and "flat"."""
+        """options (Dict[str, Any]): displaCy's options, "probabilities", "flat" and "root"."""
         super().__init__(options)
         self.probabilities = options.get("probabilities", True)
         self.flat = options.get("flat", False)
+        self.root = options.get("root", self.flat)
         self._options = repr(sorted(options.items()))
 
     def render_svg(self, render_id: int | str, words: list[dict], arcs: list[dict]) -> str:
@@ -112,33 +117,60 @@ class ProbabilityRenderer(DependencyRenderer):
         number = str(render_id).rpartition("-")[2]
         digest = hashlib.sha256(content).hexdigest()[:16]
         svg = super().render_svg(f"{digest}-{number}", words, arcs)
+        if self.root:
+            roots = (self._render_root(i, w["root"]) for i, w in enumerate(words) if "root" in w)
+            svg = svg.replace("</svg>", "".join(roots) + "</svg>")
         if not self.flat:
             return svg
         # displaCy leaves room for round arcs; cut it off
-        top = self.offset_y - self.highest_level * _LEVEL - _FONT_SIZE
+        top = self._top() - _FONT_SIZE
         height = self.height - top - self.word_spacing / 2
         view = f'height="{height:g}" viewBox="0 {top:g} {self.width:g} {height:g}"'
         svg = svg.replace(f'height="{self.height}"', view, 1)
         return svg.replace(f"height: {self.height}px", f"height: {height:g}px", 1)
 
+    def _top(self) -> float:
+        """The height of what is drawn highest."""
+        if not self.flat:
+            return _FONT_SIZE
+        return self.offset_y - (self.highest_level + bool(self.root)) * _LEVEL
+
+    def _render_root(self, i: int, root: dict[str, Any]) -> str:
+        """Draw the arrow to a root: straight from above, where no arc of a projective tree is."""
+        x = self.offset_x + i * self.distance
+        x = self.width - x if self.direction == "rtl" else x
+        y, top, wide = self.offset_y, self._top(), self.arrow_width
+        label, solid = self._with_probability(root["label"], root["prob"])
+        return (
+            f'<g class="displacy-root"><path class="displacy-arc"{solid} d="M{x:g},{y:g} V{top:g}" '
+            f'stroke-width="{self.arrow_stroke}px" fill="none" stroke="currentColor"/>'
+            f'<path class="displacy-arrowhead"{solid} d="M{x:g},{y + 2:g} L{x - wide + 2:g},{y - wide:g} '
+            f'{x + wide - 2:g},{y - wide:g}" fill="currentColor"/>{self._label_at(x, top, label)}</g>'
+        )
+
+    def _with_probability(self, label: str, probability: float | None) -> tuple[str, str]:
+        """A label that ends in a probability, and the attribute of paths that are as opaque as it says."""
+        if probability is None or not self.probabilities:
+            return label, ""
+        number = escape(format_probability(probability))
+        shown = f'{label} <tspan class="displacy-prob" fill-opacity="0.6">{number}</tspan>'
+        return shown, f' opacity="{opacity(probability):.2f}"'
+
+    def _label_at(self, x: float, y: float, label: str) -> str:
+        return (
+            f'<text class="displacy-label" x="{x:g}" y="{y:g}" dy="0.35em" fill="currentColor" '
+            f'text-anchor="middle" stroke="{self.bg}" stroke-width="8" paint-order="stroke" '
+            f'font-size="{_FONT_SIZE:g}">{label}</text>'
+        )
+
     def render_arrow(self, label: str, start: int, end: int, direction: str, i: int) -> str:
         """Draw one arc."""
         markup = super().render_arrow(label, start, end, direction, i)
-        probability = self._arcs[i].get("prob") if self.probabilities else None
-        shown = label
-        if probability is not None:
-            number = escape(format_probability(probability))
-            shown += f' <tspan class="displacy-prob" fill-opacity="0.6">{number}</tspan>'
-            for part in ("displacy-arc", "displacy-arrowhead"):
-                own = f'class="{part}" opacity="{opacity(probability):.2f}"'
-                markup = markup.replace(f'class="{part}"', own)
+        shown, solid = self._with_probability(label, self._arcs[i].get("prob"))
+        for part in ("displacy-arc", "displacy-arrowhead"):
+            markup = markup.replace(f'class="{part}"', f'class="{part}"{solid}')
         if self.flat:
-            x, y = self._label_place
-            text = (
-                f'<text class="displacy-label" x="{x:g}" y="{y:g}" dy="0.35em" fill="currentColor" '
-                f'text-anchor="middle" stroke="{self.bg}" stroke-width="8" paint-order="stroke" '
-                f'font-size="{_FONT_SIZE:g}">{shown}</text>'
-            )
+            text = self._label_at(*self._label_place, shown)
             return re.sub(r"<text .*</text>", lambda _: text, markup, flags=re.DOTALL)
         return markup.replace(f"{label}</textPath>", f"{shown}</textPath>")
 

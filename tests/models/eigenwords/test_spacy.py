@@ -173,7 +173,7 @@ def test_neighbors_command(directory, tmp_path):
     assert best in result.output and f"{cosines[best]:.3f}" in result.output
     spacy.blank("en").to_disk(tmp_path)
     result = run(spectral_cli, ["neighbors", str(tmp_path), "nounaa"])
-    assert result.exit_code == 1 and "S217" in result.output
+    assert result.exit_code == 1 and "S222" in result.output
     assert run(spectral_cli, ["neighbors", "/no/such/place", "a"]).exit_code == 1
 
 

@@ -1,0 +1,102 @@
+"""What commands say when they can't do what is asked: before the work, and with the right words."""
+
+import re
+
+import pytest
+import spacy
+from spacy.cli._util import app
+from typer.testing import CliRunner
+
+import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from spacy_spectral.base.serialize import require_writable
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["spectral", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, " ".join(re.sub(r"\x1b\[[0-9;]*m", "", result.output).split())
+
+
+@pytest.fixture(scope="module")
+def pipeline(trained, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("pipeline")
+    trained.to_disk(directory)
+    return directory
+
+
+@pytest.fixture
+def blank(tmp_path):
+    """A pipeline without parser and vectors."""
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    return tmp_path / "blank"
+
+
+@pytest.fixture
+def unwritable(tmp_path):
+    """No file can be made here, not even by root: what should be a directory is a file."""
+    (tmp_path / "file").write_text("")
+    return tmp_path / "file" / "output"
+
+
+def test_require_writable(tmp_path, unwritable):
+    require_writable(tmp_path / "new" / "file.json")
+    assert not (tmp_path / "new").exists()
+    for path in (unwritable, tmp_path):
+        with pytest.raises(ValueError, match=r"\[S004\].*Choose another place"):
+            require_writable(path)
+
+
+def test_outputs_are_checked_before_the_work(pipeline, sample, unwritable):
+    """The data do not exist: who complains of the output has not looked at them."""
+    missing = sample["dev"].with_name("missing.conllu")
+    for command in (
+        ("evaluate", pipeline, missing, "--json", unwritable),
+        ("score", pipeline, missing, "--json", unwritable),
+        ("eigenwords", missing, "--output", unwritable),
+        ("word-map", pipeline, missing, "--output", unwritable),
+        ("draw", pipeline, missing, "--output", unwritable),
+        (
+            "automaton",
+            pipeline,
+            *["--head", "XX", "--direction", "left", "--output"],
+            f"{unwritable}.svg",
+        ),
+        ("similarity", "train", pipeline, missing, "--output", unwritable),
+        ("similarity", "evaluate", missing, pipeline, missing, "--output", unwritable),
+        ("sample", "--output", unwritable),
+    ):
+        code, text = run(*command)
+        assert code == 1 and "[S004]" in text, (command, text)
+
+
+def test_evaluate_refuses_a_pipeline_without_parser(blank, sample):
+    code, text = run("evaluate", blank, sample["dev"])
+    assert code == 1
+    assert "[S157]" in text and "UAS" not in text
+
+
+def test_underscores_are_tags_only_where_a_tag_is_known(pipeline):
+    code, text = run("nbest", pipeline, "the_DT dog_NN barks_VBZ", "-k", 1)
+    assert code == 0 and "barks VBZ" in text
+    # two words, which have no tags
+    code, text = run("nbest", pipeline, "snake_case foo_bar")
+    assert code == 1 and "[S112]" in text and "--gold-tags" in text and "The_DT" in text
+
+
+def test_nothing_to_parse(pipeline):
+    code, text = run("nbest", pipeline, " ")
+    assert code == 1 and "[S158]" in text
+
+
+def test_missing_parser_is_called_a_parser(blank):
+    code, text = run("nbest", blank, "A text.")
+    assert code == 1 and "[S154]" in text and "automat" not in text
+
+
+def test_pipelines_without_vectors_are_not_the_words_fault(blank, sample, tmp_path):
+    for command in (
+        ("neighbors", blank, "dog"),
+        ("word-map", blank, sample["dev"], "--output", tmp_path / "map.svg"),
+    ):
+        code, text = run(*command)
+        assert code == 1 and "[S222]" in text, text
