@@ -34,13 +34,13 @@ from spacy_spectral.base.progress import progress_bar
 from spacy_spectral.base.serialize import write_atomically
 from spacy_spectral.models.shag.estimate import EstimatorSettings, estimate
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
-from spacy_spectral.models.shag.posterior import Posterior
 from spacy_spectral.models.shag.statistics import modifier_sequences
 from spacy_spectral.pipeline.documents import TokenReader, training_treebank
 from spacy_spectral.readers import copy_words
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
 from spacy_spectral.treebank.sample.grammar import true_model
+from spacy_spectral.trees.posterior import Posterior
 from spacy_spectral.trees.pseudoprojective import projective_tree
 from spacy_spectral.trees.sentences import MISSING, Tree
 

@@ -27,10 +27,10 @@ from ..base.errors import Errors, Warnings
 from ..base.learnt import Learnt
 from ..models.biaffine.arc_posterior import arc_posterior, tree_loss
 from ..models.biaffine.layers import Arcs
-from ..models.shag.parsing import PosteriorParses, sentence_constraints
 from ..trees._eisner import is_projective_tree
 from ..trees.constraints import possible
 from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
+from ..trees.parsing import PosteriorParses, sentence_constraints
 from ..trees.sentences import MISSING, Batch, Treebank
 from .documents import TokenReader, training_batch
 

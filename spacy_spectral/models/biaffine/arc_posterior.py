@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ...trees._eisner import best_tree, is_projective_tree
 from ...trees.constraints import allowed_arcs
+from ...trees.posterior import Posterior
 from ...trees.sentences import MISSING
+from ..shag.factors import Factors
 from ..shag.model import OperatorModel
-from ..shag.posterior import Factors, Posterior
 
 _AUTOMATA = OperatorModel.uniform(1)
 

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.serialize import pack, unpack
 from ...trees.lengths import DISTANCE_BINS, N_BINS, length_table
+from ...trees.parsing import PosteriorParses, sentence_constraints
+from ...trees.posterior import Posterior
 from ...trees.pseudoprojective import projective_tree
 from ...trees.sentences import Tokens, Tree
 from ._chart import arc_weights
 from .estimate import EstimatorSettings, estimate
+from .factors import Factors
 from .labels import LabelModel
 from .lexical import LEXICAL_MODELS, LexicalModel
 from .model import OperatorModel, SymbolTable
-from .parsing import PosteriorParses, sentence_constraints
-from .posterior import Factors, Posterior
 from .statistics import RIGHT, modifier_sequences
 
 _VERSION = 1

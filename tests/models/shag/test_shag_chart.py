@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from brute_force import Automata, is_single_root_projective, marginals, projective_trees
 from spacy_spectral.models.shag._chart import inside_outside, tree_scores
 from spacy_spectral.models.shag._viterbi import viterbi
+from spacy_spectral.models.shag.factors import Factors
 from spacy_spectral.models.shag.model import OperatorModel
-from spacy_spectral.models.shag.posterior import Factors, Posterior, _run_chart
 from spacy_spectral.trees._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
+from spacy_spectral.trees.posterior import Posterior, _run_chart
 
 relaxed = settings(deadline=None, max_examples=60)
 

@@ -1,16 +1,13 @@
 """The distribution over the trees of one sentence."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Protocol
 
 import numpy
 from numpy.typing import NDArray
 
-from ...trees._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
-from ._chart import inside_outside, tree_scores
-from ._viterbi import viterbi
-from .model import OperatorModel
+from ._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
 
 # Marginals of projected automata can be negative; decoding takes logs of at least this.
 _SMALLEST_MARGINAL = 1e-9
@@ -18,46 +15,44 @@ _SMALLEST_Z, _LARGEST_Z = 1e-250, 1e250
 _RESCALINGS = 3
 
 
-@dataclass
-class Factors:
-    """One sentence as the chart wants it; see `_chart.inside_outside`.
+class Factors(Protocol):
+    """One sentence under one model, as the model's chart wants it.
 
     log_scale (float): By how much the logarithm of every tree exceeds what the model says: constants
         that keep the chart in the range of doubles.
     """
 
-    symbols: NDArray[numpy.int32]
-    word_class: NDArray[numpy.int32]
-    automata: OperatorModel
-    states: int
-    weights: NDArray[numpy.float64]
-    stop: NDArray[numpy.float64]
-    root: NDArray[numpy.float64]
-    log_scale: float = 0.0
+    log_scale: float
 
-    def arguments(self) -> tuple:
-        return (
-            self.symbols,
-            self.word_class,
-            self.automata.start,
-            self.automata.operators,
-            self.weights,
-            self.stop,
-            self.root,
-        )
+    def __len__(self) -> int:
+        """RETURNS (int): The number of tokens."""
+        ...
+
+    @property
+    def non_negative(self) -> bool:
+        """RETURNS (bool): Whether no tree can have a score below 0."""
+        ...
 
     def restricted(self, allowed: NDArray[numpy.bool_]) -> "Factors":
-        weights = self.weights * allowed[1:, 1:, None]
-        return replace(self, weights=weights, root=self.root * allowed[0, 1:])
+        """RETURNS (Factors): The same with arcs that are not allowed ([N+1, N+1]) weighing nothing."""
+        ...
 
     def scaled(self, factor: float) -> "Factors":
-        """Multiply what generates each token; every tree gains factor^N."""
-        return replace(
-            self,
-            weights=self.weights * factor,
-            root=self.root * factor,
-            log_scale=self.log_scale + len(self.symbols) * float(numpy.log(factor)),
-        )
+        """RETURNS (Factors): What generates each token multiplied; every tree gains factor^N."""
+        ...
+
+    def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
+        """RETURNS (Tuple[float, ndarray, ndarray]): The sum over all trees; unnormalised marginals of arcs
+        [N+1, N+1]; and the largest value of the chart for every span length, for rescaling."""
+        ...
+
+    def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
+        """RETURNS (Tuple[ndarray, ndarray]): log |score| and sign of every tree, given as rows of heads."""
+        ...
+
+    def viterbi(self) -> NDArray[numpy.int32]:
+        """RETURNS (ndarray): The tree of the best (tree, hidden states) pair."""
+        ...
 
 
 # (tokens, allowed arcs between them) -> their factors under one model after another
@@ -158,10 +153,10 @@ class Posterior:
             if marginals is not None:
                 marginals /= z
                 numpy.maximum(marginals, 0.0, out=marginals)
-                if not factors.automata.non_negative:
+                if not factors.non_negative:
                     marginals[:, 1:] /= marginals[:, 1:].sum(axis=0)
                 return cls(marginals, factors=factors, log_z=float(numpy.log(z)), allowed=allowed)
-        n = len(factors.symbols)
+        n = len(factors)
         marginals = numpy.ones((n + 1, n + 1))
         if allowed is not None:
             marginals[~allowed] = _SMALLEST_MARGINAL
@@ -208,22 +203,8 @@ class Posterior:
         return int(numpy.flatnonzero(self.heads == 0)[0])
 
     def viterbi(self) -> NDArray[numpy.int32]:
-        """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
-        factors = self._factors
-        if factors is None:
-            return self.heads
-        automata = factors.automata
-        with numpy.errstate(divide="ignore"):
-            heads, _ = viterbi(
-                factors.symbols,
-                factors.word_class,
-                automata.log_start,
-                automata.log_operators,
-                numpy.log(factors.weights),
-                numpy.log(factors.stop),
-                numpy.log(factors.root),
-            )
-        return heads
+        """The tree of the best (tree, hidden states) pair, for models that can tell."""
+        return self.heads if self._factors is None else self._factors.viterbi()
 
     def k_best(self, k: int) -> list[tuple[NDArray[numpy.int32], float]]:
         """The k trees with the best products of marginals, ordered by their exact probability.
@@ -248,7 +229,7 @@ class Posterior:
     def _log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
         if self._factors is None:
             return self._arc_products(trees)
-        logs, signs = tree_scores(*self._factors.arguments(), self._factors.states, trees)
+        logs, signs = self._factors.tree_scores(trees)
         logs = numpy.minimum(logs - self._log_z, 0.0)
         # projected automata may give a single tree a value below 0
         return (
@@ -279,7 +260,7 @@ def _allowed_inside(allowed: NDArray[numpy.bool_], begin: int, end: int) -> NDAr
 def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:
     """Inside-outside, rescaled where the numbers leave the range of doubles."""
     for _ in range(_RESCALINGS):
-        z, marginals, largest = inside_outside(*factors.arguments(), factors.states, True)
+        z, marginals, largest = factors.inside_outside()
         if numpy.isfinite(z) and _SMALLEST_Z < abs(z) < _LARGEST_Z:
             sound = z > 0 and numpy.isfinite(marginals).all()
             return factors, z, marginals if sound else None

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.constraints import allowed_arcs
-from ...trees.interface import Parse
-from ...trees.inventory import Inventory
-from ...trees.sentences import MISSING
+from .constraints import allowed_arcs
+from .interface import Parse
+from .inventory import Inventory
 from .posterior import Posterior
+from .sentences import MISSING
 
 
 class PosteriorParses:
@@ -90,7 +90,7 @@ def sentence_constraints(
     bounds: Sequence[tuple[int, int]], fixed: NDArray[numpy.int32] | None
 ) -> list[NDArray[numpy.bool_] | None]:
     """RETURNS (List[Optional[ndarray]]): For each sentence the arcs that agree with its fixed heads, None
-    if it has none; see `parser.constraints.allowed_arcs`."""
+    if it has none; see `trees.constraints.allowed_arcs`."""
     free = [fixed is None or (fixed[a:b] == MISSING).all() for a, b in bounds]
     return [
         None if own else allowed_arcs(fixed[a:b]) for own, (a, b) in zip(free, bounds, strict=True)
