@@ -33,7 +33,11 @@ def note(text: str) -> None:
 
 def read(nlp: Language, path: Path) -> list[Example]:
     """Gold documents, and documents with their words and sentence boundaries."""
-    return list(Corpus(path, annotations=["sents"])(nlp))
+    return list(corpus(path)(nlp))
+
+
+def corpus(path: Path) -> Corpus:
+    return Corpus(path, annotations=["sents"], n_sents=1, syntactic_words=True)
 
 
 def evaluate(nlp: Language, examples: list[Example]) -> dict[str, float | None]:
@@ -72,6 +76,8 @@ def spacy_config(options: argparse.Namespace) -> Any:
             "@readers": "spacy-spectral.Corpus.v1",
             "path": str(getattr(options, split)),
             "annotations": ["sents"],
+            "n_sents": 1,
+            "syntactic_words": True,
         }
     # "!" marks negative annotation, unless told otherwise; treebanks have it as a tag
     config["components"]["tagger"]["neg_prefix"] = "\N{NOT SIGN}\N{NOT SIGN}"
@@ -93,7 +99,7 @@ def train_spacy(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     settings = util.registry.resolve(
         nlp.config.interpolate()["training"], schema=ConfigSchemaTraining
     )
-    train = Corpus(options.train, annotations=["sents"])
+    train = corpus(options.train)
     dev = read(nlp, options.dev)
 
     def dev_score() -> tuple[float, dict[str, Any]]:

@@ -23,6 +23,10 @@ ANNOTATIONS = {"tag": TAG, "pos": POS, "morph": MORPH, "lemma": LEMMA, "sents": 
 def create_corpus(
     path: Path | None,
     annotations: list[str] = list(ANNOTATIONS),  # noqa: B006 (spaCy shows it in filled configs)
+    n_sents: int = 0,
+    syntactic_words: bool = False,
+    gold_tokens: bool = True,
+    trees: bool = True,
     max_length: int = 0,
     limit: int = 0,
 ) -> Callable[[Language], Iterable[Example]]:
@@ -31,6 +35,13 @@ def create_corpus(
     path (Optional[Path]): A `.spacy`, `.conllu` or `.conll` file, or a directory of such files.
     annotations (List[str]): The gold annotation that predicted documents carry: any of "tag",
         "pos", "morph", "lemma", "sents".
+    n_sents (int): How many sentences of CoNLL-U make a document. Defaults to 0, documents and paragraphs as
+        the comments `newdoc` and `newpar` have them; a file without is one document.
+    syntactic_words (bool): Whether the words of CoNLL-U's multiword tokens are tokens as they are. By
+        default they are cut out of the token (do+n't), which stays whole where that can't be (French du).
+    gold_tokens (bool): Whether predicted documents have the treebank's tokens. Otherwise the pipeline's
+        tokenizer makes them of the text; then they can carry no other annotation.
+    trees (bool): Whether documents without dependency trees are a problem.
     max_length (int): Documents of this many tokens or more are split into sentences, sentences of
         this many or more are left out. Defaults to 0, no limit.
     limit (int): The largest number of examples. Defaults to 0, no limit.
@@ -41,17 +52,41 @@ def create_corpus(
     unknown = [name for name in annotations if name not in ANNOTATIONS]
     if unknown:
         raise ValueError(Errors.S034.format(names=unknown, known=list(ANNOTATIONS)))
-    return Corpus(path, annotations=annotations, max_length=max_length, limit=limit)
+    if annotations and not gold_tokens:
+        raise ValueError(Errors.S601.format(names=annotations))
+    return Corpus(
+        path,
+        annotations=annotations,
+        n_sents=n_sents,
+        syntactic_words=syntactic_words,
+        gold_tokens=gold_tokens,
+        trees=trees,
+        max_length=max_length,
+        limit=limit,
+    )
 
 
 class Corpus:
     """Read Examples whose predicted documents carry gold annotation. See `create_corpus`."""
 
     def __init__(
-        self, path: Path, *, annotations: Iterable[str], max_length: int = 0, limit: int = 0
+        self,
+        path: str | Path,
+        *,
+        annotations: Iterable[str],
+        n_sents: int = 0,
+        syntactic_words: bool = False,
+        gold_tokens: bool = True,
+        trees: bool = True,
+        max_length: int = 0,
+        limit: int = 0,
     ) -> None:
         self.path = path
         self.annotations = tuple(annotations)
+        self.n_sents = n_sents
+        self.syntactic_words = syntactic_words
+        self.gold_tokens = gold_tokens
+        self.trees = trees
         self.max_length = max_length
         self.limit = limit
 
@@ -60,12 +95,22 @@ class Corpus:
         YIELDS (Example): The examples.
         """
         for i, reference in enumerate(self._references(nlp.vocab), start=1):
-            yield Example(copy_words(reference, self.annotations), reference)
+            if self.gold_tokens:
+                yield Example(copy_words(reference, self.annotations), reference)
+            else:
+                yield Example(nlp.make_doc(reference.text), reference)
             if i == self.limit:
                 break
 
     def _references(self, vocab: Vocab) -> Iterator[Doc]:
-        for doc in read_docs(self.path, vocab):
+        docs = read_docs(
+            self.path,
+            vocab,
+            n_sents=self.n_sents,
+            syntactic_words=self.syntactic_words,
+            trees=self.trees,
+        )
+        for doc in docs:
             if not self.max_length or len(doc) < self.max_length:
                 yield doc
             else:

@@ -28,7 +28,7 @@ def examples(sample):
     """Reads the examples of a split, for a given pipeline."""
 
     def read(nlp, split="train", annotations=("tag", "pos", "sents")):
-        return list(Corpus(sample[split], annotations=annotations)(nlp))
+        return list(Corpus(sample[split], annotations=annotations, n_sents=1)(nlp))
 
     return read
 

@@ -42,11 +42,12 @@ def test_predicted_documents_carry_what_was_asked_for(treebank, name):
 
 def test_length_and_limit(treebank):
     nlp = spacy.blank("en")
-    lengths = [len(eg.x) for eg in create_corpus(treebank / "sample-train.conllu")(nlp)]
+    sentences = create_corpus(treebank / "sample-train.conllu", n_sents=1)
+    lengths = [len(eg.x) for eg in sentences(nlp)]
     short = [len(eg.x) for eg in create_corpus(treebank / "train.spacy", max_length=12)(nlp)]
     assert short == [n for n in lengths if n < 12]
     assert len(list(create_corpus(treebank / "train.spacy", limit=3)(nlp))) == 3
-    everything = list(create_corpus(treebank)(nlp))
+    everything = list(create_corpus(treebank, n_sents=1)(nlp))
     assert len(everything) == 20 + 5 + 5 + 5
 
 

@@ -1,7 +1,7 @@
 """All messages of the package, each with a code, in the style of `spacy.errors`.
 
 S0xx treebanks and files, S1xx head automata and the parser, S2xx eigenwords and similarity,
-S3xx tagger, S4xx arc scorers, S5xx reranker.
+S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas.
 """
 
 
@@ -356,6 +356,11 @@ class Errors(metaclass=_WithCodes):
     S543 = (
         "'{name}' can't be trained on the parses of '{base}', whose model is trained step by step: copies "
         "of it can't be made for parts of the training data. Use the architecture LogLinear.v1 or SHAG.v1."
+    )
+
+    S601 = (
+        "spacy-spectral.Corpus.v1 can put {names} on documents with the treebank's tokens only. Set "
+        "gold_tokens = true, or annotations = []."
     )
 
 

@@ -18,6 +18,8 @@ _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "D
 _FEATS = re.compile(r"[^=|\s]+=[^=|\s]+(\|[^=|\s]+=[^=|\s]+)*")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPES = {"s": " ", "t": "\t", "r": "\r", "n": "\n", "p": "|", "\\": "\\"}
 _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 
 
@@ -25,14 +27,16 @@ _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 class Sentence:
     """A sentence of syntactic words. Unspecified values (`_`) are empty strings.
 
+    after (List[str]): The white space after each word: " ", "" (`SpaceAfter=No`, and inside a multiword
+        token), or what `SpacesAfter` has.
     heads (List[int]): 0-based; the root points to itself, a missing head is `MISSING`.
-    spaces (List[bool]): Whether white space follows the word; inside a multiword token it does not.
     multiword (List[Tuple[int, int, str]]): First word, last word (both 0-based), form.
+    before (str): The white space in front of the sentence, where `SpacesBefore` has it.
     line (int): The line of the first token, 1-based.
     """
 
     words: list[str] = field(default_factory=list)
-    spaces: list[bool] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
     lemmas: list[str] = field(default_factory=list)
     upos: list[str] = field(default_factory=list)
     xpos: list[str] = field(default_factory=list)
@@ -41,19 +45,44 @@ class Sentence:
     deps: list[str] = field(default_factory=list)
     multiword: list[tuple[int, int, str]] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
+    before: str = ""
     line: int = 0
 
     def __len__(self) -> int:
         return len(self.words)
 
     @property
+    def spaces(self) -> list[bool]:
+        """RETURNS (List[bool]): Whether white space follows the words."""
+        return [bool(after) for after in self.after]
+
+    @property
     def sent_id(self) -> str:
         """RETURNS (str): The value of the comment `# sent_id = ...`, or an empty string."""
+        return self.comment("sent_id") or ""
+
+    @property
+    def starts_document(self) -> bool:
+        """RETURNS (bool): Whether there is a comment `# newdoc`."""
+        return self.comment("newdoc") is not None
+
+    @property
+    def starts_paragraph(self) -> bool:
+        """RETURNS (bool): Whether there is a comment `# newpar`."""
+        return self.comment("newpar") is not None
+
+    def comment(self, name: str) -> str | None:
+        """Read a comment.
+
+        name (str): What it is called, e.g. "sent_id" or "newdoc".
+        RETURNS (Optional[str]): What is behind `# name =` or `# name id =`, "" for a comment that is the
+            name alone; None if there is no such comment.
+        """
         for comment in self.comments:
-            name, equals, value = comment[1:].partition("=")
-            if equals and name.strip() == "sent_id":
+            key, _, value = comment[1:].partition("=")
+            if key.split() in ([name], [name, "id"]):
                 return value.strip()
-        return ""
+        return None
 
     @property
     def text(self) -> str:
@@ -62,9 +91,9 @@ class Sentence:
         pieces, i = [], 0
         while i < len(self):
             last, form = surface.get(i, (i, self.words[i]))
-            pieces.append(form + " " * self.spaces[last])
+            pieces.append(form + self.after[last])
             i = last + 1
-        return "".join(pieces).rstrip(" ")
+        return "".join(pieces).rstrip()
 
 
 def read_conllu(path: str | Path) -> Iterator[Sentence]:
@@ -80,10 +109,11 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
         yield item
 
 
-def scan_conllu(path: str | Path) -> Iterator[Sentence | TreebankError]:
+def scan_conllu(path: str | Path, *, trees: bool = True) -> Iterator[Sentence | TreebankError]:
     """Read a CoNLL-U file to its end, whatever is wrong with it.
 
     path (Union[str, Path]): The file.
+    trees (bool): Whether every sentence must have a tree, at least some of it.
     YIELDS (Union[Sentence, TreebankError]): The valid sentences and, in place of an invalid
         sentence, all its problems.
     """
@@ -114,7 +144,7 @@ def scan_conllu(path: str | Path) -> Iterator[Sentence | TreebankError]:
         elif rows:
             empty = False
             sentence = Sentence(comments=comments, line=number - len(rows))
-            problems = _parse_rows(sentence, rows)
+            problems = _parse_rows(sentence, rows, trees)
             if problems:
                 yield from (TreebankError(path, *problem) for problem in problems)
             else:
@@ -124,14 +154,26 @@ def scan_conllu(path: str | Path) -> Iterator[Sentence | TreebankError]:
         yield TreebankError(path, "", Errors.S012)
 
 
-def _parse_rows(sentence: Sentence, rows: list[str]) -> list[tuple[int, str]]:
+def _white_space(misc: str, name: str, default: str) -> str:
+    """White space as UDPipe writes it: `SpacesAfter=\\s\\n`. What is no white space counts as nothing."""
+    if name not in misc:
+        return default
+    for item in misc.split("|"):
+        key, equals, value = item.partition("=")
+        if equals and key == name:
+            text = _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[0]), value)
+            return text if text.isspace() else default
+    return default
+
+
+def _parse_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[int, str]]:
     """Parse the token lines of one sentence; returns (line number, message) of every problem."""
     problems: list[tuple[int, str]] = []
     line_of_word: list[int] = []
     n_words = 0
     n_empty_nodes = 0
     multiword_end = 0
-    space_after_multiword = True
+    after_multiword = " "
     for number, row in enumerate(rows, start=sentence.line):
         columns = row.split("\t")
         if len(columns) != 10 or not all(map(str.strip, columns)):
@@ -143,17 +185,19 @@ def _parse_rows(sentence: Sentence, rows: list[str]) -> list[tuple[int, str]]:
             n_words += columns[0] == str(n_words + 1)  # so that the ids after it are not blamed
             continue
         id_, form, lemma, upos, xpos, feats, head, dep, _, misc = columns
-        space = "SpaceAfter=No" not in misc.split("|")
+        after = _white_space(misc, "SpacesAfter", "" if "SpaceAfter=No" in misc.split("|") else " ")
+        if number == sentence.line:
+            sentence.before = _white_space(misc, "SpacesBefore", "")
         if id_ == str(n_words + 1):
             n_words += 1
             line_of_word.append(number)
             n_empty_nodes = 0
             sentence.words.append(form)
             if n_words < multiword_end:
-                space = False
+                after = ""
             elif n_words == multiword_end:
-                space = space_after_multiword
-            sentence.spaces.append(space)
+                after = after_multiword
+            sentence.after.append(after)
             # `_` is a lemma only where the word itself is an underscore
             sentence.lemmas.append("" if lemma == "_" and form != "_" else lemma)
             sentence.upos.append("" if upos == "_" else upos)
@@ -179,7 +223,7 @@ def _parse_rows(sentence: Sentence, rows: list[str]) -> list[tuple[int, str]]:
             if first != n_words + 1 or first <= multiword_end or last <= first:
                 problems.append((number, Errors.S014.format(id=id_, expected=n_words + 1)))
                 continue
-            multiword_end, space_after_multiword = last, space
+            multiword_end, after_multiword = last, after
             sentence.multiword.append((first - 1, last - 1, form))
         elif (match := _EMPTY_NODE.fullmatch(id_)) and int(match[1]) == n_words:
             n_empty_nodes += 1
@@ -194,4 +238,6 @@ def _parse_rows(sentence: Sentence, rows: list[str]) -> list[tuple[int, str]]:
         return [(sentence.line, Errors.S025)]
     if multiword_end > n_words:
         return [(line_of_word[-1], Errors.S020.format(last=multiword_end, n_words=n_words))]
+    if not trees and all(head == MISSING for head in sentence.heads):
+        return []
     return [(line_of_word[word], message) for word, message in tree_problems(sentence.heads)]

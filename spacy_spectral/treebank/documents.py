@@ -1,8 +1,10 @@
 """Gold spaCy Docs out of treebank files: CoNLL-U or `.spacy`, with the same errors for both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, ORTH, POS, SENT_START, TAG
@@ -12,23 +14,41 @@ from spacy.vocab import Vocab
 
 from ..base.errors import Errors
 from .conllu import Sentence, scan_conllu
+from .multiword import as_tokens
 from .validate import MISSING, TreebankError, tree_problems
 
 CONLLU_SUFFIXES = (".conllu", ".conll")
 SUFFIXES = (*CONLLU_SUFFIXES, ".spacy")
+# The key in `doc.spans` of multiword tokens whose words stand in the text.
+MULTIWORD = "multiword_tokens"
+
+Item = Sentence | TreebankError
 
 
-def read_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[Doc]:
+def read_docs(
+    path: str | Path,
+    vocab: Vocab,
+    *,
+    n_sents: int = 1,
+    syntactic_words: bool = True,
+    trees: bool = True,
+) -> Iterator[Doc]:
     """Read gold documents with tags, parts of speech, morphology, lemmas, heads, labels, sentences.
 
     path (Union[str, Path]): A `.conllu`, `.conll` or `.spacy` file, or a directory of such files.
     vocab (Vocab): The vocabulary of the documents.
-    n_sents (int): How many sentences of CoNLL-U make a document; 0 for one document per file.
-    YIELDS (Doc): The documents in order. A token with a missing head has the label "".
+    n_sents (int): How many sentences of CoNLL-U make a document. 0 for documents as they were written:
+        from one `newdoc` to the next, with an empty line in front of every `newpar`.
+    syntactic_words (bool): Whether the words of multiword tokens are tokens as they are. Otherwise
+        tokens are those of the text, see `multiword.as_tokens`.
+    trees (bool): Whether documents without any head are a problem.
+    YIELDS (Doc): The documents in order. A token with a missing head has the label "". Multiword tokens
+        that are made of their words are the spans `doc.spans["multiword_tokens"]`.
     RAISES (TreebankError): At the first problem.
     """
+    options: Any = {"n_sents": n_sents, "syntactic_words": syntactic_words, "trees": trees}
     for file in treebank_files(path):
-        for item in scan_docs(file, vocab, n_sents=n_sents):
+        for item in scan_docs(file, vocab, **options):
             if isinstance(item, TreebankError):
                 raise item
             yield item
@@ -51,17 +71,24 @@ def treebank_files(path: str | Path) -> list[Path]:
     return [path]
 
 
-def scan_docs(path: Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[Doc | TreebankError]:
+def scan_docs(
+    path: Path,
+    vocab: Vocab,
+    *,
+    n_sents: int = 1,
+    syntactic_words: bool = True,
+    trees: bool = True,
+) -> Iterator[Doc | TreebankError]:
     """Read a treebank file to its end, whatever is wrong with it.
 
     path (Path): A `.conllu`, `.conll` or `.spacy` file.
     vocab (Vocab): The vocabulary of the documents.
-    n_sents (int): How many sentences of CoNLL-U make a document; 0 for one document per file.
+    n_sents (int), syntactic_words (bool), trees (bool): See `read_docs`.
     YIELDS (Union[Doc, TreebankError]): The valid documents and all problems of the others.
     """
     if path.suffix in CONLLU_SUFFIXES:
-        return _scan_conllu_docs(path, vocab, n_sents)
-    return _scan_docbin(path, vocab)
+        return _scan_conllu_docs(path, vocab, n_sents, syntactic_words, trees)
+    return _scan_docbin(path, vocab, trees)
 
 
 def sentences_to_doc(sentences: list[Sentence], vocab: Vocab) -> Doc:
@@ -69,31 +96,79 @@ def sentences_to_doc(sentences: list[Sentence], vocab: Vocab) -> Doc:
 
     sentences (List[Sentence]): The sentences.
     vocab (Vocab): The vocabulary of the document.
-    RETURNS (Doc): The document. A word without XPOS has its UPOS as tag, as in `spacy convert`.
+    RETURNS (Doc): The document. A word without XPOS has its UPOS as tag, as in `spacy convert`. White
+        space other than single spaces is made tokens, as spaCy's tokenizers do it.
     """
-    heads: list[int | None] = []
-    deps: list[str] = []
-    sent_starts: list[int] = []
+    columns = _Columns()
+    multiword = []
     for sentence in sentences:
-        offset = len(heads)
-        sent_starts += [1] + [-1] * (len(sentence) - 1)
+        columns.add_space(sentence.before)
+        places: list[int] = []
+        # white space in front of a document is in its first sentence
+        is_first = -1 if columns.starts == [1] and sentence.before else 1
+        starts = [is_first] + [-1] * (len(sentence) - 1)
+        for i in range(len(sentence)):
+            places.append(len(columns.words))
+            columns.words.append(sentence.words[i])
+            columns.tags.append(sentence.xpos[i] or sentence.upos[i])
+            columns.pos.append(sentence.upos[i])
+            columns.morphs.append(sentence.feats[i])
+            columns.lemmas.append(sentence.lemmas[i])
+            columns.starts.append(starts[i])
+            columns.spaces.append(sentence.after[i].startswith(" "))
+            columns.add_space(sentence.after[i].removeprefix(" "))
         for i, (head, dep) in enumerate(zip(sentence.heads, sentence.deps, strict=True)):
-            heads.append(None if head == MISSING else head + offset)
+            columns.heads[places[i]] = None if head == MISSING else places[head]
             # spaCy writes the label of a root in capitals
-            deps.append("ROOT" if head == i and dep == "root" else dep)
+            columns.deps[places[i]] = "ROOT" if head == i and dep == "root" else dep
+        multiword += [
+            (places[first], places[last] + 1)
+            for first, last, form in sentence.multiword
+            if form == "".join(sentence.words[first : last + 1])
+        ]
+    n = len(columns.words)
     doc = Doc(
         vocab,
-        words=_concatenate(sentence.words for sentence in sentences),
-        spaces=_concatenate(sentence.spaces for sentence in sentences),
-        tags=[x or u for s in sentences for x, u in zip(s.xpos, s.upos, strict=True)],
-        pos=_concatenate(sentence.upos for sentence in sentences),
-        morphs=_concatenate(sentence.feats for sentence in sentences),
-        lemmas=_concatenate(sentence.lemmas for sentence in sentences),
-        heads=heads,
-        deps=deps,
+        words=columns.words,
+        spaces=columns.spaces,
+        tags=columns.tags,
+        pos=columns.pos,
+        morphs=columns.morphs,
+        lemmas=columns.lemmas,
+        heads=[columns.heads.get(i) for i in range(n)],
+        deps=[columns.deps.get(i, "") for i in range(n)],
     )
-    set_sentence_starts(doc, sent_starts)
+    set_sentence_starts(doc, columns.starts)
+    for i, word in enumerate(columns.words):
+        if word.isspace():
+            doc[i].set_morph(None)
+    if multiword:
+        doc.spans[MULTIWORD] = [doc[start:end] for start, end in multiword]
     return doc
+
+
+@dataclass
+class _Columns:
+    """The tokens of a document that is being made; those of white space have no annotation."""
+
+    words: list[str] = field(default_factory=list)
+    spaces: list[bool] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    pos: list[str] = field(default_factory=list)
+    morphs: list[str] = field(default_factory=list)
+    lemmas: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    heads: dict[int, int | None] = field(default_factory=dict)
+    deps: dict[int, str] = field(default_factory=dict)
+
+    def add_space(self, text: str) -> None:
+        if text:
+            self.words.append(text)
+            self.spaces.append(False)
+            for column in (self.tags, self.pos, self.morphs, self.lemmas):
+                column.append("")
+            # white space belongs to the sentence before it
+            self.starts.append(-1 if self.starts else 1)
 
 
 def set_sentence_starts(doc: Doc, sent_starts: list[int] | numpy.ndarray) -> None:
@@ -106,27 +181,55 @@ def set_sentence_starts(doc: Doc, sent_starts: list[int] | numpy.ndarray) -> Non
     doc.from_array([SENT_START], numpy.asarray(sent_starts, dtype="int64").astype("uint64"))
 
 
-def _concatenate(lists) -> list:
-    return [item for items in lists for item in items]
-
-
-def _scan_conllu_docs(path: Path, vocab: Vocab, n_sents: int) -> Iterator[Doc | TreebankError]:
-    items = scan_conllu(path)
-    while group := list(islice(items, n_sents or None)):
+def _scan_conllu_docs(
+    path: Path, vocab: Vocab, n_sents: int, syntactic_words: bool, trees: bool
+) -> Iterator[Doc | TreebankError]:
+    items = scan_conllu(path, trees=trees)
+    groups = _written_documents(items) if n_sents == 0 else _groups(items, n_sents)
+    for group in groups:
         problems = [item for item in group if isinstance(item, TreebankError)]
         yield from problems
         if not problems:
-            yield sentences_to_doc(group, vocab)
+            sentences = group if syntactic_words else list(map(as_tokens, group))
+            yield sentences_to_doc(sentences, vocab)
 
 
-def _scan_docbin(path: Path, vocab: Vocab) -> Iterator[Doc | TreebankError]:
+def _groups(items: Iterator[Item], n: int) -> Iterator[list[Item]]:
+    while group := list(islice(items, n)):
+        yield group
+
+
+def _written_documents(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """The sentences of each document, with the white space that is between and around them in raw text."""
+    group: list[Item] = []
+    last: Sentence | None = None
+    for item in items:
+        if isinstance(item, Sentence):
+            if item.starts_document and group:
+                yield _without_last_space(group, last)
+                group, last = [], None
+            if last is not None and item.starts_paragraph and "\n" not in last.after[-1]:
+                last.after[-1] = "\n\n"
+            last = item
+        group.append(item)
+    if group:
+        yield _without_last_space(group, last)
+
+
+def _without_last_space(group: list[Item], last: Sentence | None) -> list[Item]:
+    if last is not None and last.after[-1] == " ":
+        last.after[-1] = ""
+    return group
+
+
+def _scan_docbin(path: Path, vocab: Vocab, trees: bool) -> Iterator[Doc | TreebankError]:
     try:
         data = path.read_bytes()
     except OSError as error:
         yield TreebankError(path, "", Errors.S010.format(reason=error.strerror or error))
         return
     try:
-        docs = list(_docbin_arrays(data, vocab))
+        docs = list(_docbin_arrays(data, vocab, trees))
     except Exception as error:
         # spaCy does not check what it reads: damaged bytes show as any kind of exception
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
@@ -135,7 +238,7 @@ def _scan_docbin(path: Path, vocab: Vocab) -> Iterator[Doc | TreebankError]:
     if not docs:
         yield TreebankError(path, "", Errors.S012)
     for index, (doc, heads, sent_starts) in enumerate(docs, start=1):
-        problems = _doc_problems(heads, sent_starts)
+        problems = _doc_problems(heads, sent_starts, trees)
         for where, message in problems:
             yield TreebankError(path, f"doc {index}{where}", message)
         if not problems:
@@ -143,14 +246,17 @@ def _scan_docbin(path: Path, vocab: Vocab) -> Iterator[Doc | TreebankError]:
             yield doc
 
 
-def _docbin_arrays(data: bytes, vocab: Vocab) -> Iterator[tuple[Doc, list[int], list[int]]]:
+def _docbin_arrays(
+    data: bytes, vocab: Vocab, trees: bool
+) -> Iterator[tuple[Doc, list[int], list[int]]]:
     """The documents of a .spacy file with heads (absolute or `MISSING`) and sentence starts.
 
     Reading the heads off the Doc would not do: `Doc.sents` believes them, and loops do not show.
     """
     docbin = DocBin().from_bytes(data)
     columns = {attribute: column for column, attribute in enumerate(docbin.attrs)}
-    if HEAD not in columns or DEP not in columns:
+    has_heads = HEAD in columns and DEP in columns
+    if trees and not has_heads:
         raise ValueError("no heads and labels are stored")
     if len({len(docbin.tokens), len(docbin.spaces), len(docbin.flags)}) != 1:
         raise ValueError("the parts do not belong together")
@@ -161,8 +267,10 @@ def _docbin_arrays(data: bytes, vocab: Vocab) -> Iterator[tuple[Doc, list[int], 
                     vocab.strings[value]  # a KeyError if the string was lost
         if POS in columns and not all(int(pos) in POS_NAMES for pos in tokens[:, columns[POS]]):
             raise ValueError("unknown part of speech")
-        heads = numpy.arange(len(doc)) + tokens[:, columns[HEAD]].astype("int32")
-        heads[tokens[:, columns[DEP]] == 0] = MISSING
+        heads = numpy.full(len(doc), MISSING)
+        if has_heads:
+            places = numpy.arange(len(doc)) + tokens[:, columns[HEAD]].astype("int32")
+            heads = numpy.where(tokens[:, columns[DEP]] == 0, MISSING, places)
         if SENT_START in columns and tokens[1:, columns[SENT_START]].any():
             sent_starts = tokens[:, columns[SENT_START]].astype("int64")
         else:
@@ -172,10 +280,10 @@ def _docbin_arrays(data: bytes, vocab: Vocab) -> Iterator[tuple[Doc, list[int], 
         yield doc, heads.tolist(), sent_starts.tolist()
 
 
-def _doc_problems(heads: list[int], sent_starts: list[int]) -> list[tuple[str, str]]:
+def _doc_problems(heads: list[int], sent_starts: list[int], trees: bool) -> list[tuple[str, str]]:
     """The place inside a document and the message of every problem."""
     if all(head == MISSING for head in heads):
-        return [("", Errors.S031)]
+        return [("", Errors.S031)] if trees else []
     problems = []
     starts = [i for i, start in enumerate(sent_starts) if start == 1]
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(heads)], strict=True), 1):

@@ -16,6 +16,8 @@ from .grammar import LEFT, RIGHT, ROOT, STOP, automata
 from .words import realise
 
 MAX_LENGTH = 40
+# sentences of a document and of a paragraph
+DOCUMENT, PARAGRAPH = 20, 5
 
 
 def write_sample(
@@ -36,10 +38,7 @@ def write_sample(
         conllu = Path(output) / f"sample-{part}.conllu"
         write_atomically(
             conllu,
-            "".join(
-                _to_conllu(sentence, f"{part}-{number}")
-                for number, sentence in enumerate(sentences, start=1)
-            ),
+            "".join(_to_conllu(sentence, part, i) for i, sentence in enumerate(sentences)),
         )
         brackets = conllu.with_suffix(".ptb")
         write_atomically(
@@ -123,8 +122,12 @@ def _choose(alternatives: tuple, random: Random) -> tuple:
     return alternatives[-1]
 
 
-def _to_conllu(sentence: Sentence, sent_id: str) -> str:
-    lines = [f"# sent_id = {sent_id}", f"# text = {sentence.text}"]
+def _to_conllu(sentence: Sentence, part: str, i: int) -> str:
+    lines = [f"# sent_id = {part}-{i + 1}", f"# text = {sentence.text}"]
+    if i % DOCUMENT == 0:
+        lines.insert(0, f"# newdoc id = {part}-{i // DOCUMENT + 1}")
+    elif i % PARAGRAPH == 0:
+        lines.insert(0, "# newpar")
     for i, head in enumerate(sentence.heads):
         columns = [
             str(i + 1),

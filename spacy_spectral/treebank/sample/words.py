@@ -80,9 +80,7 @@ def realise(sentence: Sentence, random: Random) -> None:
         if dep == "mark" and penn[i] == "IN":
             sentence.upos[i] = "SCONJ"
     sentence.feats = [_FEATS.get(tag, "") for tag in penn]
-    sentence.spaces = [
-        i + 1 < n_words and penn[i + 1] not in (",", ".", "POS") for i in range(n_words)
-    ]
+    sentence.after = ["" if tag in (",", ".", "POS") else " " for tag in [*penn[1:], ""]]
 
 
 def _word(sentence: Sentence, children: list[list[int]], i: int, random: Random) -> tuple[str, str]:
