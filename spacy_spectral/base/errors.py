@@ -1,7 +1,8 @@
 """All messages of the package, each with a code, in the style of `spacy.errors`.
 
 S0xx treebanks and files, S1xx head automata and the parser, S2xx eigenwords and similarity,
-S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas.
+S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas, S9xx packed
+forests.
 """
 
 
@@ -361,6 +362,25 @@ class Errors(metaclass=_WithCodes):
     S601 = (
         "spacy-spectral.Corpus.v1 can put {names} on documents with the treebank's tokens only. Set "
         "gold_tokens = true, or annotations = []."
+    )
+
+    S901 = (
+        "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "
+        "Keep fewer values of each variable (a higher threshold), or give fewer conditions that bind "
+        "variables far apart."
+    )
+    S902 = "Variable {variable} of a packed forest has no values: give it one at least."
+    S903 = "A condition on the variables {scope} of a packed forest does not fit: {reason}."
+    S904 = "A packed forest has {expected} properties, but got {found} weights. Give one for each."
+    S905 = (
+        "There is no tree in the packed forest: its no-goods forbid every assignment. Ask its method "
+        "'contradiction' which of them can't hold together, and take one away."
+    )
+    S906 = "There is nothing to learn from: no packed forest has an observation."
+    S907 = "Line {line} of a packed forest can't be read: {reason}."
+    S908 = (
+        "A chart can't be made a packed forest: the item {item!r} {reason}. Items must be parts of larger "
+        "ones, each at most once."
     )
 
 

@@ -1,0 +1,1 @@
+"""Packed forests: many trees at the cost of few. Knows nothing of spaCy."""
