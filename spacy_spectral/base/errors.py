@@ -27,11 +27,11 @@ class Errors(metaclass=_WithCodes):
         "Can't read {what}: it was written by format version {found}, this spacy-spectral reads "
         "version {expected}. Train the model anew, or install the matching release."
     )
-    S004 = (
+    S004 = "Can't write to '{path}': {reason}. Choose another place for the output."
+    S005 = (
         "Can't read {what}: '{field}' {reason}. The data is damaged or was not written by spacy-spectral: "
         "write it again, or train the model anew."
     )
-    S004 = "Can't write to '{path}': {reason}. Choose another place for the output."
     # treebanks: a problem, then its remedy in brackets; the place is put in front by TreebankError
     S010 = "Can't read the file: {reason} (check the path)"
     S011 = "Not UTF-8: byte 0x{byte:02x} (convert the file, e.g. 'iconv -f latin1 -t utf8')"

@@ -2,7 +2,7 @@
 
 Kernels do not check bounds, and a checksum says nothing about a file that somebody made: kinds, sizes,
 order and bounds of everything are checked here, before anything is computed or allocated from it. What
-does not fit is a ValueError [S004] that names the field and what is wrong with it.
+does not fit is a ValueError [S005] that names the field and what is wrong with it.
 
     _FORMAT = Format(
         "toy tagger", 1,
@@ -23,13 +23,14 @@ does not fit is a ValueError [S004] that names the field and what is wrong with 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Toy":
         read = _FORMAT.unpack(data)                        # a dict of exactly the declared fields
-        _FORMAT.require(sum(read["counts"]) > 0, "counts", "has no counts")     # what no field can say
+        _FORMAT.require(read["counts"].any(), "counts", "has no counts")        # what no field can say
         return cls(**read)
 
 Sizes and bounds are numbers or names. A name stands for a number that is given to `unpack`, for the value
-of an `Int` field that was read before, or for a size that the first shape with that name decides; "words+1"
-is one more. Names of a `Record` are its own, but it sees those around it. None is allowed only in optional
-fields, which may be missing, too. Arrays come out as they were read: contiguous, aligned, not writable.
+of an `Int` field that was read before, or for a size that the first shape with that name decides; they can be
+added up: "words+1", "words+classes". Names of a `Record` are its own, but it sees those around it. None is
+allowed only in optional fields, which may be missing, too. Arrays come out as they were read: contiguous,
+aligned, not writable.
 """
 
 from collections.abc import Collection
@@ -54,21 +55,21 @@ class Scope:
     what (str): What is being read, for messages.
     path (str): The field at hand, e.g. "automata.start".
     numbers (Dict[str, int]): Sizes and values of `Int` fields by name.
-    values (Dict[str, Any]): The fields of this record that were read.
+    rows (Dict[str, ndarray]): Where rows end, by the field that tells.
     """
 
     what: str
     path: str = ""
     numbers: dict[str, int] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, numpy.ndarray] = field(default_factory=dict)
 
     def fail(self, reason: str) -> NoReturn:
-        raise ValueError(Errors.S004.format(what=self.what, field=self.path, reason=reason))
+        raise ValueError(Errors.S005.format(what=self.what, field=self.path, reason=reason))
 
     def inside(self, name: str) -> "Scope":
         """RETURNS (Scope): That of a field in it, which knows the same names."""
         path = f"{self.path}.{name}" if self.path else name
-        return Scope(self.what, path, self.numbers, self.values)
+        return Scope(self.what, path, self.numbers, self.rows)
 
     def record(self) -> "Scope":
         """RETURNS (Scope): That of a record, whose names do not leave it."""
@@ -78,22 +79,20 @@ class Scope:
         """RETURNS (Union[int, float, None]): A bound as a number."""
         if not isinstance(bound, str):
             return bound
-        name, _, more = bound.partition("+")
-        return self.numbers[name] + int(more or 0)
+        return sum(int(part) if part.isdigit() else self.numbers[part] for part in bound.split("+"))
 
     def require_size(self, found: int, size: Size, axis: str) -> None:
         """The first to use a name decides what it stands for; all others must agree."""
-        if isinstance(size, str):
-            name, _, more = size.partition("+")
-            if name not in self.numbers and found >= int(more or 0):
-                self.numbers[name] = found - int(more or 0)
-                return
-            named = f" ({size!r})"
-            size = self.numbers.get(name, 0) + int(more or 0)
-        else:
-            named = ""
-        if found != size:
-            self.fail(f"has {found} {axis}, not {size}{named}")
+        names = [] if isinstance(size, int) else size.split("+")
+        new = [name for name in names if not name.isdigit() and name not in self.numbers]
+        if new:
+            self.numbers[new[0]] = 0
+            self.numbers[new[0]] = found - self.number(size)
+            if self.numbers[new[0]] < 0:
+                self.fail(f"has {found} {axis}, fewer than {size!r}")
+        elif found != self.number(size):
+            named = f" ({size!r})" if isinstance(size, str) else ""
+            self.fail(f"has {found} {axis}, not {self.number(size)}{named}")
 
 
 class Field:
@@ -276,29 +275,32 @@ class Array(_Bounded):
         order: Order | None = None,
         rows: str | None = None,
         starts: Size | None = None,
+        sizes: Size | None = None,
         unique: bool = False,
         **options: Any,
     ):
-        """dtype (Any): Its type, exactly.
+        """dtype (Any): Its type, exactly, or a tuple of types that are all right.
         shape (Size): Its shape.
         finite (bool): Whether NaN and infinity are wrong.
         least (int), most (Optional[int]): Bounds of its length.
         order (Optional[str]): "ascending", or "strict" if no two neighbours may be equal.
-        rows (Optional[str]): An earlier field with `starts`: the order holds inside of its rows.
+        rows (Optional[str]): An earlier field with `starts` or `sizes`: the order holds inside of its rows.
         starts (Optional[Size]): It tells where the rows of something of that size start: from 0, ascending,
             closed by the size.
+        sizes (Optional[Size]): It tells how long these rows are.
         unique (bool): Whether no two values may be equal.
         options: Bounds, and whether it is optional.
         """
         super().__init__(**options)
-        self.dtype, self.shape, self.finite = numpy.dtype(dtype), shape, finite
-        self.least, self.most = least, most
-        self.order, self.rows, self.starts, self.unique = order, rows, starts, unique
+        self.dtypes = tuple(map(numpy.dtype, dtype if isinstance(dtype, tuple) else (dtype,)))
+        self.shape, self.finite, self.least, self.most = shape, finite, least, most
+        self.order, self.rows, self.unique = order, rows, unique
+        self.starts, self.sizes = starts, sizes
 
     def _read(self, value: Any, scope: Scope) -> numpy.ndarray:
         _require_kind(value, numpy.ndarray, "array", scope)
-        if value.dtype != self.dtype:
-            scope.fail(f"is an array of {value.dtype}, not of {self.dtype}")
+        if value.dtype not in self.dtypes:
+            scope.fail(f"is an array of {value.dtype}, not of {' or '.join(map(str, self.dtypes))}")
         if value.ndim != len(self.shape):
             scope.fail(f"has {value.ndim} axes, not {len(self.shape)}")
         _require_length(len(value), self.least, self.most, scope)
@@ -308,27 +310,34 @@ class Array(_Bounded):
         if self.finite and value.dtype.kind == "f" and not numpy.isfinite(value).all():
             scope.fail("has values that are not finite")
         if value.size and value.dtype.kind in "fiu":
-            self._require_bounds(value.min(), value.max(), scope)
-        if self.starts is not None:
-            self._require_starts(value, self.starts, scope)
+            self._require_bounds(value.min().item(), value.max().item(), scope)
+        if self.starts is not None or self.sizes is not None:
+            scope.rows[scope.path.rpartition(".")[2]] = self._row_ends(value, scope)
         if self.order is not None:
             self._require_order(value, scope)
         if self.unique and len(numpy.unique(value)) != value.size:
             scope.fail("has a value twice")
         return value
 
-    def _require_starts(self, value: numpy.ndarray, size: Size, scope: Scope) -> None:
+    def _row_ends(self, value: numpy.ndarray, scope: Scope) -> numpy.ndarray:
+        if self.sizes is not None:
+            if value.min(initial=0) < 0:
+                scope.fail("has a negative size")
+            ends = numpy.cumsum(value, dtype="int64")
+            scope.require_size(int(ends[-1]) if len(ends) else 0, self.sizes, "in its rows")
+            return ends
         if not len(value) or value[0] != 0:
             scope.fail("does not start from 0")
         if not (value[1:] >= value[:-1]).all():
             scope.fail("is not ascending")
-        scope.require_size(int(value[-1]), size, "as its end")
+        scope.require_size(int(value[-1]), self.starts or 0, "as its end")
+        return value[1:].astype("int64")
 
     def _require_order(self, value: numpy.ndarray, scope: Scope) -> None:
         right = value[1:] > value[:-1] if self.order == "strict" else value[1:] >= value[:-1]
         if self.rows is not None:
-            starts = scope.values[self.rows]
-            right[starts[(starts > 0) & (starts < len(value))] - 1] = True
+            ends = scope.rows[self.rows]
+            right[ends[(ends > 0) & (ends < len(value))] - 1] = True
         if not right.all():
             scope.fail("is not in order")
 
@@ -342,13 +351,12 @@ class Record(Field):
 
     def _read(self, value: Any, scope: Scope) -> dict[str, Any]:
         _require_kind(value, dict, "record", scope)
-        own = scope.record()
+        own, read = scope.record(), {}
         for name, declared in self.fields.items():
-            found = declared.read(value.get(name), own.inside(name))
-            own.values[name] = found
-            if isinstance(declared, Int) and found is not None:
-                own.numbers[name] = found
-        return own.values
+            read[name] = declared.read(value.get(name), own.inside(name))
+            if isinstance(declared, Int) and read[name] is not None:
+                own.numbers[name] = read[name]
+        return read
 
 
 class Format(Record):
@@ -359,7 +367,8 @@ class Format(Record):
         version (int): The version of its layout.
         fields (Field): The fields, in the order in which they are to be read.
         """
-        super().__init__(**fields)
+        super().__init__()
+        self.fields = fields
         self.kind, self.version = kind, version
 
     def pack(self, payload: dict[str, Any]) -> bytes:

@@ -51,7 +51,7 @@ def test_plain_fields(field, good, bad):
     for value in good:
         assert read(field, value) == value
     for value in bad:
-        with pytest.raises(ValueError, match=r"\[S004\] Can't read test: 'it"):
+        with pytest.raises(ValueError, match=r"\[S005\] Can't read test: 'it"):
             read(field, value)
 
 
@@ -75,6 +75,9 @@ def test_plain_fields(field, good, bad):
         (Array("int32", "n+1", starts=7), ints(0, 3, 3, 7), [ints(0, 7, 6), ints(0, 6), ints()]),
         (Array("int32", "n+1", starts=7), ints(0, 7), [ints(1, 7), ints(0, 9, 7), ints(-1, 7)]),
         (Array("int32", "n+1", starts=0), ints(0), [ints()]),
+        (Array("int32", "n", sizes=7), ints(3, 0, 4), [ints(3, 5), ints(8, -1), ints()]),
+        (Array("uint16", "n", sizes=0), ints(dtype="uint16"), [ints(1, dtype="uint16")]),
+        (Array(("int8", "int32"), 1), ints(3, dtype="int8"), [ints(3, dtype="int16")]),
         (Array("bool", 2), numpy.zeros(2, bool), [ints(0, 1, dtype="uint8")]),
     ],
 )
@@ -82,7 +85,7 @@ def test_arrays(field, good, bad):
     found = read(field, good, top=7)
     assert found.tobytes() == good.tobytes() and found.shape == good.shape
     for value in bad:
-        with pytest.raises(ValueError, match=r"\[S004\] Can't read test: 'it'"):
+        with pytest.raises(ValueError, match=r"\[S005\] Can't read test: 'it'"):
             read(field, value, top=7)
 
 
@@ -99,6 +102,9 @@ FORMAT = Format(
     tags=Array("int32", "entries", order="strict", rows="starts"),
     bits=Int(low=0, high=4),
     table=Array("int32", "bits"),
+    both=Array("int8", "words+bits+1"),
+    sizes=Array("uint8", "rows", sizes="cells"),
+    cells=Array("uint16", "cells", order="strict", rows="sizes"),
     part=Record(names=Strings("names"), ids=Array("int32", "names", below="words"), optional=True),
     other=Record(names=Strings("names")),
 )  # fmt: skip
@@ -112,6 +118,9 @@ def payload(**changes):
         "tags": ints(1, 5, 0, 5),
         "bits": 2,
         "table": ints(7, 7),
+        "both": numpy.zeros(6, "int8"),
+        "sizes": ints(1, 0, 2, dtype="uint8"),
+        "cells": ints(9, 1, 3, dtype="uint16"),
         "part": {"names": ["x"], "ids": ints(2)},
         "other": {"names": ["x", "y"]},
     }
@@ -135,6 +144,9 @@ def test_format():
         ("tags", {"starts": ints(0, 1, 2, 4), "tags": ints(5, 1, 3, 3)}),
         ("table", {"bits": 3}),
         ("bits", {"bits": 2**40}),
+        ("both", {"both": numpy.zeros(5, "int8")}),
+        ("cells", {"cells": ints(9, 3, 1, dtype="uint16")}),
+        ("cells", {"sizes": ints(1, 0, 3, dtype="uint8")}),
         ("part", {"part": [1]}),
         ("part.ids", {"part": {"names": ["x"], "ids": ints(3)}}),
         ("part.ids", {"part": {"names": ["x", "y"], "ids": ints(1)}}),
@@ -143,7 +155,7 @@ def test_format():
     ],
 )
 def test_fields_must_agree(field, change):
-    with pytest.raises(ValueError, match=rf"\[S004\] Can't read toy: '{field}' "):
+    with pytest.raises(ValueError, match=rf"\[S005\] Can't read toy: '{field}' "):
         FORMAT.unpack(FORMAT.pack(payload(**change)))
 
 
@@ -151,14 +163,14 @@ def test_given_sizes_and_further_requirements():
     with pytest.raises(ValueError, match=r"'words' has 3 entries, not 4 \('words'\)"):
         FORMAT.unpack(FORMAT.pack(payload()), words=4)
     FORMAT.require(True, "words", "is bad")
-    with pytest.raises(ValueError, match=r"\[S004\] Can't read toy: 'words' is bad"):
+    with pytest.raises(ValueError, match=r"\[S005\] Can't read toy: 'words' is bad"):
         FORMAT.require(False, "words", "is bad")
 
 
 def test_what_is_no_record():
     from spacy_spectral.base.serialize import pack
 
-    with pytest.raises(ValueError, match=r"\[S004\]"):
+    with pytest.raises(ValueError, match=r"\[S005\]"):
         FORMAT.unpack(pack("toy", 3, [1, 2]))
     with pytest.raises(ValueError, match=r"\[S003\]"):
         FORMAT.unpack(pack("toy", 2, payload()))

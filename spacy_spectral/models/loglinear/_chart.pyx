@@ -476,7 +476,7 @@ cdef int eisner(const Chart *chart, const double *score, int *heads, Arena *aren
     return 0
 
 
-def lift_heads(const int32_t[::1] starts, const int32_t[::1] heads):
+def lift_heads(const int32_t[::1] starts not None, const int32_t[::1] heads not None):
     """Make trees projective: the shortest arc that is not goes to its head's head, again and again.
 
     starts (int32[sentences + 1]): Where sentences start.

@@ -77,10 +77,11 @@ cdef class Engine:
         free(self.touched)
 
     def __init__(
-        self, *, const int32_t[:, :, ::1] composites, const int32_t[:, ::1] pairs,
-        const int32_t[::1] unaries, const int32_t[:, ::1] siblings, const Slot[::1] slots,
-        Entry[::1] entries, float[:, :, :, ::1] moves, const int32_t[::1] label_state,
-        const uint8_t[:, ::1] allowed, const uint8_t[::1] between_bit, int n_columns,
+        self, *, const int32_t[:, :, ::1] composites not None, const int32_t[:, ::1] pairs not None,
+        const int32_t[::1] unaries not None, const int32_t[:, ::1] siblings not None,
+        const Slot[::1] slots not None, Entry[::1] entries not None,
+        float[:, :, :, ::1] moves not None, const int32_t[::1] label_state not None,
+        const uint8_t[:, ::1] allowed not None, const uint8_t[::1] between_bit not None, int n_columns,
     ):
         cdef Machine *machine = &self.machine
         self.keep = (composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit)
@@ -129,8 +130,9 @@ cdef class Engine:
     # ------------------------------------------------------------------ parsing
 
     def parse(
-        self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-        const int32_t[::1] arc_start, const int32_t[::1] arc_head, const double[::1] margins,
+        self, const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+        const int32_t[::1] tags not None, const int32_t[::1] arc_start not None,
+        const int32_t[::1] arc_head not None, const double[::1] margins not None,
     ):
         """Marginals and the tree of most expected correct arcs, for every sentence.
 
@@ -203,9 +205,10 @@ cdef class Engine:
             scored, &scored.chart, scored.potential, self.machine.n_labels, arena, NULL)
 
     def log_probs(
-        self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-        const int32_t[::1] arc_start, const int32_t[::1] arc_head, const int32_t[:, ::1] heads,
-        const int32_t[:, ::1] labels,
+        self, const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+        const int32_t[::1] tags not None, const int32_t[::1] arc_start not None,
+        const int32_t[::1] arc_head not None, const int32_t[:, ::1] heads not None,
+        const int32_t[:, ::1] labels not None,
     ) -> np.ndarray:
         """Log-probabilities of trees, for every sentence several of them at the cost of one chart.
 
@@ -318,9 +321,11 @@ cdef class Engine:
         self.n_steps = 0
 
     def gradient(
-        self, const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-        const int32_t[::1] arc_start, const int32_t[::1] arc_head, const int32_t[::1] heads,
-        const int32_t[::1] labels, const int32_t[::1] batch, run=map, int n_threads=1,
+        self, const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+        const int32_t[::1] tags not None, const int32_t[::1] arc_start not None,
+        const int32_t[::1] arc_head not None, const int32_t[::1] heads not None,
+        const int32_t[::1] labels not None, const int32_t[::1] batch not None, run=map,
+        int n_threads=1,
     ):
         """Add the gradient of the log-likelihood of some sentences.
 
@@ -576,7 +581,7 @@ cdef class Engine:
                     if self.entries[row].output == <uint32_t>bin:
                         failed |= self._touch(row, total)
                     row += 1
-                while row <= last:
+                while row <= last and self.entries[row].output - N_DISTANCES < <uint32_t>n_labels:
                     l = self.entries[row].output - N_DISTANCES
                     if fabs(gradient[l]) > NEGLIGIBLE:
                         failed |= self._touch(row, gradient[l])

@@ -7,7 +7,7 @@ import numpy as np
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-cdef enum:
+cpdef enum:
     MAX_PARTS = 4
 
 
@@ -65,7 +65,10 @@ cdef void fill_composites(
             out[position * context.n_composites + k] = value
 
 
-def build_slots(const uint64_t[::1] keys, const uint32_t[::1] row_starts, Slot[::1] slots):
+def build_slots(
+    const uint64_t[::1] keys not None, const uint32_t[::1] row_starts not None,
+    Slot[::1] slots not None,
+):
     """Enter rows into an empty table with open addressing, whose size is a power of two.
 
     keys (uint64[n]): Distinct keys, none of them 0.
@@ -83,7 +86,7 @@ def build_slots(const uint64_t[::1] keys, const uint32_t[::1] row_starts, Slot[:
             slots[at].start = row_starts[i]
 
 
-def number_keys(const uint64_t[::1] keys, const int32_t[::1] blocks, int min_blocks):
+def number_keys(const uint64_t[::1] keys not None, const int32_t[::1] blocks not None, int min_blocks):
     """Number the keys that occur in enough blocks.
 
     keys (uint64[n]): Keys in any order, 0 for none.

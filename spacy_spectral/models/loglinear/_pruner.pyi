@@ -1,5 +1,8 @@
 import numpy as np
 
+MAX_TEMPLATES: int
+N_FLAGS: int
+
 def train_pruner(
     columns: np.ndarray,
     starts: np.ndarray,

@@ -14,7 +14,10 @@ from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ._chart cimport RESCALINGS, span_growth
 from ._features cimport FETCH, Context, fill_composites, mix, rotate
 
-DEF MAX_TEMPLATES = 64
+cpdef enum:
+    MAX_TEMPLATES = 64
+    N_FLAGS = 4  # with distance, with what is between, or both
+
 DEF NEGLIGIBLE = 1e-3
 
 cdef uint64_t SPREAD = <uint64_t>0x9E3779B97F4A7C15
@@ -62,7 +65,7 @@ cdef void _slots_of(
     cdef int t, n_templates = pruner.n_templates
     cdef uint64_t direction = 2 if h == 0 else (m > h)
     cdef uint64_t distance = 4 * (1 + _distance_bin(m - h if m > h else h - m)) if h else 4
-    cdef uint64_t seeds[4]
+    cdef uint64_t seeds[N_FLAGS]
     cdef const uint64_t *head = arcs.as_head + h * n_templates
     cdef const uint64_t *mod = arcs.as_mod + m * n_templates
     cdef uint64_t key
@@ -382,9 +385,12 @@ cdef int _choose(
 cdef int _arc_marginals(Candidates *arcs, Arena *arena) noexcept nogil:
     cdef int m, a
     cdef double total, z = _marginals(arcs, arcs.potential, arcs.mu, arena)
+    cdef bint sound = z > 0 and isfinite(z)
     if z == -1:
         return -1
-    if not (z > 0 and isfinite(z)):
+    for a in range(arcs.n_arcs if sound else 0):
+        sound = sound and isfinite(arcs.mu[a])
+    if not sound:
         for m in range(1, arcs.n + 1):  # a very long sentence: each token by itself
             total = 0
             for a in range(arcs.start[m], arcs.start[m + 1]):
@@ -462,10 +468,11 @@ cdef void _set_pruner(
 
 
 def train_pruner(
-    const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-    const int32_t[::1] heads, const int32_t[:, :, ::1] composites, const int32_t[:, ::1] templates,
-    const uint8_t[::1] between_bit, float[::1] weights, float[::1] squares, const int32_t[::1] order,
-    double rate, int reach, int n_far,
+    const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+    const int32_t[::1] tags not None, const int32_t[::1] heads not None,
+    const int32_t[:, :, ::1] composites not None, const int32_t[:, ::1] templates not None,
+    const uint8_t[::1] between_bit not None, float[::1] weights not None, float[::1] squares not None,
+    const int32_t[::1] order not None, double rate, int reach, int n_far,
 ):
     """Some sentences' worth of AdaGrad on the log-likelihood. Slot 0 is not used and stays 0."""
     cdef Pruner pruner
@@ -497,10 +504,11 @@ def train_pruner(
 
 
 def prune(
-    const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-    const int32_t[:, :, ::1] composites, const int32_t[:, ::1] templates,
-    const uint8_t[::1] between_bit, const float[::1] weights, double threshold, int most,
-    int reach, int n_far, const int32_t[::1] gold,
+    const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+    const int32_t[::1] tags not None, const int32_t[:, :, ::1] composites not None,
+    const int32_t[:, ::1] templates not None, const uint8_t[::1] between_bit not None,
+    const float[::1] weights not None, double threshold, int most, int reach, int n_far,
+    const int32_t[::1] gold not None,
 ):
     """The heads worth a closer look.
 
@@ -573,9 +581,10 @@ def prune(
 
 
 def fill_children(
-    uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] arc_start,
-    const int32_t[::1] arc_head, const float[::1] arc_prob, const uint8_t[::1] is_function,
-    int word, int left, int right,
+    uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+    const int32_t[::1] arc_start not None, const int32_t[::1] arc_head not None,
+    const float[::1] arc_prob not None, const uint8_t[::1] is_function not None, int word, int left,
+    int right,
 ):
     """Write beside every token the outermost function words that seem to depend on it.
 

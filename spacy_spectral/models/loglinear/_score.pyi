@@ -1,5 +1,8 @@
 import numpy as np
 
+MAX_TEMPLATES: int
+
+def token_outputs(n_labels: int) -> int: ...
 def training_keys(
     columns: np.ndarray,
     starts: np.ndarray,

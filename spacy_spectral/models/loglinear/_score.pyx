@@ -23,8 +23,16 @@ cdef uint64_t UNARY = <uint64_t>0xC2B2AE3D27D4EB4F
 cdef uint64_t SIBLING = <uint64_t>0x165667B19E3779F9
 cdef uint64_t NOBODY = <uint64_t>0x27D4EB2F165667C5  # stands for START and STOP
 
-DEF MAX_TEMPLATES = 256
-DEF AHEAD = 4
+cpdef enum:
+    MAX_TEMPLATES = 256
+
+cdef enum:
+    AHEAD = 4
+
+
+def token_outputs(int n_labels):
+    """RETURNS (int): How many outputs rows of tokens can have; see `unary_width`."""
+    return 5 * (1 + N_DISTANCES + n_labels)
 
 
 cdef int unary_width(const Machine *machine) noexcept nogil:
@@ -179,7 +187,8 @@ cdef void _score_arc(
             if entry.output == <uint32_t>bin:
                 base += entry.weight
             entry += 1
-        while entry <= end:
+        # rows of tokens have more outputs: two keys can have the same slot and check
+        while entry <= end and entry.output - N_DISTANCES < <uint32_t>machine.n_labels:
             score[entry.output - N_DISTANCES] += entry.weight
             entry += 1
     for t in range(machine.n_labels):
@@ -350,9 +359,11 @@ cdef int score_sentence(
 
 
 def training_keys(
-    const uint64_t[:, ::1] columns, const int32_t[::1] starts, const int32_t[::1] tags,
-    const int32_t[::1] heads, const int32_t[:, :, ::1] composites, const int32_t[:, ::1] pairs,
-    const int32_t[::1] unaries, const int32_t[:, ::1] siblings, const uint8_t[::1] between_bit,
+    const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+    const int32_t[::1] tags not None, const int32_t[::1] heads not None,
+    const int32_t[:, :, ::1] composites not None, const int32_t[:, ::1] pairs not None,
+    const int32_t[::1] unaries not None, const int32_t[:, ::1] siblings not None,
+    const uint8_t[::1] between_bit not None,
 ):
     """The keys of everything in annotated trees, to choose the features worth keeping.
 

@@ -15,6 +15,7 @@ import numpy as np
 from ...base.errors import Errors, Warnings
 from ._chart import lift_heads
 from .encode import Sentences
+from .format import MAX_HEADS, MAX_LABELS, MAX_STATES
 from .model import LogLinearModel, check_arcs, score
 from .pruner import Arcs, Prune, fit_pruner
 from .statistics import function_tags, label_classes, label_successions, separators
@@ -42,11 +43,11 @@ _RANGES = {
     "rate": (0.0, 10.0),
     "decay": (0.0, 10.0),
     "batch_size": (1, 10_000),
-    "n_states": (1, 1000),
+    "n_states": (1, MAX_STATES),
     "min_blocks": (1, 100),
     "n_between": (0, 8),
     "prune_threshold": (0.0, 1.0),
-    "prune_most": (1, 999),
+    "prune_most": (1, MAX_HEADS),
     "prune_epochs": (1, 1000),
     "patience": (0, 1000),
     "n_threads": (1, 1000),
@@ -151,6 +152,9 @@ def fit(
     gold_labels = np.ascontiguousarray(train.labels, dtype=np.int32)
     if not len(heads) or not ((heads >= 0) & (gold_labels >= 0)).any():
         raise ValueError(Errors.S401)
+    if n_labels > MAX_LABELS:
+        counted = {"setting": "the number of labels", "low": 1, "high": MAX_LABELS}
+        raise ValueError(Errors.S408.format(**counted, value=n_labels))
     missing = {
         name
         for i, name in enumerate(COLUMNS)

@@ -1,12 +1,11 @@
 """The log-linear parser: conditional probabilities of labelled trees over the kept arcs."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...base.errors import Errors
-from ...base.serialize import pack, unpack
 from ...trees._eisner import best_tree
 from ...trees.constraints import allowed_arcs
 from ...trees.inventory import Inventory
@@ -14,11 +13,10 @@ from ._engine import Engine
 from ._forest import Forests
 from ._pruner import fill_children
 from .encode import Encoder, Sentences
+from .format import pack_model, unpack_model
 from .pruner import ArcPruner, Arcs
-from .table import pack_table, unpack_table
 from .templates import COLUMNS, Templates
 
-_KIND, _VERSION = "loglinear", 2
 # Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
 MARGIN = 10.0
 # Longer sentences with fixed heads do not get all arcs: neighbouring modifiers are cubically many.
@@ -199,25 +197,7 @@ class LogLinearModel:
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised model; equal models give equal bytes."""
-        payload = {
-            name: getattr(self, name)
-            for name in ("tags", "labels", "moves", "label_classes", "allowed", "between_bit",
-                         "function_tags")
-        }  # fmt: skip
-        payload["templates"] = asdict(self.templates)
-        payload["table"] = pack_table(self.slots, self.entries)
-        if self.pruner is not None:
-            pruner = self.pruner
-            used = np.flatnonzero(pruner.weights).astype(np.uint32)
-            payload["pruner"] = {
-                "templates": asdict(pruner.templates),
-                "size": len(pruner.weights),
-                "used": used,
-                "weights": pruner.weights[used],
-                "threshold": float(pruner.threshold),
-                "most": int(pruner.most),
-            }
-        return pack(_KIND, _VERSION, payload)
+        return pack_model(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "LogLinearModel":
@@ -226,90 +206,7 @@ class LogLinearModel:
         data (bytes): The serialised model.
         RETURNS (LogLinearModel): The model.
         """
-        payload = unpack(_KIND, _VERSION, data)
-        try:
-            model = cls._from_payload(payload)
-            model._check()
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise ValueError(Errors.S002.format(what=_KIND, reason=str(error))) from error
-        return model
-
-    @classmethod
-    def _from_payload(cls, payload: dict[str, Any]) -> "LogLinearModel":
-        def array(value: np.ndarray, dtype: str) -> np.ndarray:
-            if value.dtype != np.dtype(dtype):
-                raise ValueError(f"an array of {value.dtype} in place of {dtype}")
-            return np.array(value, order="C")
-
-        def templates(fields: dict[str, np.ndarray]) -> Templates:
-            return Templates(**{name: array(value, "int32") for name, value in fields.items()})
-
-        between_bit = array(payload["between_bit"], "uint8")
-        pruner = None
-        if "pruner" in payload:
-            stored = payload["pruner"]
-            weights = np.empty(int(stored["size"]), dtype=np.float32)
-            weights[:] = 0
-            weights[stored["used"]] = stored["weights"]
-            pruner = ArcPruner(
-                templates(stored["templates"]), weights, between_bit, stored["threshold"],
-                stored["most"],
-            )  # fmt: skip
-        slots, entries = unpack_table(payload["table"])
-        return cls(
-            tags=list(payload["tags"]),
-            labels=list(payload["labels"]),
-            templates=templates(payload["templates"]),
-            slots=slots,
-            entries=entries,
-            moves=array(payload["moves"], "float32"),
-            label_classes=array(payload["label_classes"], "int32"),
-            allowed=array(payload["allowed"], "uint8"),
-            between_bit=between_bit,
-            function_tags=array(payload["function_tags"], "uint8"),
-            pruner=pruner,
-        )
-
-    def _check(self) -> None:
-        """The kernels do not check bounds: everything they index with is checked here."""
-        n_tags, n_labels = len(self.tags) + 1, len(self.labels)
-        n_states = self.moves.shape[-1] - 1
-        _require(n_labels > 0 and n_states > 0, "inventories")
-        _require(self.moves.shape == (n_tags, 2, n_states + 1, n_states + 1), "moves")
-        _require(self.label_classes.shape == (n_labels,), "label_classes")
-        _require(self.label_classes.min() >= 0 and self.label_classes.max() < n_states, "classes")
-        _require(self.allowed.shape == (2, n_labels), "allowed")
-        _require(self.between_bit.shape == self.function_tags.shape == (n_tags,), "tags")
-        self.templates.check(len(COLUMNS))
-        _require(_power_of_two(len(self.slots)), "slots")
-        _require((self.slots["start"] == 0).any(), "slots")
-        entries = self.entries["output"]
-        _require(len(entries) > 0 and entries[0] == 0 and self.entries["weight"][0] == 0, "entries")
-        starts = np.sort(self.slots["start"][self.slots["start"] > 0])
-        _require(len(starts) == 0 or starts[-1] < len(entries), "rows")
-        sizes = entries[starts].astype(np.int64)
-        _require((np.diff(np.append(starts, len(entries))) == sizes + 1).all(), "rows")
-        is_output = np.ones(len(entries), dtype=bool)
-        is_output[0] = False
-        is_output[starts] = False
-        width = 5 * (8 + n_labels)  # the widest rows, those of tokens
-        _require(not is_output.any() or entries[is_output].max() < width, "outputs")
-        _require(np.isfinite(self.entries["weight"]).all(), "weights")
-        _require(np.isfinite(self.moves).all(), "moves")
-        if self.pruner is not None:
-            self.pruner.templates.check(len(COLUMNS))
-            _require(_power_of_two(len(self.pruner.weights)), "pruner")
-            _require(np.isfinite(self.pruner.weights).all(), "pruner")
-            _require(self.pruner.weights[0] == 0 and 0 < self.pruner.most < 1000, "pruner")
-
-
-def _require(condition: bool, what: str) -> None:
-    if not condition:
-        raise ValueError(f"bad '{what}'")
-
-
-def _power_of_two(n: int) -> bool:
-    return n > 1 and n & (n - 1) == 0
+        return cls(**unpack_model(data))
 
 
 def check_arcs(arcs: Arcs, starts: np.ndarray) -> None:

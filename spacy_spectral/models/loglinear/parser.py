@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import Errors
-from ...base.serialize import pack, unpack
+from ...base.fields import Bytes, Format, Int
 from ...trees.interface import Clusters, Parse
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.sentences import Tokens, Treebank
@@ -22,7 +22,7 @@ from .model import LogLinearModel
 from .model import Parses as ModelParses
 from .pieces import prune_in_pieces
 
-_KIND, _VERSION = "loglinear parser", 1
+_FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
 _SMALLEST_PROB = 1e-12
 
 
@@ -106,18 +106,17 @@ class LogLinearParser:
             "clusters": clusters_to_bytes(self.clusters),
             "max_length": self.max_length,
         }
-        return pack(_KIND, _VERSION, payload)
+        return _FORMAT.pack(payload)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "LogLinearParser":
         """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
-        payload = unpack(_KIND, _VERSION, data)
-        model = LogLinearModel.from_bytes(payload["model"])
+        read = _FORMAT.unpack(data)
+        model = LogLinearModel.from_bytes(read["model"])
+        _FORMAT.require(model.pruner is not None, "model", "has no pruner")
         whole = set(map(plain, model.labels)) <= set(model.labels)
-        if model.pruner is None or not whole or payload["max_length"] < 1:
-            raise ValueError(Errors.S002.format(what=_KIND, reason="incomplete"))
-        clusters = clusters_from_bytes(payload["clusters"])
-        return cls(model, clusters, max_length=payload["max_length"])
+        _FORMAT.require(whole, "model", "has decorated labels without their plain forms")
+        return cls(model, clusters_from_bytes(read["clusters"]), max_length=read["max_length"])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # through the same bytes: compiled parts and caches don't travel to other processes

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ._features import MAX_PARTS
+
 COLUMNS = (
     "form",
     "lower",
@@ -29,8 +31,6 @@ COLUMNS = (
 )
 # Filled in once the pruner has spoken.
 GUESSED = ("left", "right")
-_MAX_PARTS = 4
-_MAX_TEMPLATES = 256  # room for keys in the kernels
 
 # A token by itself: says something of its head's direction and distance and of labels.
 UNARIES = """
@@ -167,25 +167,6 @@ class Templates:
     unaries: np.ndarray
     siblings: np.ndarray
 
-    def check(self, n_columns: int) -> None:
-        """Raise a ValueError if a kernel would read out of bounds."""
-        columns, offsets = self.composites[..., 1], self.composites[..., 0]
-        n = len(self.composites)
-        tables = (self.pairs[:, :2], self.unaries, self.siblings)
-        if (
-            self.composites.shape != (n, _MAX_PARTS, 2)
-            or n == 0
-            or columns.min() < -1
-            or columns.max() >= n_columns
-            or np.abs(offsets).max() > 8
-            or self.pairs.shape != (len(self.pairs), 3)
-            or self.unaries.ndim != 1
-            or self.siblings.shape != (len(self.siblings), 3)
-            or any(len(table) > _MAX_TEMPLATES for table in tables)
-            or any(table.size and not 0 <= table.min() <= table.max() < n for table in tables)
-        ):
-            raise ValueError("bad 'templates'")
-
 
 def compile_templates(
     missing: set[str], *, pairs: str = PAIRS, unaries: str = UNARIES, siblings: str = SIBLINGS
@@ -204,7 +185,7 @@ def compile_templates(
             if column in missing:
                 return None
             parts.append((int(offset or 0), COLUMNS.index(column)))
-        parts += [(0, -1)] * (_MAX_PARTS - len(parts))
+        parts += [(0, -1)] * (MAX_PARTS - len(parts))
         return index.setdefault(tuple(parts), len(index))
 
     def rows(text: str, n_composites: int, flags: dict[str, int] | None = None) -> np.ndarray:
@@ -223,5 +204,5 @@ def compile_templates(
     compiled_pairs = rows(pairs, 2, flags)
     compiled_unaries = rows(unaries, 1)[:, 0].copy()
     compiled_siblings = rows(siblings, 3)
-    composites = np.asarray(list(index), dtype=np.int32).reshape(len(index), _MAX_PARTS, 2)
+    composites = np.asarray(list(index), dtype=np.int32).reshape(len(index), MAX_PARTS, 2)
     return Templates(composites, compiled_pairs, compiled_unaries, compiled_siblings)

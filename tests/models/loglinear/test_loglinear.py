@@ -715,21 +715,33 @@ def test_round_trip_and_damage(toy_model):
         ("moves", toy_model.moves[:2]),
     ]:
         broken = LogLinearModel(**{**vars(toy_model), name: np.ascontiguousarray(value)})
-        with pytest.raises(ValueError, match="S002"):
+        with pytest.raises(ValueError, match=f"S005.*'{name}'"):
             LogLinearModel.from_bytes(broken.to_bytes())
-    for name, damage in [
-        ("n_slots", lambda n: n - 1),
-        ("n_slots", lambda n: 1 << 40),
-        ("used", lambda used: used + np.uint32(1 << 30)),
-        ("used", lambda used: np.full_like(used, used[0])),
-        ("sizes", lambda sizes: sizes + np.uint16(1)),
-        ("outputs", lambda outputs: np.full_like(outputs, 60000)),
-        ("weights", lambda weights: weights[:-3]),
-        ("weights", lambda weights: np.full_like(weights, np.inf)),
+    # beyond what kernels have room for, or not in the order in which they read
+    for part, name, damage in [
+        ("table", "n_slots", lambda n: n - 1),
+        ("table", "n_slots", lambda n: 1 << 40),
+        ("table", "used", lambda used: used + np.uint32(1 << 30)),
+        ("table", "used", lambda used: np.full_like(used, used[0])),
+        ("table", "sizes", lambda sizes: sizes + np.uint16(1)),
+        ("table", "outputs", lambda outputs: np.full_like(outputs, 60000)),
+        ("table", "outputs", lambda outputs: outputs[::-1].copy()),
+        ("table", "weights", lambda weights: weights[:-3]),
+        ("table", "weights", lambda weights: np.full_like(weights, np.inf)),
+        ("templates", "pairs", lambda pairs: pairs + np.array([0, 0, 2], dtype=np.int32)),
+        ("pruner", "size", lambda size: 1 << 33),
+        ("pruner", "size", lambda size: size - 1),
+        ("pruner", "threshold", lambda threshold: None),
+        ("pruner", "most", lambda most: 1 << 20),
     ]:
         payload = unpack("loglinear", 2, data)
-        payload["table"][name] = damage(payload["table"][name])
-        with pytest.raises(ValueError, match="S002"):
+        payload[part][name] = damage(payload[part][name])
+        with pytest.raises(ValueError, match=f"S005.*'{part}"):
+            LogLinearModel.from_bytes(pack("loglinear", 2, payload))
+    for pairs in (np.tile([0, 0, 0], (65, 1)), np.array([[0, 0, 4]])):
+        payload = unpack("loglinear", 2, data)
+        payload["pruner"]["templates"]["pairs"] = pairs.astype(np.int32)
+        with pytest.raises(ValueError, match=r"S005.*'pruner.templates.pairs'"):
             LogLinearModel.from_bytes(pack("loglinear", 2, payload))
 
 

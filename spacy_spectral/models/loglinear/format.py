@@ -1,0 +1,139 @@
+"""The file of a log-linear model. The kernels do not check bounds: all that they rely on is declared here."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy
+
+from ...base.fields import Array, Float, Format, Int, Record, Strings
+from . import _pruner, _score
+from .pruner import ArcPruner
+from .table import pack_table, unpack_table
+from .templates import COLUMNS, MAX_PARTS, Templates
+
+# Farther from 0 than any weight that training gives; sums of so large numbers are finite.
+_LARGEST = 1e6
+_WEIGHTS: dict[str, Any] = {"low": -_LARGEST, "high": _LARGEST}
+MAX_STATES = 1000
+MAX_LABELS = 1 << 12
+MAX_HEADS = 999
+_MAX_OFFSET = 8
+
+
+def _templates(most: int) -> Record:
+    return Record(
+        composites=Array("int32", "composites", MAX_PARTS, 2, least=1, most=1024),
+        pairs=Array("int32", "pairs", 3, low=0, most=most),
+        unaries=Array("int32", "unaries", low=0, below="composites", most=most),
+        siblings=Array("int32", "siblings", 3, low=0, below="composites", most=most),
+    )
+
+
+_FORMAT = Format(
+    "loglinear",
+    2,
+    tags=Strings("tags", unique=True),
+    labels=Strings("labels", unique=True, least=1, most=MAX_LABELS),
+    moves=Array("float32", "tags+1", 2, "states+1", "states+1", **_WEIGHTS),
+    label_classes=Array("int32", "labels", low=0, below="states"),
+    allowed=Array("uint8", 2, "labels", high=1),
+    between_bit=Array("uint8", "tags+1"),
+    function_tags=Array("uint8", "tags+1", high=1),
+    templates=_templates(_score.MAX_TEMPLATES),
+    table=Record(
+        n_slots=Int(low=1, high=1 << 31),
+        used=Array("uint32", "rows", below="n_slots", unique=True),
+        checks=Array("uint32", "rows"),
+        sizes=Array(("uint16", "uint32"), "rows", sizes="outputs"),
+        outputs=Array(("uint16", "uint32"), "outputs", order="strict", rows="sizes"),
+        weights=Array(("float16", "float32"), "rows+outputs+1", **_WEIGHTS),
+    ),
+    pruner=Record(
+        optional=True,
+        templates=_templates(_pruner.MAX_TEMPLATES),
+        size=Int(low=2, high=1 << 24),
+        used=Array("uint32", "used", low=1, below="size", order="strict"),
+        weights=Array("float32", "used", **_WEIGHTS),
+        threshold=Float(low=0.0, high=1.0),
+        most=Int(low=1, high=MAX_HEADS),
+    ),
+)
+
+
+def pack_model(model: Any) -> bytes:
+    """RETURNS (bytes): A `LogLinearModel`; equal models give equal bytes."""
+    payload = {
+        name: getattr(model, name)
+        for name in ("tags", "labels", "moves", "label_classes", "allowed", "between_bit",
+                     "function_tags")
+    }  # fmt: skip
+    payload["templates"] = asdict(model.templates)
+    payload["table"] = pack_table(model.slots, model.entries)
+    payload["pruner"] = None
+    if model.pruner is not None:
+        weights = model.pruner.weights
+        used = numpy.flatnonzero(weights).astype("uint32")
+        payload["pruner"] = {
+            "templates": asdict(model.pruner.templates),
+            "size": len(weights),
+            "used": used,
+            "weights": weights[used],
+            "threshold": float(model.pruner.threshold),
+            "most": int(model.pruner.most),
+        }
+    return _FORMAT.pack(payload)
+
+
+def unpack_model(data: bytes) -> dict[str, Any]:
+    """Read what `pack_model` wrote, or raise a ValueError that says what is wrong.
+
+    data (bytes): The serialised model.
+    RETURNS (Dict[str, Any]): What `LogLinearModel` takes.
+    """
+    read = _FORMAT.unpack(data)
+    read["moves"] = read["moves"].copy()  # the engine can learn, too
+    _FORMAT.require(read["allowed"].any(axis=1).all(), "allowed", "leaves no label")
+    n_states = read["moves"].shape[-1] - 1
+    _FORMAT.require(1 <= n_states <= MAX_STATES, "moves", f"has {n_states} states")
+    read["templates"] = _read_templates(read["templates"], "templates", n_flags=2)
+    read["slots"], read["entries"] = _read_table(read.pop("table"), len(read["labels"]))
+    if read["pruner"] is not None:
+        read["pruner"] = _read_pruner(read["pruner"], read["between_bit"])
+    return read
+
+
+def _read_templates(read: dict[str, Any], name: str, *, n_flags: int) -> Templates:
+    n = len(read["composites"])
+    offsets, columns = read["composites"][..., 0], read["composites"][..., 1]
+    sound = (columns >= -1).all() and (columns < len(COLUMNS)).all()
+    _FORMAT.require(sound, f"{name}.composites", "has unknown columns")
+    sound = (abs(offsets.astype("int64")) <= _MAX_OFFSET).all()
+    _FORMAT.require(sound, f"{name}.composites", "looks too far")
+    _FORMAT.require((read["pairs"][:, :2] < n).all(), f"{name}.pairs", "has unknown composites")
+    _FORMAT.require((read["pairs"][:, 2] < n_flags).all(), f"{name}.pairs", "has unknown flags")
+    return Templates(**read)
+
+
+def _read_table(read: dict[str, Any], n_labels: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    n_slots, n_rows, outputs = read["n_slots"], len(read["used"]), read["outputs"]
+    # more than the rows, so that a search ends; not many more, so that the file is as large as the table
+    sound = n_rows < n_slots <= 8 * n_rows + 16 and _is_power_of_two(n_slots)
+    _FORMAT.require(sound, "table.n_slots", f"is {n_slots} for {n_rows} rows")
+    # the widest rows are those of tokens; outputs of pairs are bounded by the kernel
+    width = _score.token_outputs(n_labels)
+    _FORMAT.require(outputs.max(initial=0) < width, "table.outputs", "has unknown outputs")
+    _FORMAT.require(read["weights"][0] == 0, "table.weights", "does not start from 0")
+    return unpack_table(read)
+
+
+def _read_pruner(read: dict[str, Any], between_bit: numpy.ndarray) -> ArcPruner:
+    _FORMAT.require(_is_power_of_two(read["size"]), "pruner.size", "is no power of two")
+    weights = numpy.empty(read["size"], dtype="float32")
+    weights[:] = 0  # not `zeros`: see `table`
+    weights[read["used"]] = read["weights"]
+    templates = _read_templates(read["templates"], "pruner.templates", n_flags=_pruner.N_FLAGS)
+    return ArcPruner(templates, weights, between_bit, read["threshold"], read["most"])
+
+
+def _is_power_of_two(n: int) -> bool:
+    return n > 1 and n & (n - 1) == 0
