@@ -1,0 +1,133 @@
+"""The floors of the package: a room imports only from floors below its own, and rooms make no ring."""
+
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "spacy_spectral"
+# from the ground up; what stands on the top level of the package is above all of them
+FLOORS = ("base", "trees", "treebank", "forest", "models", "pipeline", "viz", "top", "cli")
+FREE_OF_SPACY = ("trees", "forest", "models")
+# they read and write spaCy's own vectors, lookups and .spacy files
+KNOWS_SPACY = {"models.eigenwords"}
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import|c?import[ \t]+([\w.]+))", re.M)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Every module that a file imports anywhere, lazily or for types only, by its full name."""
+    package = ("spacy_spectral", *path.relative_to(PACKAGE).parts[:-1])
+    text = path.read_text("utf8")
+    if path.suffix in (".pyx", ".pxd"):
+        found = [(name or other, None) for name, other in _IMPORT.findall(text)]
+    else:
+        found = []
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                found += [(alias.name, None) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                name = "." * node.level + (node.module or "")
+                found += [(name, alias.name) for alias in node.names]
+    modules = set()
+    for name, member in found:
+        dots = len(name) - len(name.lstrip("."))
+        parts = [*package[: len(package) - dots + 1]] if dots else []
+        parts += [part for part in name.lstrip(".").split(".") if part]
+        # `from .. import errors` imports a module, `from ..errors import Errors` does not
+        target = PACKAGE.parent.joinpath(*parts, member or "")
+        if member and (target.is_dir() or target.with_suffix(".py").exists()):
+            parts.append(member)
+        modules.add(".".join(parts))
+    return modules
+
+
+def room_of(module: str) -> str:
+    """spacy_spectral.models.shag.grammar -> models.shag"""
+    parts = module.split(".")[1:]
+    if not parts or parts[0] not in FLOORS:
+        return "top"
+    return ".".join(parts[:2]) if parts[0] == "models" else parts[0]
+
+
+def rooms() -> dict[str, set[str]]:
+    """What each room imports from other rooms."""
+    graph: dict[str, set[str]] = {}
+    for path in files():
+        own = room_of(
+            ".".join(("spacy_spectral", *path.relative_to(PACKAGE).with_suffix("").parts))
+        )
+        modules = (
+            name for name in imported_modules(path) if name.split(".")[0] == "spacy_spectral"
+        )
+        graph.setdefault(own, set()).update({room_of(name) for name in modules} - {own})
+    return graph
+
+
+def files() -> list[Path]:
+    suffixes = (".py", ".pyi", ".pyx", ".pxd")
+    return sorted(path for path in PACKAGE.rglob("*") if path.suffix in suffixes)
+
+
+def floor_of(room: str) -> int:
+    return FLOORS.index(room.split(".")[0])
+
+
+def test_rooms_import_only_from_below():
+    upwards = [
+        f"{room} -> {other}"
+        for room, others in rooms().items()
+        for other in others
+        if floor_of(other) > floor_of(room)
+    ]
+    assert upwards == []
+
+
+def find_ring(graph: dict[str, set[str]]) -> list[str]:
+    """A path that ends where it began; empty if there is none."""
+    done: set[str] = set()
+
+    def walk(room: str, path: list[str]) -> list[str]:
+        if room in path:
+            return [*path[path.index(room) :], room]
+        if room in done:
+            return []
+        for other in sorted(graph.get(room, ())):
+            if ring := walk(other, [*path, room]):
+                return ring
+        done.add(room)
+        return []
+
+    for room in sorted(graph):
+        if ring := walk(room, []):
+            return ring
+    return []
+
+
+def test_there_is_no_ring_of_rooms():
+    assert find_ring(rooms()) == []
+
+
+@pytest.mark.parametrize("floor", FREE_OF_SPACY)
+def test_models_know_nothing_of_spacy(floor):
+    users = {
+        str(path.relative_to(PACKAGE))
+        for path in (PACKAGE / floor).rglob("*.py*")
+        if path.suffix in (".py", ".pyi", ".pyx", ".pxd")
+        and room_of(".".join(("x", *path.relative_to(PACKAGE).parts))) not in KNOWS_SPACY
+        and any(name.split(".")[0] == "spacy" for name in imported_modules(path))
+    }
+    assert users == set()
+
+
+def test_rings_are_found():
+    assert find_ring({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert find_ring({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_imports_are_resolved():
+    found = imported_modules(PACKAGE / "cli" / "evaluate.py")
+    assert "spacy_spectral.base.serialize" in found  # inside a function
+    assert "spacy_spectral.base._arena" in imported_modules(PACKAGE / "trees" / "_eisner.pyx")
+    assert all(floor_of(a) < floor_of(b) for a, b in pairwise(FLOORS))
