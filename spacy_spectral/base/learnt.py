@@ -31,7 +31,7 @@ def _to_bytes(learnt: Learnt) -> bytes:
     return b"" if learnt.value is None else learnt.value.to_bytes()
 
 
-def _from_bytes(kind: type, data: bytes) -> Learnt:
+def _from_bytes(kind: Any, data: bytes) -> Learnt:
     return Learnt(kind, kind.from_bytes(data) if data else None)
 
 

@@ -3,12 +3,15 @@
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Argument, Option
 from wasabi import msg
 
 from ._app import reported, spectral_cli
+
+if TYPE_CHECKING:
+    from ..models.eigenwords.estimate import Context
 
 
 @spectral_cli.command("eigenwords")
@@ -91,7 +94,7 @@ def eigenwords_cli(
             counts,
             k=k,
             window=window,
-            context=context,
+            context=cast("Context", context),
             two_step=two_step,
             granularities=granularities,
             seed=seed,

@@ -1,7 +1,7 @@
 """`spacy spectral score`: how likely the trees of a treebank are, to find annotation errors."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,7 +36,7 @@ def score_cli(
         with reported():
             require_writable(json)
     nlp = load_pipeline(model)
-    reranker = nlp.get_pipe(component) if component in nlp.component_names else None
+    reranker: Any = nlp.get_pipe(component) if component in nlp.component_names else None
     if not hasattr(reranker, "spectral_tree_score"):
         known = ", ".join(nlp.component_names) or "none"
         msg.fail(Errors.S508.format(name=component, known=known), exits=1)

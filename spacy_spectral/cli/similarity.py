@@ -75,9 +75,10 @@ def evaluate_cli(
         datasets = _read(nlp, pairs, features or [], eigenwords=model.eigenwords)
         predicted = {name: model.predict(name, rows) for name, (rows, _) in datasets.items()}
         scores = score_datasets(predicted, {name: gold for name, (_, gold) in datasets.items()})
-        for name, values in predicted.items() if output else []:
-            lines = "".join(f"{value:.4f}\n" for value in values)
-            write_atomically(output / f"{name}.txt", lines)
+        if output is not None:
+            for name, values in predicted.items():
+                lines = "".join(f"{value:.4f}\n" for value in values)
+                write_atomically(output / f"{name}.txt", lines)
     msg.table(
         [(name, f"{score:.4f}") for name, score in scores.items()],
         header=("Dataset", "Pearson"),

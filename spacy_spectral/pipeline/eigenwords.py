@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from spacy.language import Language
 from spacy.lookups import Lookups
@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span, Token
 from ..base.errors import Errors
 from .annotations import register_extension
 
-Text = Doc | Span | Token
+Text: TypeAlias = Doc | Span | Token
 
 
 def compare(left: Text, right: Text) -> float:

@@ -1,6 +1,7 @@
 """What a parser is trained on: gold trees on tags like those it will meet."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy
 from spacy.attrs import MORPH, POS, TAG
@@ -44,7 +45,7 @@ def annotated_by(
     return docs
 
 
-def component(nlp: Language | None, name: str, *, parser: str) -> Callable:
+def component(nlp: Language | None, name: str, *, parser: str) -> Any:
     """RETURNS (Callable): A component of the pipeline, frozen ones included."""
     if nlp is None or name not in nlp.component_names:
         raise ValueError(Errors.S118.format(name=parser, missing=name))

@@ -62,9 +62,9 @@ def read_brackets(path: str | Path) -> Iterator[Tree]:
         reason = error.strerror or error
         raise TreebankError(path, "", Errors.S010.format(reason=reason)) from error
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
+        place = error.object.count(b"\n", 0, error.start) + 1
         message = Errors.S011.format(byte=error.object[error.start])
-        raise TreebankError(path, line, message) from error
+        raise TreebankError(path, place, message) from error
     stack: list[Tree] = []
     first_line = 0
     expects_label = False

@@ -126,8 +126,8 @@ def scan_conllu(path: str | Path, *, trees: bool = True) -> Iterator[Sentence | 
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        yield TreebankError(path, line, Errors.S011.format(byte=data[error.start]))
+        place = data.count(b"\n", 0, error.start) + 1
+        yield TreebankError(path, place, Errors.S011.format(byte=data[error.start]))
         return
     empty = True
     comments: list[str] = []

@@ -190,7 +190,8 @@ def _scan_conllu_docs(
         problems = [item for item in group if isinstance(item, TreebankError)]
         yield from problems
         if not problems:
-            sentences = group if syntactic_words else list(map(as_tokens, group))
+            own = [item for item in group if isinstance(item, Sentence)]
+            sentences = own if syntactic_words else list(map(as_tokens, own))
             yield sentences_to_doc(sentences, vocab)
 
 

@@ -76,7 +76,7 @@ class PosteriorParses:
         fixed = (
             None if self._fixed is None else numpy.tile(self._fixed[self._own(sentence)], shape[0])
         )
-        starts = numpy.arange(shape[0] + 1) * shape[1]
+        starts = numpy.arange(shape[0] + 1, dtype="int32") * shape[1]
         final = self._inventory.restored(starts, numpy.concatenate(trees), labels, fixed)
         return list(
             map(Parse, *(column.reshape(shape) for column in final), [log for _, log in found])
@@ -91,7 +91,6 @@ def sentence_constraints(
 ) -> list[NDArray[numpy.bool_] | None]:
     """RETURNS (List[Optional[ndarray]]): For each sentence the arcs that agree with its fixed heads, None
     if it has none; see `trees.constraints.allowed_arcs`."""
-    free = [fixed is None or (fixed[a:b] == MISSING).all() for a, b in bounds]
-    return [
-        None if own else allowed_arcs(fixed[a:b]) for own, (a, b) in zip(free, bounds, strict=True)
-    ]
+    if fixed is None:
+        return [None] * len(bounds)
+    return [None if (fixed[a:b] == MISSING).all() else allowed_arcs(fixed[a:b]) for a, b in bounds]

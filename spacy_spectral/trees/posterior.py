@@ -120,7 +120,7 @@ class Posterior:
             return cls(numpy.zeros((1, 1)), factors=None, log_z=0.0)
         if n <= max_length:
             return cls.from_factors(attempts(tokens, allowed), allowed)
-        edges = numpy.linspace(0, n, -(-n // max_length) + 1).astype(int)
+        edges = numpy.linspace(0, n, -(-n // max_length) + 1).astype(int).tolist()
         parts = []
         for begin, end in pairwise(edges):
             inner = None if allowed is None else _allowed_inside(allowed, begin, end)
@@ -264,10 +264,10 @@ def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:
         if numpy.isfinite(z) and _SMALLEST_Z < abs(z) < _LARGEST_Z:
             sound = z > 0 and numpy.isfinite(marginals).all()
             return factors, z, marginals if sound else None
-        sound = numpy.flatnonzero((largest > 1e-200) & (largest < 1e200))
-        if not len(sound) or sound[-1] == 0:
+        in_range = numpy.flatnonzero((largest > 1e-200) & (largest < 1e200))
+        if not len(in_range) or in_range[-1] == 0:
             break
         # growth per token, from the longest span that is still in range
-        widest = sound[-1]
+        widest = in_range[-1]
         factors = factors.scaled(float(numpy.exp(-numpy.log(largest[widest]) / widest)))
     return factors, 0.0, None

@@ -12,7 +12,7 @@ DELIMITER = "||"
 
 
 def projectivize(
-    heads: Sequence[int], labels: Sequence[str]
+    heads: Sequence[int] | NDArray, labels: Sequence[str]
 ) -> tuple[NDArray[numpy.int32], list[str]]:
     """Lift crossing arcs until the tree is projective, and note in the labels where they came from.
 
@@ -67,7 +67,7 @@ def _shortest_crossing(heads: list[int]) -> int | None:
 
 
 def deprojectivize(
-    heads: Sequence[int], labels: Sequence[str]
+    heads: Sequence[int] | NDArray, labels: Sequence[str]
 ) -> tuple[NDArray[numpy.int32], list[str]]:
     """Undo `projectivize`: a decorated token moves to the nearest fitting descendant of its head.
 

@@ -177,7 +177,7 @@ def frequent_prefixes(
         operators = operators * (_MOST_GROWTH / radius)
     total = numpy.linalg.solve(numpy.eye(len(stop)) - operators.sum(axis=0).T, stop)
     queue: list[tuple[float, tuple[int, ...]]] = [(-1.0, ())]
-    vectors = {(): start}
+    vectors: dict[tuple[int, ...], NDArray] = {(): start}
     for _ in range(max_prefixes):
         if not queue:
             return

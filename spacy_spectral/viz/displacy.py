@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 
 from spacy import displacy
 from spacy.displacy.render import DependencyRenderer
@@ -22,7 +22,7 @@ _LEAST_OPACITY = 0.15
 _LEVEL = 24.0
 _FONT_SIZE = 11.5
 
-Drawable = Doc | Span | dict
+Drawable: TypeAlias = Doc | Span | dict
 
 
 def render(

@@ -1,5 +1,7 @@
 """The registered architecture `spacy-spectral.Biaffine.v1`: settings in, a Thinc model out."""
 
+from typing import Any
+
 from thinc.api import Model, chain
 
 from ...base.errors import Errors
@@ -50,7 +52,7 @@ def build_biaffine(
     )
 
 
-def init(model: Model, X: Batch | None = None, Y: list | None = None) -> None:
+def init(model: Model, X: Any = None, Y: list | None = None) -> None:
     """Initialise all layers; `attrs["inventory"]` has the labels by now."""
     encoder, arcs, labels = (model.get_ref(name) for name in ("encoder", "arcs", "labels"))
     encoder.initialize(X=X)

@@ -6,6 +6,7 @@ Matrices are multiplied by the array library: Thinc's own `gemm` takes several t
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ def sentence_vectors(tok2vec: Model) -> Model[Batch, Ragged]:
     )
 
 
-def _vectors_init(model: Model, X: Batch | None = None, Y: Ragged | None = None) -> None:
+def _vectors_init(model: Model, X: Any = None, Y: Ragged | None = None) -> None:
     tok2vec = model.layers[0]
     tok2vec.initialize(X=None if X is None else X.docs)
     # listeners of transformers learn their width from what they are given
@@ -168,7 +169,7 @@ def _arcs_forward(model: Model, X: Ragged, is_train: bool):
     return scores, backprop
 
 
-def _sum_by_class(values: NDArray, classes: NDArray) -> NDArray[numpy.float64]:
+def _sum_by_class(values: NDArray, classes: NDArray) -> NDArray:
     """RETURNS (ndarray): [rows, classes], the sums of each row's values of each class."""
     cells = numpy.arange(len(values))[:, None] * N_CLASSES + classes
     sums = numpy.bincount(cells.ravel(), values.ravel(), minlength=len(values) * N_CLASSES)

@@ -3,11 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy
+from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.serialize import pack, unpack
+
+Values: TypeAlias = Sequence[float] | NDArray
 
 PENALTIES = tuple(float(10**e) for e in numpy.arange(-1, 4.5, 0.5))
 _FOLDS = 10
@@ -163,7 +167,7 @@ def _ridge(
     return mean, scale, numpy.linalg.solve(gram, standard.T @ (gold - gold.mean()))
 
 
-def pearson(a: Sequence[float], b: Sequence[float]) -> float:
+def pearson(a: Values, b: Values) -> float:
     """RETURNS (float): Pearson's correlation; 0 if one side is constant."""
     x = numpy.asarray(a, dtype="float64") - numpy.mean(a)
     y = numpy.asarray(b, dtype="float64") - numpy.mean(b)
@@ -171,9 +175,7 @@ def pearson(a: Sequence[float], b: Sequence[float]) -> float:
     return float(x @ y) / lengths if lengths > 0 else 0.0
 
 
-def score_datasets(
-    predicted: Mapping[str, Sequence[float]], gold: Mapping[str, Sequence[float]]
-) -> dict[str, float]:
+def score_datasets(predicted: Mapping[str, Values], gold: Mapping[str, Values]) -> dict[str, float]:
     """The measures of SemEval-2012 task 6.
 
     predicted (Mapping[str, Sequence[float]]): For each dataset the predictions.
@@ -193,6 +195,6 @@ def score_datasets(
     return scores
 
 
-def _least_squares_fit(predicted: Sequence[float], gold: Sequence[float]) -> numpy.ndarray:
+def _least_squares_fit(predicted: Values, gold: Values) -> numpy.ndarray:
     design = numpy.column_stack([numpy.asarray(predicted, dtype="float64"), numpy.ones(len(gold))])
     return design @ numpy.linalg.lstsq(design, numpy.asarray(gold, dtype="float64"), rcond=None)[0]

@@ -51,7 +51,7 @@ def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> li
     part_size (int): Bytes per part, roughly.
     RETURNS (List[Part]): The parts, in order. Compressed files and DocBins are one part each.
     """
-    parts = []
+    parts: list[Part] = []
     for path in map(Path, paths):
         if path.is_dir():
             raise ValueError(Errors.S225.format(path=path))

@@ -151,7 +151,7 @@ def merge_pairs(left: PairCounts, right: PairCounts) -> PairCounts:
     counts = numpy.concatenate([left.counts, right.counts])
     order = numpy.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
-    starts = numpy.flatnonzero(numpy.r_[True, keys[1:] != keys[:-1]]) if len(keys) else []
+    starts = numpy.flatnonzero(numpy.r_[True, keys[1:] != keys[:-1]]) if len(keys) else keys
     if len(starts):
         keys, counts = keys[starts], numpy.add.reduceat(counts, starts)
     return PairCounts(keys, counts, left.n_tokens + right.n_tokens)

@@ -7,6 +7,8 @@ For contexts c_1 (most specific) .. c_L (most general)
 with relative frequencies f and trust t = n / (n + 5 u) for a context seen n times with u outcomes.
 """
 
+from typing import Any
+
 import numpy
 from numpy.typing import NDArray
 
@@ -24,7 +26,7 @@ def context_keys(levels: list[tuple[NDArray, ...]]) -> NDArray[numpy.uint64]:
     """
     keys = []
     for level, columns in enumerate(levels):
-        key = numpy.uint64(0x9E3779B97F4A7C15 * (level + 1) & 0xFFFFFFFFFFFFFFFF)
+        key: Any = numpy.uint64(0x9E3779B97F4A7C15 * (level + 1) & 0xFFFFFFFFFFFFFFFF)
         for column in columns:
             key = _mix(key ^ numpy.asarray(column).astype("uint64"))
         keys.append(key)

@@ -106,8 +106,8 @@ def _background(sequences, direction: int, n_symbols: int) -> NgramCounts:
 def _set_root(model: OperatorModel, sequences: SequenceSet) -> None:
     """The chart gives the root exactly one child, so one state says it all."""
     n_symbols = model.n_symbols
-    counts = numpy.bincount(sequences.symbols, sequences.counts, minlength=n_symbols)
-    counts = counts + _UNSEEN_COUNT
+    seen = numpy.bincount(sequences.symbols, sequences.counts, minlength=n_symbols)
+    counts = seen + _UNSEEN_COUNT
     model.start[model.root, :, 0] = 1.0
     model.stop[model.root, :, 0] = 1.0
     model.operators[model.root, RIGHT, :, 0, 0] = counts / counts.sum()

@@ -30,7 +30,7 @@ class Factors:
     def non_negative(self) -> bool:
         return self.automata.non_negative
 
-    def arguments(self) -> tuple:
+    def arguments(self) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray, NDArray, NDArray]:
         return (
             self.symbols,
             self.word_class,

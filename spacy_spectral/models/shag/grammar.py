@@ -176,7 +176,7 @@ class Grammar:
             tokens.starts,
             [
                 self.posterior(*sentence, allowed=own)
-                for *sentence, own in zip(symbols, words, allowed, strict=True)
+                for sentence, own in zip(zip(symbols, words, strict=True), allowed, strict=True)
             ],
             inventory=self.labels.inventory,
             label_distributions=lambda sentences, trees: self.label_distributions(
@@ -313,5 +313,5 @@ def _fit_lengths(ids: Sequence[NDArray], trees: Sequence[Tree], n_symbols: int) 
         heads.append(own[h])
         modifiers.append(own[m])
         distances.append(m - h)
-    columns = (numpy.concatenate(column) for column in (heads, modifiers, distances))
-    return length_table(*columns, n_symbols)
+    columns = [numpy.concatenate(column) for column in (heads, modifiers, distances)]
+    return length_table(columns[0], columns[1], columns[2], n_symbols)

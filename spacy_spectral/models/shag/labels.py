@@ -11,6 +11,8 @@ from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING, Tree
 from .backoff import BackoffModel, context_keys
 
+_NOTHING = numpy.zeros((0, 1), "uint64")
+
 
 class LabelModel:
     """Chooses the label of every arc of a given tree."""
@@ -39,9 +41,8 @@ class LabelModel:
         inventory = Inventory.from_labels(label for tree in trees for label in tree.labels)
         frequency = Counter(word.lower() for tree in trees for word in tree.words)
         words = sorted(word for word, count in frequency.items() if count >= 2)
-        model = cls(inventory, words, None)
+        model = cls(inventory, words, BackoffModel.fit(_NOTHING, numpy.zeros(0), 1))
         if not len(inventory):
-            model.model = BackoffModel.fit(numpy.zeros((0, 1), "uint64"), numpy.zeros(0), 1)
             return model
         words_of, heads_of = [tree.words for tree in trees], [tree.heads for tree in trees]
         columns = model._columns(symbols, words_of, heads_of, n_symbols)

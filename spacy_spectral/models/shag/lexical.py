@@ -68,7 +68,9 @@ class LexicalModel:
         if kind not in LEXICAL_MODELS:
             raise ValueError(Errors.S103.format(value=kind, choices=", ".join(LEXICAL_MODELS)))
         words = sorted({word.lower() for tree in trees for word in tree.words})
-        model = cls(kind, words, _classes(trees, symbols, n_symbols, kind), None, None)
+        nothing = BackoffModel.fit(numpy.zeros((0, 1), "uint64"), numpy.zeros(0), 1)
+        classes = _classes(trees, symbols, n_symbols, kind)
+        model = cls(kind, words, classes, nothing, nothing)
         stop = n_symbols
         events = []
         for tree, ids in zip(trees, symbols, strict=True):
@@ -92,7 +94,7 @@ class LexicalModel:
         contexts = cls._tag_contexts(*table[:4])
         model.tag_model = BackoffModel.fit(contexts, table[4], n_symbols + 1)
         table = table[:, table[4] != stop]
-        contexts = cls._word_contexts(*table[:3], table[4])
+        contexts = cls._word_contexts(table[0], table[1], table[2], table[4])
         model.word_model = BackoffModel.fit(contexts, table[5], len(words) + 1)
         return model
 

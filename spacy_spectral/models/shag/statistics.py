@@ -1,7 +1,7 @@
 """What is counted: the head-outward modifier sequences of a treebank, and their n-grams."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -24,7 +24,7 @@ class SequenceSet:
     counts: NDArray[numpy.float64]
 
     @classmethod
-    def from_counter(cls, counter: dict[bytes, float]) -> "SequenceSet":
+    def from_counter(cls, counter: Mapping[bytes, float]) -> "SequenceSet":
         keys = sorted(counter)
         lengths = [len(key) // 4 for key in keys]
         return cls(
@@ -61,11 +61,11 @@ def modifier_sequences(
     aggregate (bool): Whether to count equal sequences together. Only the speed of EM depends on it.
     RETURNS (List[List[SequenceSet]]): By head symbol, then by direction.
     """
-    counters = [[Counter(), Counter()] for _ in range(n_symbols + 1)]
+    counters: list[list[Counter[bytes]]] = [[Counter(), Counter()] for _ in range(n_symbols + 1)]
     serial = 0
     for ids, own_heads in zip(symbols, heads, strict=True):
         n = len(ids)
-        modifiers = [([], []) for _ in range(n + 1)]
+        modifiers: list[tuple[list[int], list[int]]] = [([], []) for _ in range(n + 1)]
         missing = numpy.flatnonzero(own_heads == MISSING) + 1
         first, last = (missing[0], missing[-1]) if len(missing) else (n + 1, 0)
         own = ids.tolist()
@@ -145,7 +145,7 @@ class NgramCounts:
             (keys // size**2).astype("int32"),
             (keys // size % size).astype("int32"),
             (keys % size).astype("int32"),
-            counts * scale,
+            (counts * scale).astype("float64"),
             sequences.total,
         )
 
@@ -158,14 +158,14 @@ class NgramCounts:
             numpy.concatenate([self.previous, other.previous]),
             numpy.concatenate([self.symbols, other.symbols]),
             numpy.concatenate([self.following, other.following]),
-            numpy.concatenate([own * self.counts, more * other.counts]),
+            numpy.concatenate([own * self.counts, more * other.counts]).astype("float64"),
             total,
         )
 
 
 def pooled(sequences: Sequence[SequenceSet]) -> SequenceSet:
     """All sequences of one direction together, whatever their head."""
-    counter: Counter = Counter()
+    counter: Counter[bytes] = Counter()
     for sequence_set in sequences:
         for symbols, count in sequence_set:
             counter[symbols.tobytes()] += count

@@ -196,7 +196,7 @@ class LinearClassifier:
 
 def require_array(payload: dict[str, Any], name: str, dtype: str, ndim: int) -> numpy.ndarray:
     """RETURNS (ndarray): The array of that name; an error if it is not what it should be."""
-    array = payload.get(name)
+    array: Any = payload.get(name)
     _require(
         isinstance(array, numpy.ndarray)
         and array.dtype == numpy.dtype(dtype)

@@ -68,7 +68,8 @@ class FeatureIndex(NamedTuple):
         ids, distinct = index_keys(keys.ravel())
         return cls(numbers, ids.reshape(keys.shape), distinct)
 
-    def __add__(self, other: "FeatureIndex") -> "FeatureIndex":
+    def joined(self, other: "FeatureIndex") -> "FeatureIndex":
+        """RETURNS (FeatureIndex): The features of both."""
         shifted = numpy.where(other.ids >= 0, other.ids + numpy.int32(len(self.keys)), -1)
         return FeatureIndex(
             numpy.concatenate([self.numbers, other.numbers]),

@@ -65,7 +65,8 @@ class Preparation:
             self._keys, gold, self._blocks, len(pairs)
         )
         self._set_classes(self._templates.out_column, gold)
-        index = self._shared + self._index(self._templates, self._templates.about_dictionary())
+        about_dictionary = self._index(self._templates, self._templates.about_dictionary())
+        index = self._shared.joined(about_dictionary)
         # a pair scores as itself and as its coarse tag; every token may have every pair
         parts = [[("pair", pair), ("coarse", pair[1])] for pair in pairs]
         scheme = ClassScheme.make(parts, [list(range(len(pairs)))], [tag_label(p) for p in pairs])

@@ -78,7 +78,7 @@ class Corpus:
         tag_classes = sorted(classes)
         tag_ids = {pair: i for i, pair in enumerate(tag_classes)}
         morph_names = sorted({morph for morph in set(morphs) if morph is not None})
-        morph_ids = {morph: i for i, morph in enumerate(morph_names)}
+        morph_ids: dict[str | None, int] = {morph: i for i, morph in enumerate(morph_names)}
         return cls(
             types=list(types),
             words=numpy.array(words, dtype="int32"),

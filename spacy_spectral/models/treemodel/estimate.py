@@ -51,7 +51,7 @@ class TreeSettings:
 
 
 def estimate_tree_model(
-    sentences: Iterable[tuple[Sequence[str], Sequence[int]]],
+    sentences: Iterable[tuple[Sequence[str], Sequence[int] | NDArray]],
     *,
     words: bool = True,
     dictionary: tuple[Sequence[str], NDArray] | None = None,
@@ -238,7 +238,7 @@ def em_step(
     )
 
 
-def _is_tree(heads: Sequence[int]) -> bool:
+def _is_tree(heads: Sequence[int] | NDArray) -> bool:
     if not len(heads) or min(heads) < 0:
         return False
     return not tree_problems([head - 1 if head else i for i, head in enumerate(heads)])

@@ -110,8 +110,8 @@ class _Projection:
         elif relative is None and (conjunct or deps[i] == "acl"):
             return verb_phrase
         fronted = [c for c in left if subject is not None and c < subject]
-        fronted = [self.phrase(c) for c in fronted if c not in (mark, relative)]
-        clause = Tree("S", fronted + parts)
+        adjuncts = [self.phrase(c) for c in fronted if c not in (mark, relative)]
+        clause = Tree("S", adjuncts + parts)
         separate = [c for c in coordinated if self.has_subject(c)]
         clause = self.conjoin("S", clause, separate)
         clause.children += full_stop

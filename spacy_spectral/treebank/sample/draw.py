@@ -104,7 +104,7 @@ def draw_modifiers(head: str, direction: int, random: Random) -> list[tuple[str,
     """
     automaton = automata()[head, direction]
     (_, state) = _choose(automaton.start, random)
-    modifiers = []
+    modifiers: list[tuple[str, str]] = []
     while True:
         _, tag, relation, state = _choose(automaton.states[state], random)
         if tag == STOP:
