@@ -18,10 +18,14 @@ from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from .pipeline.annotations import parse_values
+from .trees.calibration import Reliability
+
 
 @dataclass
 class Counts:
-    """What is counted: `[all tokens, tokens that are not punctuation]`, labels and tags."""
+    """What is counted: `[all tokens, tokens that are not punctuation]`, labels and tags; and for every token
+    whose head has a probability that and the label's, whether the head is right, and the arc."""
 
     tokens: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
     heads: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
@@ -32,6 +36,7 @@ class Counts:
     tagged: int = 0
     correct_tags: int = 0
     sentences: int = 0
+    certainty: list[tuple[float, float, bool, bool]] = field(default_factory=list)
 
 
 def score_ud(examples: Iterable[Example]) -> dict[str, Any]:
@@ -81,6 +86,24 @@ def score_deps_ud(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
     }
 
 
+def score_calibration(examples: Iterable[Example]) -> dict[str, Reliability]:
+    """Compare the probabilities that parsers have left on documents with what is right.
+
+    examples (Iterable[Example]): The predicted and gold documents.
+    RETURNS (Dict[str, Reliability]): By "heads" (`token._.head_prob`) and "arcs", labels included
+        (`token._.head_prob * token._.dep_prob`); without those that no token has.
+    """
+    found = count(examples, probabilities=True).certainty
+    values = numpy.array(found, dtype="float64").reshape(-1, 4)
+    heads, labels, head_right, arc_right = values.T
+    result = {}
+    for name, probs, right in (("heads", heads, head_right), ("arcs", heads * labels, arc_right)):
+        known = ~numpy.isnan(probs)
+        if known.any():
+            result[name] = Reliability.of(probs[known], right[known] > 0)
+    return result
+
+
 def make_ud_scorer() -> Callable[..., dict[str, Any]]:
     """The registered scorer `spacy-spectral.ud_scorer.v1`.
 
@@ -89,15 +112,17 @@ def make_ud_scorer() -> Callable[..., dict[str, Any]]:
     return score_deps_ud
 
 
-def count(examples: Iterable[Example]) -> Counts:
+def count(examples: Iterable[Example], *, probabilities: bool = False) -> Counts:
     """Compare predicted and gold documents token by token.
 
     examples (Iterable[Example]): The predicted and gold documents.
+    probabilities (bool): Whether to look at the probabilities of predictions.
     RETURNS (Counts): The counts.
     """
     counts = Counts()
     for eg in examples:
         gold, predicted = _Columns(eg.reference), _Columns(eg.predicted)
+        probs = _probabilities(eg.predicted) if probabilities else None
         to_predicted, to_gold = _one_to_one(eg)
         if eg.reference.has_annotation("SENT_START"):
             counts.sentences += sum(1 for _ in eg.reference.sents)
@@ -123,6 +148,8 @@ def count(examples: Iterable[Example]) -> Counts:
             counts.correct_labels[label] += arc
             if guess:
                 counts.predicted_labels[guess] += 1
+                if probs is not None:
+                    counts.certainty.append((*probs[j], head, arc))
     return counts
 
 
@@ -136,6 +163,15 @@ class _Columns:
         self.labels = [strings[dep].lower() if dep else "" for dep in array[:, 1].tolist()]
         self.tags = [strings[tag] if tag else "" for tag in array[:, 2].tolist()]
         self.is_space = [strings[orth].isspace() for orth in array[:, 3].tolist()]
+
+
+def _probabilities(doc: Doc) -> list[tuple[float, float]] | None:
+    """The probabilities of every token's head and label, nan for none; None if there are none at all."""
+    values = parse_values(doc)
+    if values is None or values.head_prob is None:
+        return None
+    labels = values.dep_prob if values.dep_prob is not None else numpy.full(len(doc), numpy.nan)
+    return list(zip(values.head_prob.tolist(), labels.tolist(), strict=True))
 
 
 def _one_to_one(eg: Example) -> tuple[list[int], list[int]]:

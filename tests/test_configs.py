@@ -60,14 +60,19 @@ def test_project_names_existing_commands_and_configs():
 
 
 def test_evaluate_beside_the_ceiling(model, sample, tmp_path):
-    scores = tmp_path / "scores.json"
-    options = ["--gold-tags", "--sample-ceiling", "--json", scores]
+    scores, plot = tmp_path / "scores.json", tmp_path / "plot.svg"
+    options = ["--gold-tags", "--sample-ceiling", "--json", scores, "--plot", plot]
     result = run("spectral", "evaluate", model, sample["test"], *options)
     assert result.exit_code == 0, result.output
     found = srsly.read_json(scores)
     assert 0.9 < found["uas"] < found["ceiling_uas"] <= 1
     assert found["tag_acc"] == 1.0
     assert found["las"] <= found["uas"]
+    assert "Calibration error" in result.output
+    assert found["heads"]["right"] == found["uas"]
+    assert found["arcs"]["right"] == found["las"]
+    assert abs(found["heads"]["expected"] - found["uas"]) <= found["heads"]["calibration_error"]
+    assert f"{found['arcs']['calibration_error']:.2%}" in plot.read_text(encoding="utf8")
 
 
 def test_ceiling_of_another_treebank_is_refused(model, tmp_path):

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy
 import pytest
 import spacy
 from spacy.scorer import Scorer
@@ -9,7 +10,8 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from spacy_spectral.scorers import score_ud
+from spacy_spectral.pipeline.annotations import ParseValues, store_parse
+from spacy_spectral.scorers import score_calibration, score_ud
 
 WORDS = ["The", "dog", "saw", "it", "."]
 HEADS = [1, 2, 2, 2, 2]
@@ -88,3 +90,36 @@ def test_registered_scorer_agrees_with_spacy_where_both_apply():
     assert ours["dep_las_per_type"].keys() == theirs["dep_las_per_type"].keys()
     for label, scores in theirs["dep_las_per_type"].items():
         assert ours["dep_las_per_type"][label] == pytest.approx(scores)
+
+
+def certain(doc, heads, labels=None):
+    """The document with probabilities of its heads and labels."""
+    values = ParseValues(
+        sents=numpy.array([0, len(doc)], dtype="int32"),
+        head_prob=numpy.array(heads, dtype="float32"),
+        dep_prob=None if labels is None else numpy.array(labels, dtype="float32"),
+    )
+    store_parse(doc, values)
+    return doc
+
+
+def test_calibration_compares_probabilities_with_what_is_right():
+    predicted = make(heads=[2, 2, 2, 2, 2], deps=["det", "nsubj", "ROOT", "iobj", "punct"])
+    certain(predicted, [0.5, 0.9, 1.0, 0.8, 1.0], [0.5, 0.9, 1.0, 0.25, 1.0])
+    partial = certain(make(["a", "b"], [1, 1], ["det", "ROOT"]), [0.3, 0.7])
+    gold = make(["a", "b"], [1, 1], ["", "ROOT"])
+    found = score_calibration([Example(predicted, make()), Example(partial, gold)])
+    assert (found["heads"].counts.sum(), found["arcs"].counts.sum()) == (6, 5)
+    wrong_head, wrong_arcs = 0.5**2, 0.25**2 + 0.2**2
+    known = 0.1**2 + 0.2**2 + 0.3**2
+    assert found["heads"].brier == pytest.approx((wrong_head + known) / 6, abs=1e-6)
+    assert found["arcs"].brier == pytest.approx((wrong_arcs + 0.19**2) / 5, abs=1e-6)
+
+
+def test_calibration_of_nothing():
+    assert score_calibration([]) == {}
+    assert score_calibration([Example(make(), make())]) == {}
+    changed = certain(make(), [0.5] * 5)
+    for token in changed:
+        token.head = changed[2]  # "The" was parsed otherwise
+    assert score_calibration([Example(changed, make())])["heads"].counts.sum() == 4

@@ -290,6 +290,10 @@ class Errors(metaclass=_WithCodes):
         "'{name}' has a model that is trained step by step: the setting '{setting}' is for models that are "
         "trained when the pipeline is initialized. Remove it."
     )
+    S450 = (
+        "'{model}' leaves no probabilities of heads on documents, so there is no reliability diagram. Its "
+        "parser must be a 'spectral_parser' whose setting 'store' has \"head_prob\"."
+    )
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = (
         "Bad settings of the latent tree model: 'states' must be at least 1, 'ridge' and "

@@ -7,6 +7,8 @@ import typer
 
 from ._app import reported, spectral_cli
 
+_CURVES = {"heads": "Heads", "arcs": "Labelled arcs"}
+
 
 @spectral_cli.command("evaluate")
 def evaluate_cli(
@@ -21,10 +23,15 @@ def evaluate_cli(
             "--sample-ceiling", help="For the sample treebank: also score its true grammar"
         ),
     ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw the reliability diagram (SVG) here")
+    ] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the scores here")] = None,
     gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for CPU")] = -1,
 ) -> None:
     """Evaluate a pipeline on a treebank: all tokens count, and once more without punctuation.
+
+    Where the parser leaves probabilities on documents, these are compared with what is right.
 
     The pipeline gets the treebank's words and sentence boundaries. Components that would set
     boundaries of their own (senter, sentencizer) are not run.
@@ -33,15 +40,20 @@ def evaluate_cli(
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
+    from ..base.errors import Errors
     from ..base.serialize import require_writable, write_atomically
+    from ..viz.reliability import render_reliability
     from ._pipelines import load_pipeline
 
     setup_gpu(gpu_id)
     with reported():
-        if json is not None:
-            require_writable(json)
+        for output in (json, plot):
+            if output is not None:
+                require_writable(output)
         nlp = load_pipeline(model)
-        scores = evaluate(nlp, data, gold_tags=gold_tags)
+        scores, curves = evaluate(nlp, data, gold_tags=gold_tags)
+        if plot is not None and not curves:
+            raise ValueError(Errors.S450.format(model=model))
         if sample_ceiling:
             scores["ceiling_uas"] = ceiling(data)
     msg.table(
@@ -56,31 +68,55 @@ def evaluate_cli(
         ],
         aligns=("l", "r", "r"),
     )
+    if curves:
+        msg.table(
+            [("", "Expected", "Right", "Calibration error", "Brier", "Log-likelihood")]
+            + [
+                (
+                    _CURVES[name],
+                    _percent(curve.mean_probability),
+                    _percent(curve.share_right),
+                    _percent(curve.error),
+                    f"{curve.brier:.4f}",
+                    f"{curve.log_likelihood:.4f}",
+                )
+                for name, curve in curves.items()
+            ],
+            aligns=("l", *"rrrrr"),
+        )
     if sample_ceiling:
         print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
     speed = f"{scores['words_per_second']:,.0f} words/s"
     print(f"Tags {_percent(scores['tag_acc'])} · {scores['tokens']:,} tokens", end="")
     print(f" in {scores['sentences']:,} sentences · {speed}")
+    if plot is not None:
+        named = {_CURVES[name]: curve for name, curve in curves.items()}
+        write_atomically(plot, render_reliability(named, title=f"{model} on {data.name}"))
+        msg.good(f"Reliability diagram in {plot}")
     if json is not None:
         write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
         msg.good(f"Scores in {json}")
 
 
-def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]:
+def evaluate(
+    nlp: Any, data: Path, *, gold_tags: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score a pipeline on a treebank.
 
     nlp (Language): The pipeline.
     data (Path): CoNLL-U or .spacy file, or a directory of such files.
     gold_tags (bool): Give the pipeline the treebank's tags, parts of speech and morphology, and
         don't run the components that would assign them.
-    RETURNS (Dict[str, Any]): The scores of `scorers.score_ud` and `words_per_second`.
+    RETURNS (Tuple[Dict[str, Any], Dict[str, Reliability]]): The scores of `scorers.score_ud`,
+        `words_per_second` and by "heads" and "arcs" how far probabilities can be trusted; and what
+        `scorers.score_calibration` says of these.
     """
     from time import perf_counter
 
     from spacy.training import Example
 
     from ..base.errors import Errors
-    from ..scorers import score_ud
+    from ..scorers import score_calibration, score_ud
     from ..treebank.documents import read_docs
     from ._pipelines import superseded, without_parses
 
@@ -94,11 +130,21 @@ def evaluate(nlp: Any, data: Path, *, gold_tags: bool = False) -> dict[str, Any]
         known = ", ".join(nlp.pipe_names) or "none"
         name = nlp.meta.get("name") or "pipeline"
         raise ValueError(Errors.S157.format(model=f"{nlp.lang}_{name}", known=known))
-    scores = score_ud(
-        Example(doc, reference) for doc, reference in zip(parsed, references, strict=True)
-    )
+    examples = [Example(doc, gold) for doc, gold in zip(parsed, references, strict=True)]
+    curves = score_calibration(examples)
     n_words = sum(len(doc) for doc in parsed)
-    return scores | {"words_per_second": n_words / seconds if seconds else 0.0}
+    scores = score_ud(examples) | {"words_per_second": n_words / seconds if seconds else 0.0}
+    return scores | {name: _summary(curve) for name, curve in curves.items()}, curves
+
+
+def _summary(curve: Any) -> dict[str, float]:
+    return {
+        "expected": curve.mean_probability,
+        "right": curve.share_right,
+        "calibration_error": curve.error,
+        "brier": curve.brier,
+        "log_likelihood": curve.log_likelihood,
+    }
 
 
 def ceiling(data: Path) -> float:

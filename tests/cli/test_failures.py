@@ -51,6 +51,7 @@ def test_outputs_are_checked_before_the_work(pipeline, sample, unwritable):
     missing = sample["dev"].with_name("missing.conllu")
     for command in (
         ("evaluate", pipeline, missing, "--json", unwritable),
+        ("evaluate", pipeline, missing, "--plot", unwritable),
         ("score", pipeline, missing, "--json", unwritable),
         ("eigenwords", missing, "--output", unwritable),
         ("word-map", pipeline, missing, "--output", unwritable),
@@ -73,6 +74,14 @@ def test_evaluate_refuses_a_pipeline_without_parser(blank, sample):
     code, text = run("evaluate", blank, sample["dev"])
     assert code == 1
     assert "[S157]" in text and "UAS" not in text
+
+
+def test_no_diagram_without_probabilities(pipeline, sample, tmp_path):
+    config = {"components.spectral_parser.store": []}
+    spacy.load(pipeline, config=config).to_disk(tmp_path / "quiet")
+    plot = tmp_path / "plot.svg"
+    code, text = run("evaluate", tmp_path / "quiet", sample["dev"], "--gold-tags", "--plot", plot)
+    assert code == 1 and "[S450]" in text and not plot.exists()
 
 
 def test_underscores_are_tags_only_where_a_tag_is_known(pipeline):
