@@ -386,6 +386,11 @@ class Errors(metaclass=_WithCodes):
         "A chart can't be made a packed forest: the item {item!r} {reason}. Items must be parts of larger "
         "ones, each at most once."
     )
+    S909 = "This is no hypergraph: {reason}."
+    S910 = (
+        "Bad arcs of a sentence of {n} tokens (there may be 1 to {most}): every token needs a head at least, "
+        "another position of the sentence or 0 for the root; arcs come by modifier, then by head."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

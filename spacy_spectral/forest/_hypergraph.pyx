@@ -1,0 +1,440 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Sums, expectations, k best and samples over a hypergraph: the packed form of any chart.
+
+An item is made by edges; an edge has a score and up to two parts, which are items:
+
+    inside(i)  = log sum_e exp(score(e) + inside(first) + inside(second))
+    share(e)   = P(e | i) = exp(score(e) + inside(first) + inside(second) - inside(i))
+    mu(goal)   = 1,   mu(e) = mu(i) share(e),   mu(part) = sum of mu(e) over the edges it is in
+
+Scores stand in slots, which edges may share: the sum of mu(e) over the edges of a slot is the derivative of
+log Z by its score, so that expected features come out of the same pass. In logarithms nothing can over- or
+underflow, and an item with one edge, as most are in pruned forests, needs no exponential.
+
+The k best are found lazily (Huang & Chiang 2005, algorithm 3); ties go to the first edge, then to the
+lower ranks of parts: results do not depend on memory.
+"""
+import numpy
+
+from libc.math cimport INFINITY, exp, isfinite, log
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy, memset
+
+from ..base._arena cimport Arena, arena_free, take, take_zeros
+
+from ..base.errors import Errors
+
+
+cdef double graph_inside(
+    const Hypergraph *graph, const double *scores, double *values, double *shares
+) noexcept nogil:
+    """Fill values[n_items] and shares[n_edges]. RETURNS (double): log Z, -inf without a derivation."""
+    cdef int i, e, begin, end
+    cdef double value, top, total
+    for i in range(graph.n_items):
+        begin, end = graph.start[i], graph.start[i + 1]
+        top = -INFINITY
+        for e in range(begin, end):
+            value = _score(graph, scores, e)
+            if graph.first[e] >= 0:
+                value += values[graph.first[e]]
+            if graph.second[e] >= 0:
+                value += values[graph.second[e]]
+            shares[e] = value
+            top = max(top, value)
+        values[i] = top
+        if end - begin == 1:
+            shares[begin] = 1 if top > -INFINITY else 0
+        elif top > -INFINITY:
+            total = 0
+            for e in range(begin, end):
+                shares[e] = exp(shares[e] - top)
+                total += shares[e]
+            values[i] += log(total)
+            for e in range(begin, end):
+                shares[e] /= total
+        else:
+            for e in range(begin, end):
+                shares[e] = 0
+    return values[graph.n_items - 1]
+
+
+cdef void graph_outside(
+    const Hypergraph *graph, const double *shares, double *mu_items, double *mu_slots
+) noexcept nogil:
+    """Fill mu_items[n_items] and mu_slots[n_slots] after `graph_inside` has found a derivation."""
+    cdef int i, e
+    cdef double mu
+    memset(mu_items, 0, graph.n_items * sizeof(double))
+    memset(mu_slots, 0, graph.n_slots * sizeof(double))
+    mu_items[graph.n_items - 1] = 1
+    for i in range(graph.n_items - 1, -1, -1):
+        if mu_items[i] == 0:
+            continue
+        for e in range(graph.start[i], graph.start[i + 1]):
+            mu = mu_items[i] * shares[e]
+            if graph.slot[e] >= 0:
+                mu_slots[graph.slot[e]] += mu
+            if graph.first[e] >= 0:
+                mu_items[graph.first[e]] += mu
+            if graph.second[e] >= 0:
+                mu_items[graph.second[e]] += mu
+
+
+cdef inline double _score(const Hypergraph *graph, const double *scores, int e) noexcept nogil:
+    return scores[graph.slot[e]] if graph.slot[e] >= 0 else 0
+
+
+# The k best.
+
+
+cdef enum:
+    MOST_EDGES = 1 << 26  # of one derivation; items that are parts more than once could make it endless
+
+
+cdef struct Derivation:
+    double score
+    int edge
+    int first       # ranks of the parts' derivations
+    int second
+
+
+cdef struct Item:
+    Derivation *done        # the best derivations found so far, best first
+    Derivation *heap        # candidates for the next one
+    int n_done
+    int n_heap
+    int done_size
+    int heap_size
+
+
+cdef struct Search:
+    const Hypergraph *graph
+    const double *scores
+    double *best            # [n_items]
+    Item **items            # [n_items], NULL until asked for
+    Arena *arena
+
+
+cdef inline bint _before(const Derivation *a, const Derivation *b) noexcept nogil:
+    if a.score != b.score:
+        return a.score > b.score
+    if a.edge != b.edge:
+        return a.edge < b.edge
+    if a.first != b.first:
+        return a.first < b.first
+    return a.second < b.second
+
+
+cdef Derivation *_longer(Arena *arena, Derivation *old, int *size) noexcept nogil:
+    """Twice the room; what was in the old one is copied."""
+    cdef Derivation *new = <Derivation *>take(arena, (2 * size[0] + 4) * sizeof(Derivation))
+    if new != NULL:
+        if size[0]:
+            memcpy(new, old, size[0] * sizeof(Derivation))
+        size[0] = 2 * size[0] + 4
+    return new
+
+
+cdef int _push(Arena *arena, Item *item, Derivation entry) noexcept nogil:
+    cdef int child, parent
+    if item.n_heap == item.heap_size:
+        item.heap = _longer(arena, item.heap, &item.heap_size)
+        if item.heap == NULL:
+            return -1
+    child = item.n_heap
+    item.n_heap += 1
+    while child > 0:
+        parent = (child - 1) // 2
+        if not _before(&entry, item.heap + parent):
+            break
+        item.heap[child] = item.heap[parent]
+        child = parent
+    item.heap[child] = entry
+    return 0
+
+
+cdef int _pop(Arena *arena, Item *item) noexcept nogil:
+    """Move the best candidate to the end of `done`."""
+    cdef int parent = 0, child
+    cdef Derivation last
+    if item.n_done == item.done_size:
+        item.done = _longer(arena, item.done, &item.done_size)
+        if item.done == NULL:
+            return -1
+    item.done[item.n_done] = item.heap[0]
+    item.n_done += 1
+    item.n_heap -= 1
+    last = item.heap[item.n_heap]
+    while True:
+        child = 2 * parent + 1
+        if child >= item.n_heap:
+            break
+        if child + 1 < item.n_heap and _before(item.heap + child + 1, item.heap + child):
+            child += 1
+        if not _before(item.heap + child, &last):
+            break
+        item.heap[parent] = item.heap[child]
+        parent = child
+    item.heap[parent] = last
+    return 0
+
+
+cdef inline double _rank_score(const Search *search, int item, int rank) noexcept nogil:
+    """The score of a part's derivation of that rank, which must have been found before."""
+    if item < 0:
+        return 0
+    return search.best[item] if rank == 0 else search.items[item].done[rank].score
+
+
+cdef int _consider(Search *search, Item *item, int e, int first, int second) noexcept nogil:
+    """Make a derivation a candidate."""
+    cdef const Hypergraph *graph = search.graph
+    cdef Derivation entry
+    entry.score = (
+        _score(graph, search.scores, e)
+        + (_rank_score(search, graph.first[e], first) + _rank_score(search, graph.second[e], second)))
+    if entry.score == -INFINITY:
+        return 0
+    entry.edge, entry.first, entry.second = e, first, second
+    return _push(search.arena, item, entry)
+
+
+cdef int _find(Search *search, int i, int rank) noexcept nogil:
+    """Make sure that an item's derivation of this rank is known.
+
+    RETURNS (int): 1 if it exists, 0 if there is none, -1 if memory ran out.
+    """
+    cdef const Hypergraph *graph = search.graph
+    cdef Item *item
+    cdef Derivation last
+    cdef int e, found
+    if i < 0:
+        return rank == 0
+    item = search.items[i]
+    if item == NULL:
+        item = search.items[i] = <Item *>take_zeros(search.arena, sizeof(Item))
+        if item == NULL:
+            return -1
+        for e in range(graph.start[i], graph.start[i + 1]):
+            if _consider(search, item, e, 0, 0) < 0:
+                return -1
+    while item.n_done <= rank:
+        if item.n_done > 0:
+            # Successors of the last one. Raising the first rank only where the second is 0 reaches
+            # every pair of ranks exactly once.
+            last = item.done[item.n_done - 1]
+            found = _find(search, graph.second[last.edge], last.second + 1)
+            if found > 0:
+                found = _consider(search, item, last.edge, last.first, last.second + 1)
+            if found < 0:
+                return -1
+            if last.second == 0:
+                found = _find(search, graph.first[last.edge], last.first + 1)
+                if found > 0:
+                    found = _consider(search, item, last.edge, last.first + 1, 0)
+                if found < 0:
+                    return -1
+        if item.n_heap == 0:
+            return 0
+        if _pop(search.arena, item) < 0:
+            return -1
+    return 1
+
+
+cdef int _read(Search *search, int i, int rank, int32_t *edges, int n) noexcept nogil:
+    """Write the edges of a derivation, or with NULL only count them. RETURNS (int): How many there are now, or
+    -1 without memory."""
+    cdef Derivation derivation
+    if i < 0:
+        return n
+    if n == MOST_EDGES:
+        return -1
+    if _find(search, i, rank) < 0:  # the best of an item may not have been asked for
+        return -1
+    derivation = search.items[i].done[rank]
+    if edges != NULL:
+        edges[n] = derivation.edge
+    n = _read(search, search.graph.first[derivation.edge], derivation.first, edges, n + 1)
+    if n < 0:
+        return -1
+    return _read(search, search.graph.second[derivation.edge], derivation.second, edges, n)
+
+
+cdef int graph_k_best(
+    const Hypergraph *graph, const double *scores, int k, double *found, int32_t **edges,
+    int *n_edges, Arena *arena
+) noexcept nogil:
+    """The k best derivations: found[k] gets their scores, edges[k] and n_edges[k] what they are made of.
+
+    RETURNS (int): How many there are, or -1 without memory.
+    """
+    cdef Search search
+    cdef int i, e, n = 0, status
+    cdef double value
+    search.graph, search.scores, search.arena = graph, scores, arena
+    search.best = <double *>take(arena, graph.n_items * sizeof(double))
+    search.items = <Item **>take_zeros(arena, graph.n_items * sizeof(Item *))
+    if search.best == NULL or search.items == NULL:
+        return -1
+    for i in range(graph.n_items):
+        search.best[i] = -INFINITY
+        for e in range(graph.start[i], graph.start[i + 1]):
+            value = _score(graph, scores, e) + (
+                _rank_score(&search, graph.first[e], 0) + _rank_score(&search, graph.second[e], 0))
+            search.best[i] = max(search.best[i], value)
+    while n < k:
+        status = _find(&search, graph.n_items - 1, n)
+        if status < 0:
+            return -1
+        if status == 0:
+            break
+        n_edges[n] = _read(&search, graph.n_items - 1, n, NULL, 0)
+        if n_edges[n] < 0:
+            return -1
+        edges[n] = <int32_t *>take(arena, n_edges[n] * sizeof(int32_t))
+        if edges[n] == NULL or _read(&search, graph.n_items - 1, n, edges[n], 0) < 0:
+            return -1
+        found[n] = search.items[graph.n_items - 1].done[n].score
+        n += 1
+    return n
+
+
+cdef class Graph:
+    """A hypergraph. Immutable.
+
+    start (ndarray): int32[items + 1], where the edges of every item start. Items are numbered parts
+        before wholes; the last is the goal.
+    first, second (ndarray): int32[edges], the parts of every edge, -1 for none.
+    slot (ndarray): int32[edges], where the score of every edge stands, -1 for a score of 0.
+    """
+    cdef Hypergraph graph
+    cdef const int32_t[::1] start, first, second, slot
+    cdef readonly int n_items, n_edges, n_slots
+    cdef readonly object slots
+
+    def __init__(
+        self, const int32_t[::1] start not None, const int32_t[::1] first not None,
+        const int32_t[::1] second not None, const int32_t[::1] slot not None
+    ):
+        self.start, self.first = numpy.array(start), numpy.array(first)
+        self.second, self.slot = numpy.array(second), numpy.array(slot)
+        self.slots = numpy.asarray(self.slot)
+        self.n_items, self.n_edges = start.shape[0] - 1, first.shape[0]
+        self._check()
+        self.n_slots = numpy.asarray(self.slot).max() + 1
+        self.graph.n_items, self.graph.n_edges = self.n_items, self.n_edges
+        self.graph.n_slots = self.n_slots
+        self.graph.start = &self.start[0]
+        self.graph.first = &self.first[0]
+        self.graph.second = &self.second[0]
+        self.graph.slot = &self.slot[0]
+
+    cdef _check(self):
+        cdef int i, e
+        if self.n_items < 1 or self.start[0] != 0 or self.start[self.n_items] != self.n_edges:
+            raise ValueError(Errors.S909.format(reason="edges of items do not begin and end with all"))
+        if self.n_edges < 1 or not self.second.shape[0] == self.slot.shape[0] == self.n_edges:
+            raise ValueError(Errors.S909.format(reason="there is no edge, or columns differ in length"))
+        for i in range(self.n_items):
+            if self.start[i] > self.start[i + 1] or self.start[i] < 0:
+                raise ValueError(Errors.S909.format(reason="starts do not ascend"))
+            for e in range(self.start[i], self.start[i + 1]):
+                if not (NOTHING <= self.first[e] < i and NOTHING <= self.second[e] < i):
+                    raise ValueError(Errors.S909.format(reason=f"edge {e} has parts that come later"))
+                if self.slot[e] < NOTHING:
+                    raise ValueError(Errors.S909.format(reason=f"edge {e} has no slot"))
+
+    def _scores(self, scores):
+        values = numpy.ascontiguousarray(scores, dtype=numpy.float64)
+        if values.ndim != 1 or len(values) < self.n_slots or not (values < numpy.inf).all():
+            raise ValueError(Errors.S909.format(reason="it needs a score below inf for every slot"))
+        return values if len(values) else numpy.zeros(1)
+
+    def expectations(self, scores):
+        """Sum over all derivations.
+
+        scores (ndarray): float64[slots], -inf for what must not be.
+        RETURNS (Tuple[float, ndarray]): log Z, and how often every slot is used in expectation; nothing
+            but zeros if there is no derivation and log Z is -inf.
+        """
+        cdef const double[::1] own = self._scores(scores)
+        values, shares = numpy.empty(self.n_items), numpy.empty(self.n_edges)
+        mu_items, mu = numpy.empty(self.n_items), numpy.zeros(max(self.n_slots, 1))
+        cdef double[::1] out_values = values, out_shares = shares, out_items = mu_items, out_mu = mu
+        cdef double log_z
+        with nogil:
+            log_z = graph_inside(&self.graph, &own[0], &out_values[0], &out_shares[0])
+            if isfinite(log_z):
+                graph_outside(&self.graph, &out_shares[0], &out_items[0], &out_mu[0])
+        return log_z, mu[:self.n_slots]
+
+    def k_best(self, scores, int k):
+        """The k best derivations.
+
+        scores (ndarray): float64[slots], -inf for what must not be.
+        k (int): How many at most.
+        RETURNS (List[Tuple[ndarray, float]]): The edges of each, and its score; best first.
+        """
+        cdef const double[::1] own = self._scores(scores)
+        cdef Arena arena
+        cdef int32_t **edges
+        cdef int *sizes
+        cdef int t, n = -1
+        cdef int32_t[::1] out
+        if k < 1:
+            return []
+        found = numpy.empty(k)
+        cdef double[::1] out_found = found
+        result = []
+        memset(&arena, 0, sizeof(arena))
+        try:
+            with nogil:
+                edges = <int32_t **>take(&arena, k * sizeof(int32_t *))
+                sizes = <int *>take(&arena, k * sizeof(int))
+                if edges != NULL and sizes != NULL:
+                    n = graph_k_best(
+                        &self.graph, &own[0], k, &out_found[0], edges, sizes, &arena)
+            if n < 0:
+                raise MemoryError
+            for t in range(n):
+                chosen = numpy.empty(sizes[t], dtype=numpy.int32)
+                out = chosen
+                memcpy(&out[0], edges[t], sizes[t] * sizeof(int32_t))
+                result.append((chosen, float(found[t])))
+        finally:
+            arena_free(&arena)
+        return result
+
+    def sample(self, scores, rng, int n=1):
+        """Draw derivations, each with its probability.
+
+        scores (ndarray): float64[slots], -inf for what must not be.
+        rng (Generator): Where randomness comes from.
+        n (int): How many.
+        RETURNS (List[ndarray]): The edges of each; none if there is no derivation.
+        """
+        cdef const double[::1] own = self._scores(scores)
+        values, shares = numpy.empty(self.n_items), numpy.empty(self.n_edges)
+        cdef double[::1] out_values = values, out_shares = shares
+        cdef int i, e
+        cdef double rest
+        if not isfinite(graph_inside(&self.graph, &own[0], &out_values[0], &out_shares[0])):
+            return []
+        result = []
+        for _ in range(n):
+            chosen, waiting = [], [self.n_items - 1]
+            while waiting:
+                i = waiting.pop()
+                rest = rng.random()
+                for e in range(self.start[i], self.start[i + 1]):
+                    if out_shares[e] > 0:
+                        chosen_edge = e
+                        rest -= out_shares[e]
+                        if rest < 0:
+                            break
+                chosen.append(chosen_edge)
+                parts = self.first[chosen_edge], self.second[chosen_edge]
+                waiting += [part for part in parts if part >= 0]
+            result.append(numpy.array(chosen, dtype=numpy.int32))
+        return result
