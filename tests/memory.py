@@ -1,7 +1,9 @@
 """How much memory something takes, measured in a process of its own."""
 
+import resource
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 _PEAK = """
@@ -17,3 +19,12 @@ def peak_memory(code: str, *arguments: str) -> int:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-1])
+
+
+def resident_memory() -> int:
+    """RETURNS (int): The memory that this process has now, in megabytes; 0 where nobody tells."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize() // 2**20

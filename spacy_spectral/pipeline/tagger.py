@@ -168,8 +168,8 @@ class SpectralTagger(SpectralPipe):
         is_word = ~numpy.array([form.isspace() for form in forms])[types]
         sentences = numpy.cumsum(starts_sentence)[is_word]
         starts = numpy.flatnonzero(numpy.diff(sentences, prepend=0, append=-1))
-        rows = learnt.word_rows(forms)[types[is_word]]
-        tagging = self.model.predict((rows, starts.astype("int32"), self.top_k))
+        words = learnt.words(forms).at(types[is_word])
+        tagging = self.model.predict((words, starts.astype("int32"), self.top_k))
 
         pair_symbols, morph_symbols = self._get_symbols(learnt)
         values = numpy.zeros((len(tokens), 3), dtype="uint64")

@@ -1,18 +1,20 @@
 """Discrete word classes at several granularities, for models that count or hash features."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
 
+from ...base.cache import RowCache
 from ...base.errors import Errors
 from ...base.linalg import kmeans
 from ...trees.interface import Clusters
 from .vocabulary import find_class, find_word
 
 GRANULARITIES = (32, 128, 512, 1024)
-_CACHE_SIZE = 500_000
+_CACHE_SIZE = 50_000
 
 
 def cluster_words(
@@ -68,8 +70,10 @@ class WordClusters:
         self.lowercase = lowercase
         self._words = words
         self._classes = classes
-        # a few forms make up most of any text, and falling back takes several look-ups
-        self._cache: dict[str, Sequence[int]] = {}
+        # falling back takes several look-ups
+        first = (numpy.zeros((0, len(self.granularities)), dtype="int32"),)
+        find = partial(_find, words, classes, lowercase, len(self.granularities))
+        self._cache = RowCache(find, first, size=_CACHE_SIZE)
 
     def ids(self, words: Sequence[str]) -> numpy.ndarray:
         """The clusters of some words.
@@ -77,18 +81,8 @@ class WordClusters:
         words (Sequence[str]): Word forms as they stand in a text.
         RETURNS (ndarray): int32, (len(words), len(granularities)); -1 where nothing is known.
         """
-        cache = self._cache
-        if len(cache) > _CACHE_SIZE:
-            cache.clear()
-        rows = [cache[form] if form in cache else self._find(form) for form in words]
-        return numpy.array(rows, dtype="int32").reshape(len(words), len(self.granularities))
-
-    def _find(self, form: str) -> Sequence[int]:
-        row = find_word(form, self._words, None, lowercase=self.lowercase)
-        if row is None:
-            row = find_class(form, self._classes, [-1] * len(self.granularities))
-        self._cache[form] = row
-        return row
+        rows, (table,) = self._cache(words)
+        return table[rows]
 
     def to_lookups(self, lookups: Any) -> None:
         """Add the clusters to spaCy lookups as tables.
@@ -131,6 +125,20 @@ class WordClusters:
         if not (Path(path) / "vocab" / "lookups.bin").is_file():
             raise ValueError(Errors.S216.format(path=path))
         return cls.from_lookups(Lookups().from_disk(Path(path) / "vocab"))
+
+
+def _find(
+    words: Mapping[str, Sequence[int]],
+    classes: Mapping[str, Sequence[int]],
+    lowercase: bool,
+    n_granularities: int,
+    forms: list[str],
+) -> tuple[numpy.ndarray]:
+    nothing, rows = [-1] * n_granularities, []
+    for form in forms:
+        row = find_word(form, words, None, lowercase=lowercase)
+        rows.append(find_class(form, classes, nothing) if row is None else row)
+    return (numpy.array(rows, dtype="int32"),)
 
 
 def clusters_to_bytes(clusters: Clusters | None) -> bytes:

@@ -6,12 +6,13 @@ from itertools import chain
 
 import numpy as np
 
+from ...base.cache import RowCache
 from ._features import hash_strings
 from .templates import COLUMNS
 
 N_WORD_COLUMNS = COLUMNS.index("tag")
 N_CLUSTERS = sum(name.startswith("cluster") for name in COLUMNS)
-_MAX_CACHED = 500_000
+_CACHE_SIZE = 50_000
 
 
 @dataclass
@@ -55,42 +56,21 @@ def _shape(word: str) -> str:
     return shape
 
 
-class _Cache:
-    """Hashes of strings, computed once per distinct string."""
-
-    def __init__(self, n_columns: int, describe) -> None:
-        self.describe = describe
-        self.n_columns = n_columns
-        self.clear()
-
-    def clear(self) -> None:
-        self.index: dict[str, int] = {}
-        self.table = np.zeros((0, self.n_columns), dtype=np.uint64)
-        self.wordlike = np.zeros(0, dtype=bool)
-
-    def __call__(self, strings: Sequence[str]) -> np.ndarray:
-        """RETURNS (np.ndarray): The rows of the strings."""
-        if len(self.index) > _MAX_CACHED:
-            self.clear()
-        get = self.index.get
-        rows = [get(string, -1) for string in strings]
-        if -1 in rows:
-            fresh = list(dict.fromkeys(s for s, row in zip(strings, rows, strict=True) if row < 0))
-            self.index.update(
-                zip(fresh, range(len(self.index), len(self.index) + len(fresh)), strict=True)
-            )
-            described = list(chain.from_iterable(self.describe(string) for string in fresh))
-            hashes = hash_strings(described).reshape(len(fresh), self.n_columns)
-            self.table = np.concatenate([self.table, hashes])
-            letters = [any(map(str.isalnum, string)) for string in fresh]
-            self.wordlike = np.concatenate([self.wordlike, np.asarray(letters, dtype=bool)])
-            rows = [self.index[string] for string in strings]
-        return np.asarray(rows, dtype=np.intp)
+def _describe_words(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """RETURNS (Tuple[ndarray, ndarray]): Hashes of what templates see of words, and which are wordlike."""
+    parts = []
+    for word in words:
+        lower = word.lower()
+        parts += (word, lower, lower[:3], lower[-2:], lower[-3:], _shape(word))
+    wordlike = np.array([any(map(str.isalnum, word)) for word in words], dtype=bool)
+    return hash_strings(parts).reshape(len(words), N_WORD_COLUMNS), wordlike
 
 
-def _describe_word(word: str) -> tuple[str, ...]:
-    lower = word.lower()
-    return (word, lower, lower[:3], lower[-2:], lower[-3:], _shape(word))
+def _describe_strings(strings: list[str]) -> tuple[np.ndarray]:
+    """RETURNS (Tuple[ndarray]): Hashes of strings, 0 for the empty one: there is nothing."""
+    hashes = hash_strings(strings)
+    hashes[[not string for string in strings]] = 0
+    return (hashes,)
 
 
 class Encoder:
@@ -101,8 +81,8 @@ class Encoder:
 
     def __init__(self, tags: Iterable[str]) -> None:
         self.tag_index = {tag: i for i, tag in enumerate(tags, 1)}
-        self._words = _Cache(N_WORD_COLUMNS, _describe_word)
-        self._strings = _Cache(1, lambda string: (string,))
+        self._words = RowCache(_describe_words, _describe_words([]), size=_CACHE_SIZE)
+        self._strings = RowCache(_describe_strings, _describe_strings([]), size=_CACHE_SIZE)
 
     def __call__(
         self,
@@ -130,9 +110,8 @@ class Encoder:
         np.cumsum(lengths, out=starts[1:])
         columns = np.zeros((int(starts[-1]), len(COLUMNS)), dtype=np.uint64)
         flat_tags = list(chain.from_iterable(tags))
-        rows = self._words(list(chain.from_iterable(words)))
-        columns[:, :N_WORD_COLUMNS] = self._words.table[rows]
-        wordlike = self._words.wordlike[rows]
+        rows, (hashes, wordlike) = self._words(list(chain.from_iterable(words)))
+        columns[:, :N_WORD_COLUMNS] = hashes[rows]
         self._fill(columns, "tag", flat_tags)
         for name, values in (("second", second), ("pos", pos), ("morph", morphs)):
             if values is not None:
@@ -143,12 +122,8 @@ class Encoder:
             columns[:, first : first + known.shape[1]] = known.astype(np.uint64)
         get = self.tag_index.get
         ids = np.fromiter((get(tag, 0) for tag in flat_tags), dtype=np.int32, count=len(flat_tags))
-        return Sentences(columns, starts, ids, wordlike)
+        return Sentences(columns, starts, ids, wordlike[rows])
 
     def _fill(self, columns: np.ndarray, name: str, strings: list[str]) -> None:
-        rows = self._strings(strings)
-        hashes = self._strings.table[rows, 0]
-        absent = self._strings.index.get("")
-        if absent is not None:
-            hashes = np.where(rows == absent, np.uint64(0), hashes)
-        columns[:, COLUMNS.index(name)] = hashes
+        rows, (hashes,) = self._strings(strings)
+        columns[:, COLUMNS.index(name)] = hashes[rows]

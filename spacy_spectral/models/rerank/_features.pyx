@@ -9,8 +9,9 @@ import numpy as np
 
 from libc.math cimport NAN, isnan
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
+
+from ...base._arena cimport Arena, arena_free, take
 
 # What features can look at of a token: the columns of `columns`.
 cdef enum:
@@ -62,11 +63,28 @@ cdef inline uint32_t size_class(int n) noexcept nogil:
     return 7 if n <= 20 else 8
 
 
-cdef void *_grown(void *buffer, size_t size) except NULL:
-    buffer = realloc(buffer, size)
-    if buffer == NULL:
+cdef struct Work:
+    # Of one call: memory for the trees of a sentence of n tokens.
+    Arena arena
+    Surroundings *first    # [n + 1]
+    Surroundings *own      # [n + 1]
+    int32_t *latest        # [n + 1]
+    double *first_score    # [n + 1]
+    int n_found
+    uint32_t[MOST] found
+    uint32_t[MOST] before
+
+
+cdef int _begin(Work *work, int n) except -1:
+    """Take memory; whatever happens, `arena_free` must follow."""
+    memset(&work.arena, 0, sizeof(Arena))
+    work.first = <Surroundings *>take(&work.arena, (n + 1) * sizeof(Surroundings))
+    work.own = <Surroundings *>take(&work.arena, (n + 1) * sizeof(Surroundings))
+    work.latest = <int32_t *>take(&work.arena, (n + 1) * sizeof(int32_t))
+    work.first_score = <double *>take(&work.arena, (n + 1) * sizeof(double))
+    if not (work.first and work.own and work.latest and work.first_score):
         raise MemoryError
-    return buffer
+    return 0
 
 
 cdef class Extractor:
@@ -75,33 +93,16 @@ cdef class Extractor:
     groups (int): The groups of features, a mask.
     bits (int): Hashes are cut to this many bits.
     """
-    cdef int groups, n_found, room
+    cdef int groups
     cdef uint32_t mask
-    cdef Surroundings *first
-    cdef Surroundings *own
-    cdef int32_t *latest
-    cdef double *first_score
-    cdef uint32_t[MOST] found
-    cdef uint32_t[MOST] before
-    cdef int32_t *indices
-    cdef signed char *values
-    cdef int64_t n_indices, index_room
 
     def __init__(self, int groups, int bits):
         self.groups = groups
         self.mask = (<uint32_t>1 << bits) - 1
 
-    def __dealloc__(self):
-        free(self.first)
-        free(self.own)
-        free(self.latest)
-        free(self.first_score)
-        free(self.indices)
-        free(self.values)
-
     def extract(
-        self, const int32_t[:, ::1] heads, const int32_t[:, ::1] labels,
-        const uint32_t[::1] names, const uint32_t[:, ::1] columns
+        self, const int32_t[:, ::1] heads not None, const int32_t[:, ::1] labels not None,
+        const uint32_t[::1] names not None, const uint32_t[:, ::1] columns not None
     ):
         """Features of the trees relative to the first.
 
@@ -112,32 +113,45 @@ cdef class Extractor:
         RETURNS (Tuple[ndarray, ndarray, ndarray]): int32 starts of the rows[k + 1], int32 indices and
             int8 values. An index may stand in a row more than once.
         """
-        cdef int t, m, n = heads.shape[1], k = heads.shape[0]
-        cdef int64_t i
+        cdef int t, m, i, n = heads.shape[1], k = heads.shape[0]
+        cdef int64_t n_indices = 0
+        cdef Work work
         starts = np.zeros(k + 1, dtype=np.int32)
         cdef int32_t[::1] out = starts
-        self._make_room(n)
-        self.n_indices = 0
-        self._read(heads[0], labels[0], names, self.first)
-        for t in range(1, k):
-            self._read(heads[t], labels[t], names, self.own)
-            for m in range(1, n + 1):
-                if memcmp(&self.own[m], &self.first[m], sizeof(Surroundings)) != 0:
-                    self._hash(m, n, &self.first[m], columns, self.before)
-                    self._hash(m, n, &self.own[m], columns, self.found)
-                    self._append()
-            out[t + 1] = <int32_t>self.n_indices
-        indices = np.empty(self.n_indices, dtype=np.int32)
-        values = np.empty(self.n_indices, dtype=np.int8)
+        # with room for more, as they come
+        indices = np.empty(0, dtype=np.int32)
+        values = np.empty(0, dtype=np.int8)
         cdef int32_t[::1] out_indices = indices
         cdef signed char[::1] out_values = values
-        for i in range(self.n_indices):
-            out_indices[i], out_values[i] = self.indices[i], self.values[i]
-        return starts, indices, values
+        try:
+            _begin(&work, n)
+            self._read(&work, heads[0], labels[0], names, work.first)
+            for t in range(1, k):
+                self._read(&work, heads[t], labels[t], names, work.own)
+                for m in range(1, n + 1):
+                    if memcmp(&work.own[m], &work.first[m], sizeof(Surroundings)) == 0:
+                        continue
+                    self._hash(&work, m, n, &work.first[m], columns, work.before)
+                    self._hash(&work, m, n, &work.own[m], columns, work.found)
+                    if n_indices + 2 * MOST > out_indices.shape[0]:
+                        indices = np.resize(indices, 2 * n_indices + 2 * MOST)
+                        values = np.resize(values, 2 * n_indices + 2 * MOST)
+                        out_indices, out_values = indices, values
+                    for i in range(work.n_found):  # but for what both have
+                        if work.found[i] != work.before[i]:
+                            out_indices[n_indices] = <int32_t>work.found[i]
+                            out_indices[n_indices + 1] = <int32_t>work.before[i]
+                            out_values[n_indices], out_values[n_indices + 1] = 1, -1
+                            n_indices += 2
+                out[t + 1] = <int32_t>n_indices
+        finally:
+            arena_free(&work.arena)
+        return starts, indices[:n_indices].copy(), values[:n_indices].copy()
 
     def score(
-        self, const int32_t[:, ::1] heads, const int32_t[:, ::1] labels,
-        const uint32_t[::1] names, const uint32_t[:, ::1] columns, const float[::1] weights
+        self, const int32_t[:, ::1] heads not None, const int32_t[:, ::1] labels not None,
+        const uint32_t[::1] names not None, const uint32_t[:, ::1] columns not None,
+        const float[::1] weights not None
     ):
         """The same features times their weights.
 
@@ -145,66 +159,38 @@ cdef class Extractor:
         RETURNS (ndarray): float64[k].
         """
         cdef int t, m, n = heads.shape[1], k = heads.shape[0]
+        cdef Work work
         scores = np.zeros(k, dtype=np.float64)
         cdef double[::1] out = scores
-        self._make_room(n)
-        for m in range(1, n + 1):
-            self.first_score[m] = NAN
-        self._read(heads[0], labels[0], names, self.first)
-        for t in range(1, k):
-            self._read(heads[t], labels[t], names, self.own)
+        try:
+            _begin(&work, n)
             for m in range(1, n + 1):
-                if memcmp(&self.own[m], &self.first[m], sizeof(Surroundings)) != 0:
-                    if isnan(self.first_score[m]):
-                        self._hash(m, n, &self.first[m], columns, self.found)
-                        self.first_score[m] = self._sum(weights)
-                    self._hash(m, n, &self.own[m], columns, self.found)
-                    out[t] += self._sum(weights) - self.first_score[m]
+                work.first_score[m] = NAN
+            self._read(&work, heads[0], labels[0], names, work.first)
+            for t in range(1, k):
+                self._read(&work, heads[t], labels[t], names, work.own)
+                for m in range(1, n + 1):
+                    if memcmp(&work.own[m], &work.first[m], sizeof(Surroundings)) == 0:
+                        continue
+                    if isnan(work.first_score[m]):
+                        self._hash(&work, m, n, &work.first[m], columns, work.found)
+                        work.first_score[m] = _sum(&work, weights)
+                    self._hash(&work, m, n, &work.own[m], columns, work.found)
+                    out[t] += _sum(&work, weights) - work.first_score[m]
+        finally:
+            arena_free(&work.arena)
         return scores
 
-    cdef int _make_room(self, int n) except -1:
-        """Buffers for a sentence of n tokens."""
-        if n + 1 > self.room:
-            self.room = n + 1
-            self.first = <Surroundings *>_grown(self.first, self.room * sizeof(Surroundings))
-            self.own = <Surroundings *>_grown(self.own, self.room * sizeof(Surroundings))
-            self.latest = <int32_t *>_grown(self.latest, self.room * sizeof(int32_t))
-            self.first_score = <double *>_grown(self.first_score, self.room * sizeof(double))
-        return 0
-
-    cdef int _append(self) except -1:
-        """What was found in the tree and in the first to the indices, but for what both have."""
-        cdef int i
-        cdef int64_t at
-        if self.n_indices + 2 * MOST > self.index_room:
-            self.index_room = 2 * self.index_room + 2 * MOST
-            self.indices = <int32_t *>_grown(self.indices, self.index_room * sizeof(int32_t))
-            self.values = <signed char *>_grown(self.values, self.index_room)
-        for i in range(self.n_found):
-            if self.found[i] != self.before[i]:
-                at = self.n_indices
-                self.indices[at], self.values[at] = <int32_t>self.found[i], 1
-                self.indices[at + 1], self.values[at + 1] = <int32_t>self.before[i], -1
-                self.n_indices += 2
-        return 0
-
-    cdef double _sum(self, const float[::1] weights) noexcept:
-        cdef int i
-        cdef double total = 0
-        for i in range(self.n_found):
-            total += weights[self.found[i]]
-        return total
-
     cdef void _read(
-        self, const int32_t[::1] heads, const int32_t[::1] labels, const uint32_t[::1] names,
-        Surroundings *tree
+        self, Work *work, const int32_t[::1] heads, const int32_t[::1] labels,
+        const uint32_t[::1] names, Surroundings *tree
     ) noexcept:
         """The surroundings of every token in a tree."""
         cdef int m, h, a, steps, n = heads.shape[0]
         cdef Surroundings *token
         cdef Surroundings *head
         memset(tree, 0, (n + 1) * sizeof(Surroundings))
-        memset(self.latest, 0, (n + 1) * sizeof(int32_t))
+        memset(work.latest, 0, (n + 1) * sizeof(int32_t))
         for m in range(1, n + 1):
             token = &tree[m]
             token.head = heads[m - 1]
@@ -223,30 +209,31 @@ cdef class Extractor:
                 head = &tree[h]
                 if head.inner_right == NOBODY:
                     head.inner_right = m
-                token.sibling = self.latest[h]
+                token.sibling = work.latest[h]
                 token.sibling_label = tree[token.sibling].label
-                self.latest[h] = m
+                work.latest[h] = m
                 head.frame_right = mix(head.frame_right, token.label)
-        memset(self.latest, 0, (n + 1) * sizeof(int32_t))
+        memset(work.latest, 0, (n + 1) * sizeof(int32_t))
         for m in range(n, 0, -1):  # to the left
             token, h = &tree[m], tree[m].head
             if h > m:
                 head = &tree[h]
                 if head.inner_left == NOBODY:
                     head.inner_left = m
-                token.sibling = self.latest[h]
+                token.sibling = work.latest[h]
                 token.sibling_label = tree[token.sibling].label
-                self.latest[h] = m
+                work.latest[h] = m
                 head.frame_left = mix(head.frame_left, token.label)
 
     cdef inline void _add(
-        self, uint32_t *found, uint32_t template, uint32_t a, uint32_t b, uint32_t c, uint32_t d
+        self, Work *work, uint32_t *found, uint32_t template, uint32_t a, uint32_t b, uint32_t c,
+        uint32_t d
     ) noexcept:
-        found[self.n_found] = mix(mix(mix(mix(mix(1, template), a), b), c), d) & self.mask
-        self.n_found += 1
+        found[work.n_found] = mix(mix(mix(mix(mix(1, template), a), b), c), d) & self.mask
+        work.n_found += 1
 
     cdef void _hash(
-        self, int m, int n, const Surroundings *token, const uint32_t[:, ::1] columns,
+        self, Work *work, int m, int n, const Surroundings *token, const uint32_t[:, ::1] columns,
         uint32_t *found
     ) noexcept:
         """All features of one token, always in the same order."""
@@ -258,36 +245,45 @@ cdef class Extractor:
         cdef uint32_t size = size_class(token.last - token.first + 1)
         cdef uint32_t before = columns[token.first - 1, TAG]
         cdef uint32_t after = columns[token.last + 1, TAG]
-        self.n_found = 0
+        work.n_found = 0
         if self.groups & G_POS:
-            self._add(found, 1, columns[token.inner_left, TAG], tag, columns[token.inner_right, TAG], 0)
-            self._add(found, 2, tag, head, grand, 0)
-            self._add(found, 3, tag, head, grand, side)
-            self._add(found, 4, columns[m, POS], columns[h, POS], columns[g, POS], side)
-            self._add(found, 5, tag, columns[s, TAG], head, side)
+            self._add(work, found, 1, columns[token.inner_left, TAG], tag,
+                      columns[token.inner_right, TAG], 0)
+            self._add(work, found, 2, tag, head, grand, 0)
+            self._add(work, found, 3, tag, head, grand, side)
+            self._add(work, found, 4, columns[m, POS], columns[h, POS], columns[g, POS], side)
+            self._add(work, found, 5, tag, columns[s, TAG], head, side)
         if self.groups & G_LABELS:
-            self._add(found, 20, label, token.head_label, head, side)
-            self._add(found, 21, label, token.head_label, tag, head)
-            self._add(found, 22, label, token.sibling_label, head, side)
-            self._add(found, 23, label, token.sibling_label, token.head_label, side)
-            self._add(found, 24, tag, token.frame_left, token.frame_right, 0)
-            self._add(found, 25, columns[m, POS], label, token.frame_left, token.frame_right)
-            self._add(found, 26, label, tag, grand, side)
+            self._add(work, found, 20, label, token.head_label, head, side)
+            self._add(work, found, 21, label, token.head_label, tag, head)
+            self._add(work, found, 22, label, token.sibling_label, head, side)
+            self._add(work, found, 23, label, token.sibling_label, token.head_label, side)
+            self._add(work, found, 24, tag, token.frame_left, token.frame_right, 0)
+            self._add(work, found, 25, columns[m, POS], label, token.frame_left, token.frame_right)
+            self._add(work, found, 26, label, tag, grand, side)
         if self.groups & G_WORDS:
-            self._add(found, 40, word, head, grand, side)
-            self._add(found, 41, tag, head_word, grand, side)
-            self._add(found, 42, tag, head, columns[g, WORD], side)
-            self._add(found, 43, word, columns[g, WORD], label, side)
-            self._add(found, 44, word, token.frame_left, token.frame_right, 0)
-            self._add(found, 45, word, label, token.head_label, side)
-            self._add(found, 46, head_word, label, token.sibling_label, side)
+            self._add(work, found, 40, word, head, grand, side)
+            self._add(work, found, 41, tag, head_word, grand, side)
+            self._add(work, found, 42, tag, head, columns[g, WORD], side)
+            self._add(work, found, 43, word, columns[g, WORD], label, side)
+            self._add(work, found, 44, word, token.frame_left, token.frame_right, 0)
+            self._add(work, found, 45, word, label, token.head_label, side)
+            self._add(work, found, 46, head_word, label, token.sibling_label, side)
         if self.groups & G_SPANS:
-            self._add(found, 60, label, tag, size, side)
-            self._add(found, 61, label, before, after, side)
-            self._add(found, 62, tag, head, size, side)
-            self._add(found, 63, label, columns[token.first, TAG], columns[token.last, TAG], 0)
-            self._add(found, 64, tag, before, after, head)
-            self._add(found, 65, label, head, size_class(m - h if m > h else h - m), after)
+            self._add(work, found, 60, label, tag, size, side)
+            self._add(work, found, 61, label, before, after, side)
+            self._add(work, found, 62, tag, head, size, side)
+            self._add(work, found, 63, label, columns[token.first, TAG], columns[token.last, TAG], 0)
+            self._add(work, found, 64, tag, before, after, head)
+            self._add(work, found, 65, label, head, size_class(m - h if m > h else h - m), after)
+
+
+cdef inline double _sum(const Work *work, const float[::1] weights) noexcept:
+    cdef int i
+    cdef double total = 0
+    for i in range(work.n_found):
+        total += weights[work.found[i]]
+    return total
 
 
 def times(

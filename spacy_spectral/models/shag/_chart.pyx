@@ -23,12 +23,14 @@ The outside pass is the exact adjoint of these lines in reverse order and needs 
 """
 
 from libc.math cimport fabs, isfinite, log
+from libc.string cimport memset
 
 import numpy
 
+from ...base._arena cimport Arena, arena_free, take_zeros
+
 
 cdef extern from "_vector.h" nogil:
-    double* workspace(size_t size)
     void prefetch(const double* block, int size)
     void weighted_sum(const double* rows, const double* weights, int count, int width, double* out)
     void add_product(
@@ -76,11 +78,13 @@ cdef struct Sentence:
     const double* root          # [N]
 
 
-cdef int _allocate(Half* left, Half* right, double** scratch, int n, int width, bint outside) noexcept nogil:
+cdef int _allocate(
+    Arena* arena, Half* left, Half* right, double** scratch, int n, int width, bint outside
+) noexcept nogil:
     cdef size_t scalars = <size_t>n * (n + 1)
     cdef size_t vectors = scalars * width
     cdef size_t total = width + (2 if outside else 1) * (2 * vectors + 2 * scalars)
-    cdef double* block = workspace(total)
+    cdef double* block = <double*>take_zeros(arena, total * sizeof(double))
     if block is NULL:
         return -1
     scratch[0] = block
@@ -312,6 +316,7 @@ def inside_outside(
     cdef double z
     cdef double* scratch
     cdef int status = 0
+    cdef Arena arena
     cdef Half left, right
     cdef Sentence s
     marginal_array = numpy.zeros((n + 1, n + 1) if outside else (0, 0))
@@ -332,13 +337,15 @@ def inside_outside(
     s.weights = &weights[0, 0, 0]
     s.stop = &stop[0, 0, 0]
     s.root = &root[0]
+    memset(&arena, 0, sizeof(arena))
     with nogil:
-        status = _allocate(&left, &right, &scratch, n, width, outside)
+        status = _allocate(&arena, &left, &right, &scratch, n, width, outside)
         if status == 0:
             z = _inside(&s, &left, &right, scratch)
             _largest_by_span(n, &left, &right, &largest[0])
             if outside and isfinite(z):
                 _outside(&s, &left, &right, scratch, &marginals[0, 0])
+        arena_free(&arena)
     if status != 0:
         raise MemoryError()
     return z, marginal_array, largest_array

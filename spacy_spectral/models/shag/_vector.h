@@ -6,28 +6,7 @@
 #ifndef SPACY_SPECTRAL_VECTOR_H
 #define SPACY_SPECTRAL_VECTOR_H
 
-#include <stdlib.h>
 #include <string.h>
-
-#if defined(_MSC_VER)
-#define PER_THREAD __declspec(thread)
-#else
-#define PER_THREAD __thread
-#endif
-
-/* Zeroed memory that is kept for the next sentence: getting fresh pages from the system for every
- * chart costs as much as filling it. One block per thread, valid until the next call. NULL if none. */
-static inline double *workspace(size_t size) {
-    static PER_THREAD double *block = NULL;
-    static PER_THREAD size_t block_size = 0;
-    if (size > block_size) {
-        free(block);
-        block = (double *)malloc(size * sizeof(double));
-        block_size = block == NULL ? 0 : size;
-    }
-    if (block != NULL) memset(block, 0, size * sizeof(double));
-    return block;
-}
 
 /* Ask for memory that is needed soon: operators lie scattered over megabytes. */
 static inline void prefetch(const double *block, int size) {

@@ -13,7 +13,7 @@ import numpy
 from ...base.errors import Errors
 from ...trees.interface import Clusters
 from .estimate import Epoch, Progress
-from .model import tag_words
+from .model import tag_types
 from .preparation import Preparation, tag_label
 from .statistics import Corpus, TaggedSentence
 
@@ -91,7 +91,7 @@ def jackknife(
         morphologizer = preparation.fit_morphs(gold, **options) if morphology else None
         lengths = numpy.diff(corpus.starts)[fold_of == fold]
         starts = numpy.concatenate([[0], numpy.cumsum(lengths)]).astype("int32")
-        decisions, analyses = tag_words(
+        decisions, analyses = tag_types(
             lexicon, tagger, morphologizer, corpus.types, corpus.words[held_out], starts, top
         )
         classes[held_out], tags[held_out], probs[held_out] = decisions

@@ -1,10 +1,12 @@
 """The tagger: tags first, then morphology given the tags. Knows nothing of spaCy."""
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy
 
+from ...base.cache import RowCache
 from ...base.errors import Errors
 from ...base.serialize import pack, unpack
 from ...trees.interface import Clusters
@@ -17,7 +19,7 @@ from .preparation import Preparation, tag_label
 from .statistics import Corpus, TaggedSentence
 
 _KIND, _VERSION = "tagger", 1
-# Words remembered between calls, with what they contribute to scores.
+# Words remembered between calls, with what they contribute to scores: a row takes kilobytes.
 _CACHE_SIZE = 8_000
 
 
@@ -34,6 +36,24 @@ class Tagging(NamedTuple):
     tags: numpy.ndarray
     probs: numpy.ndarray
     morphs: numpy.ndarray
+
+
+class Words(NamedTuple):
+    """Words with what is known of each; row 0 is what stands beyond the ends of a sentence.
+
+    rows (ndarray): int32, where each word is in the arrays.
+    attributes (ndarray): uint32, see `Lexicon.attributes`.
+    tag_scores, morph_scores (ndarray): float32, what words contribute by themselves to decisions.
+    """
+
+    rows: numpy.ndarray
+    attributes: numpy.ndarray
+    tag_scores: numpy.ndarray
+    morph_scores: numpy.ndarray
+
+    def at(self, places: numpy.ndarray) -> "Words":
+        """RETURNS (Words): The words of tokens, given which word each token is."""
+        return self._replace(rows=self.rows[places])
 
 
 class TaggerModel:
@@ -58,7 +78,14 @@ class TaggerModel:
         self.tags = list(dict.fromkeys(tag_label(pair) for pair in tag_classes))
         self._tagger = tagger
         self._morphologizer = morphologizer
-        self._forget_words()
+        beyond = numpy.ones(
+            (1, tag_templates(lexicon.n_granularities).type_columns), dtype="uint32"
+        )
+        self._cache = RowCache(
+            partial(_describe, lexicon, tagger, morphologizer),
+            _with_scores(tagger, morphologizer, beyond),
+            size=_CACHE_SIZE,
+        )
 
     @classmethod
     def fit(
@@ -99,44 +126,27 @@ class TaggerModel:
         """
         words = [word for sentence in sentences for word in sentence]
         starts = numpy.cumsum([0, *map(len, sentences)], dtype="int32")
-        return self.tag_rows(self.word_rows(words), starts, top=top)
+        return self.tag_words(self.words(words), starts, top=top)
 
-    def word_rows(self, words: Sequence[str]) -> numpy.ndarray:
-        """Numbers under which words are remembered until the next call of this method.
+    def words(self, words: Sequence[str]) -> Words:
+        """What is known of words, whether they were seen in training or not.
 
         words (Sequence[str]): Words.
-        RETURNS (ndarray): int32, what `tag_rows` takes.
+        RETURNS (Words): What `tag_words` takes.
         """
-        rows = self._rows
-        new = [word for word in dict.fromkeys(words) if word not in rows]
-        if new and len(rows) + len(new) > _CACHE_SIZE:
-            self._forget_words()
-            rows, new = self._rows, list(dict.fromkeys(words))
-        if new:
-            first = len(rows) + 1
-            self._remember(self.lexicon.attributes(new), first)
-            rows.update(zip(new, range(first, first + len(new)), strict=True))
-        return numpy.fromiter((rows[word] for word in words), dtype="int32", count=len(words))
+        rows, arrays = self._cache(words)
+        return Words(rows, *arrays)
 
-    def tag_rows(self, rows: numpy.ndarray, starts: numpy.ndarray, *, top: int = 3) -> Tagging:
-        """Tag sentences given by numbers of words.
+    def tag_words(self, words: Words, starts: numpy.ndarray, *, top: int = 3) -> Tagging:
+        """Tag sentences.
 
-        rows (ndarray): int32, the words, from `word_rows`.
+        words (Words): Their words.
         starts (ndarray): int32, where sentences start, closed by the number of tokens.
         top (int): How many tags to report for each token.
         RETURNS (Tagging): Decisions about all tokens.
         """
-        n_columns = self._attributes.shape[1]
-        attributes = numpy.zeros((len(rows), n_columns + 2), dtype="uint32")
-        attributes[:, :n_columns] = self._attributes[rows]
-        everywhere = numpy.zeros(len(rows), dtype="int32")
-        tags = self._tagger.decide(
-            attributes, starts, rows, self._tag_scores, everywhere, top=max(1, top)
-        )
-        morphs = self._morphologizer.decide(
-            attributes, starts, rows, self._morph_scores, tags.classes, top=1
-        )
-        return Tagging(tags.classes, tags.labels[:, :top], tags.probs[:, :top], morphs.classes)
+        tags, morphs = _decide(self._tagger, self._morphologizer, words, starts, max(1, top))
+        return Tagging(tags.classes, tags.labels[:, :top], tags.probs[:, :top], morphs)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised model; equal models give equal bytes."""
@@ -204,36 +214,12 @@ class TaggerModel:
             raise bad("labels")
         return model
 
-    def _forget_words(self) -> None:
-        self._rows: dict[str, int] = {}
-        n_columns = tag_templates(self.lexicon.n_granularities).type_columns
-        self._attributes = numpy.zeros((0, n_columns), dtype="uint32")
-        self._tag_scores = self._tagger.word_scores(self._attributes)
-        self._morph_scores = self._morphologizer.word_scores(self._attributes)
-        # row 0: what stands beyond the ends of a sentence
-        self._remember(numpy.ones((1, n_columns), dtype="uint32"), 0)
-
-    def _remember(self, attributes: numpy.ndarray, first: int) -> None:
-        """Put words into the rows from `first` on; room grows by doubling."""
-        end = first + len(attributes)
-        for name, values in (
-            ("_attributes", attributes),
-            ("_tag_scores", self._tagger.word_scores(attributes)),
-            ("_morph_scores", self._morphologizer.word_scores(attributes)),
-        ):
-            kept = getattr(self, name)
-            if len(kept) < end:
-                grown = numpy.zeros((max(end, 2 * len(kept)), *kept.shape[1:]), dtype=kept.dtype)
-                grown[:first] = kept[:first]
-                setattr(self, name, grown)
-            getattr(self, name)[first:end] = values
-
 
 def _is_list_of_str(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def tag_words(
+def tag_types(
     lexicon: Lexicon,
     tagger: LinearClassifier,
     morphologizer: LinearClassifier | None,
@@ -242,7 +228,7 @@ def tag_words(
     starts: numpy.ndarray,
     top: int,
 ) -> tuple[Decisions, numpy.ndarray]:
-    """Tag sentences given by numbers of words, without remembering words.
+    """Tag sentences given by numbers of words, by classifiers that are used once.
 
     lexicon (Lexicon): What is known about words.
     tagger (LinearClassifier): The classifier of tags.
@@ -254,17 +240,41 @@ def tag_words(
     RETURNS (Tuple[Decisions, ndarray]): The tags, and the analysis of each token, -1 for none.
     """
     used, rows = numpy.unique(words, return_inverse=True)
-    of_words = lexicon.attributes([types[i] for i in used])
-    of_words = numpy.concatenate([numpy.ones_like(of_words[:1]), of_words])
-    rows = (rows + 1).astype("int32")
-    attributes = numpy.zeros((len(rows), of_words.shape[1] + 2), dtype="uint32")
-    attributes[:, :-2] = of_words[rows]
+    known = lexicon.attributes([types[i] for i in used])
+    known = numpy.concatenate([numpy.ones_like(known[:1]), known])
+    own = Words((rows + 1).astype("int32"), *_with_scores(tagger, morphologizer, known))
+    return _decide(tagger, morphologizer, own, starts, top)
+
+
+def _describe(
+    lexicon: Lexicon, tagger: LinearClassifier, morphologizer: LinearClassifier, words: list[str]
+) -> tuple[numpy.ndarray, ...]:
+    return _with_scores(tagger, morphologizer, lexicon.attributes(words))
+
+
+def _with_scores(
+    tagger: LinearClassifier, morphologizer: LinearClassifier | None, attributes: numpy.ndarray
+) -> tuple[numpy.ndarray, ...]:
+    tag_scores = tagger.word_scores(attributes)
+    if morphologizer is None:
+        return attributes, tag_scores, numpy.zeros((0, 0, 0), dtype="float32")
+    return attributes, tag_scores, morphologizer.word_scores(attributes)
+
+
+def _decide(
+    tagger: LinearClassifier,
+    morphologizer: LinearClassifier | None,
+    words: Words,
+    starts: numpy.ndarray,
+    top: int,
+) -> tuple[Decisions, numpy.ndarray]:
+    rows, known, tag_scores, morph_scores = words
+    # the last columns are for decisions
+    attributes = numpy.zeros((len(rows), known.shape[1] + 2), dtype="uint32")
+    attributes[:, :-2] = known[rows]
     everywhere = numpy.zeros_like(rows)
-    tags = tagger.decide(
-        attributes, starts, rows, tagger.word_scores(of_words), everywhere, top=top
-    )
+    tags = tagger.decide(attributes, starts, rows, tag_scores, everywhere, top=top)
     if morphologizer is None:
         return tags, numpy.full(len(rows), -1, dtype="int32")
-    scores = morphologizer.word_scores(of_words)
-    morphs = morphologizer.decide(attributes, starts, rows, scores, tags.classes, top=1)
+    morphs = morphologizer.decide(attributes, starts, rows, morph_scores, tags.classes, top=1)
     return tags, morphs.classes

@@ -1,0 +1,77 @@
+"""What is computed of strings, remembered for the next call, in any number of threads."""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+import numpy
+from numpy.typing import NDArray
+
+Arrays = tuple[NDArray, ...]
+
+
+class RowCache:
+    """Rows of arrays, one for each string that was met: a few words make up most of any text.
+
+    What a caller gets is his: rows that were filled once never change, and a full cache is replaced by a
+    new one, not emptied. So looking up takes no lock, and only one thread at a time adds strings.
+    """
+
+    def __init__(self, describe: Callable[[list[str]], Arrays], first: Arrays, *, size: int):
+        """describe (Callable[[List[str]], Tuple[ndarray, ...]]): Gives the rows of new strings.
+        first (Tuple[ndarray, ...]): Rows that stand before those of all strings, perhaps none.
+        size (int): How many strings are remembered; more only for one call.
+        """
+        self._describe = describe
+        self._first = first
+        self._size = size
+        self._lock = Lock()
+        self._table = _Table(first)
+
+    def __call__(self, strings: Sequence[str]) -> tuple[NDArray[numpy.int32], Arrays]:
+        """strings (Sequence[str]): Any strings.
+        RETURNS (Tuple[ndarray, Tuple[ndarray, ...]]): Where the row of each string is, and the arrays it is
+            in. They have more rows, some of which may be filled later.
+        """
+        table = self._table
+        get = table.places.get
+        rows = [get(string, -1) for string in strings]
+        if -1 in rows:
+            table = self._with(strings)
+            rows = [table.places[string] for string in strings]
+        return numpy.array(rows, dtype="int32"), table.arrays
+
+    def _with(self, strings: Sequence[str]) -> "_Table":
+        with self._lock:
+            table, distinct = self._table, list(dict.fromkeys(strings))
+            new = [string for string in distinct if string not in table.places]
+            if len(table.places) + len(new) > self._size and table.places:
+                table, new = _Table(self._first), distinct
+            if new:
+                table.add(new, self._describe(new))
+            self._table = table
+        return table
+
+
+class _Table:
+    """Arrays with room for more rows. A string is found only after its row is filled."""
+
+    def __init__(self, first: Arrays):
+        self.arrays = first
+        self.places: dict[str, int] = {}
+        self._n = len(first[0])
+
+    def add(self, strings: list[str], rows: Arrays) -> None:
+        begin, end = self._n, self._n + len(strings)
+        if end > len(self.arrays[0]):
+            self.arrays = tuple(_longer(old, begin, max(end, 2 * begin)) for old in self.arrays)
+        for array, own in zip(self.arrays, rows, strict=True):
+            array[begin:end] = own
+        self.places.update(zip(strings, range(begin, end), strict=True))
+        self._n = end
+
+
+def _longer(array: NDArray, n: int, room: int) -> NDArray:
+    """The first n rows of an array, with room for others."""
+    result = numpy.zeros((room, *array.shape[1:]), dtype=array.dtype)
+    result[:n] = array[:n]
+    return result
