@@ -17,7 +17,7 @@ cdef inline int64_t _find(const uint64_t[::1] slots, const int32_t[::1] rows, ui
     return -1
 
 
-def build_index(const uint64_t[::1] keys):
+def build_index(const uint64_t[::1] keys not None):
     """Hash table from context keys to their positions, at most half full.
 
     RETURNS (Tuple[ndarray, ndarray]): The slots' keys and their rows.
@@ -41,15 +41,15 @@ def build_index(const uint64_t[::1] keys):
 
 
 def probabilities(
-    const uint64_t[::1] slots,
-    const int32_t[::1] slot_rows,
-    const int64_t[::1] offsets,
-    const int32_t[::1] outcomes,
-    const double[::1] shares,
-    const double[::1] trust,
+    const uint64_t[::1] slots not None,
+    const int32_t[::1] slot_rows not None,
+    const int64_t[::1] offsets not None,
+    const int32_t[::1] outcomes not None,
+    const double[::1] shares not None,
+    const double[::1] trust not None,
     double floor,
-    const uint64_t[:, ::1] contexts,
-    const int32_t[::1] wanted,
+    const uint64_t[:, ::1] contexts not None,
+    const int32_t[::1] wanted not None,
 ):
     """P(outcome | contexts) for every query; see `BackoffModel`."""
     cdef int64_t q, level, row, low, high, middle
@@ -80,14 +80,14 @@ def probabilities(
 
 
 def distributions(
-    const uint64_t[::1] slots,
-    const int32_t[::1] slot_rows,
-    const int64_t[::1] offsets,
-    const int32_t[::1] outcomes,
-    const double[::1] shares,
-    const double[::1] trust,
+    const uint64_t[::1] slots not None,
+    const int32_t[::1] slot_rows not None,
+    const int64_t[::1] offsets not None,
+    const int32_t[::1] outcomes not None,
+    const double[::1] shares not None,
+    const double[::1] trust not None,
     double floor,
-    const uint64_t[:, ::1] contexts,
+    const uint64_t[:, ::1] contexts not None,
     int n_outcomes,
 ):
     """P(. | contexts) for every query, one row each; see `BackoffModel`."""

@@ -261,10 +261,10 @@ cdef void _largest_by_span(int n, Half* left, Half* right, double* largest) noex
 
 
 def arc_weights(
-    const int[::1] symbols,
-    const double[::1] frequency,
-    const double[:, :, :, ::1] lengths,
-    const int[::1] distance_bin,
+    const int[::1] symbols not None,
+    const double[::1] frequency not None,
+    const double[:, :, :, ::1] lengths not None,
+    const int[::1] distance_bin not None,
 ):
     """Length factor over symbol frequency for every arc of a sentence.
 
@@ -285,13 +285,13 @@ def arc_weights(
 
 
 def inside_outside(
-    const int[::1] symbols,
-    const int[::1] word_class,
-    const double[:, :, ::1] start,
-    const double[:, :, :, :, ::1] operators,
-    const double[:, :, ::1] weights,
-    const double[:, :, ::1] stop,
-    const double[::1] root,
+    const int[::1] symbols not None,
+    const int[::1] word_class not None,
+    const double[:, :, ::1] start not None,
+    const double[:, :, :, :, ::1] operators not None,
+    const double[:, :, ::1] weights not None,
+    const double[:, :, ::1] stop not None,
+    const double[::1] root not None,
     int states,
     bint outside,
 ):
@@ -352,15 +352,15 @@ def inside_outside(
 
 
 def tree_scores(
-    const int[::1] symbols,
-    const int[::1] word_class,
-    const double[:, :, ::1] start,
-    const double[:, :, :, :, ::1] operators,
-    const double[:, :, ::1] weights,
-    const double[:, :, ::1] stop,
-    const double[::1] root,
+    const int[::1] symbols not None,
+    const int[::1] word_class not None,
+    const double[:, :, ::1] start not None,
+    const double[:, :, :, :, ::1] operators not None,
+    const double[:, :, ::1] weights not None,
+    const double[:, :, ::1] stop not None,
+    const double[::1] root not None,
     int states,
-    const int[:, ::1] trees,
+    const int[:, ::1] trees not None,
 ):
     """What single trees contribute to Z; the first arguments as in `inside_outside`.
 

@@ -9,13 +9,13 @@ import numpy
 
 
 def add_operators(
-    const int[::1] previous,
-    const int[::1] symbols,
-    const int[::1] following,
-    const double[::1] counts,
-    const double[:, ::1] rows,
-    const double[:, ::1] columns,
-    double[:, :, ::1] operators,
+    const int[::1] previous not None,
+    const int[::1] symbols not None,
+    const int[::1] following not None,
+    const double[::1] counts not None,
+    const double[:, ::1] rows not None,
+    const double[:, ::1] columns not None,
+    double[:, :, ::1] operators not None,
 ):
     """operators[x] += rows[c]' columns[a] * count for every trigram (a, x, c).
 
@@ -36,13 +36,13 @@ def add_operators(
 
 
 def expectation_maximisation(
-    const int[::1] symbols,
-    const int64_t[::1] offsets,
-    const double[::1] counts,
-    double[::1] start,
-    double[:, :, ::1] operators,
-    double[::1] stop,
-    const double[::1] prior,
+    const int[::1] symbols not None,
+    const int64_t[::1] offsets not None,
+    const double[::1] counts not None,
+    double[::1] start not None,
+    double[:, :, ::1] operators not None,
+    double[::1] stop not None,
+    const double[::1] prior not None,
     double prior_stop,
     int iterations,
     double tolerance,

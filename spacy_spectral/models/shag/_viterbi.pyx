@@ -145,13 +145,13 @@ cdef int _read(Half* halves, int n, int classes, int states, int root, int* head
 
 
 def viterbi(
-    const int[::1] symbols,
-    const int[::1] word_class,
-    const double[:, :, ::1] log_start,
-    const double[:, :, :, :, ::1] log_operators,
-    const double[:, :, ::1] log_weights,
-    const double[:, :, ::1] log_stop,
-    const double[::1] log_root,
+    const int[::1] symbols not None,
+    const int[::1] word_class not None,
+    const double[:, :, ::1] log_start not None,
+    const double[:, :, :, :, ::1] log_operators not None,
+    const double[:, :, ::1] log_weights not None,
+    const double[:, :, ::1] log_stop not None,
+    const double[::1] log_root not None,
 ):
     """The best tree and hidden states of one sentence; arguments as in `inside_outside`, in logs.
 

@@ -12,10 +12,18 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.fields import Array, Int, Record
 from ._backoff import build_index, distributions, probabilities
 
 _DIVERSITY_WEIGHT = 5.0
+# `to_payload`; counts so large that nothing is left for rarer events would make probabilities 0
+FIELDS = Record(
+    n_outcomes=Int(low=1, high=1 << 30),
+    keys=Array("uint64", "keys", above=0, order="strict"),
+    offsets=Array("int64", "keys+1", starts="events", order="strict"),
+    outcomes=Array("int32", "events", low=0, below="n_outcomes", order="strict", rows="offsets"),
+    counts=Array("float64", "events", above=0, high=1e12),
+)
 
 
 def context_keys(levels: list[tuple[NDArray, ...]]) -> NDArray[numpy.uint64]:
@@ -112,29 +120,3 @@ class BackoffModel:
             "counts": self.counts,
             "n_outcomes": self.n_outcomes,
         }
-
-    @classmethod
-    def from_payload(cls, payload: dict) -> "BackoffModel":
-        keys, offsets = payload["keys"], payload["offsets"]
-        outcomes, counts = payload["outcomes"], payload["counts"]
-        types = [array.dtype.str for array in (keys, offsets, outcomes, counts)]
-        sound = (
-            types == ["<u8", "<i8", "<i4", "<f8"]
-            and isinstance(payload["n_outcomes"], int)
-            and len(offsets) == len(keys) + 1
-            and offsets[0] == 0
-            and offsets[-1] == len(outcomes) == len(counts)
-            and (numpy.diff(offsets) > 0).all()
-            and (
-                len(outcomes) == 0
-                or (outcomes.min() >= 0 and outcomes.max() < payload["n_outcomes"])
-            )
-            and (counts > 0).all()
-            and numpy.isfinite(counts).all()
-            and (keys > 0).all()
-        )
-        if not sound:
-            raise ValueError(
-                Errors.S002.format(what="back-off counts", reason="inconsistent arrays")
-            )
-        return cls(**payload)

@@ -9,8 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.serialize import pack, unpack
-from ...trees.lengths import DISTANCE_BINS, N_BINS, length_table
+from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.posterior import Posterior
 from ...trees.pseudoprojective import projective_tree
@@ -18,12 +17,11 @@ from ...trees.sentences import Tokens, Tree
 from ._chart import arc_weights
 from .estimate import EstimatorSettings, estimate
 from .factors import Factors
+from .format import FORMAT, unpack_grammar
 from .labels import LabelModel
 from .lexical import LEXICAL_MODELS, LexicalModel
 from .model import OperatorModel, SymbolTable
 from .statistics import RIGHT, modifier_sequences
-
-_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -268,41 +266,28 @@ class Grammar:
             "lexical": self.lexical.to_payload() if self.lexical else None,
             "labels": self.labels.to_payload(),
         }
-        return pack("shag grammar", _VERSION, payload)
+        return FORMAT.pack(payload)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Grammar":
-        payload = unpack("shag grammar", _VERSION, data)
-        try:
-            return cls._from_payload(payload)
-        except Exception as error:
-            # the checksum was right, so another program wrote this: it may be wrong in any way
-            reason = f"{type(error).__name__}: {error}"
-            raise ValueError(Errors.S002.format(what="shag grammar", reason=reason)) from error
-
-    @classmethod
-    def _from_payload(cls, payload: dict) -> "Grammar":
-        settings = dict(payload["settings"])
-        settings["automata"] = EstimatorSettings(**settings["automata"])
-        symbols = SymbolTable(payload["symbols"])
-        n = len(symbols)
-        frequency, lengths, lexical = (payload[k] for k in ("frequency", "lengths", "lexical"))
-        for table, shape in ((frequency, (n,)), (lengths, (n, 2, n, N_BINS))):
-            # written so that NaN is not sound either
-            if table is not None and not (
-                table.shape == shape and table.dtype == numpy.float64 and (table > 0).all()
-            ):
-                raise ValueError(Errors.S002.format(what="shag grammar", reason="bad tables"))
+        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
+        read = unpack_grammar(data)
         return cls(
-            GrammarSettings(**settings),
-            symbols,
-            OperatorModel.from_payload(payload["automata"], n),
-            OperatorModel.from_payload(payload["fallback"], n),
-            frequency,
-            lengths,
-            LexicalModel.from_payload(lexical, n) if lexical else None,
-            LabelModel.from_payload(payload["labels"]),
+            _settings(read["settings"]),
+            SymbolTable(read["symbols"]),
+            OperatorModel(**read["automata"]),
+            OperatorModel(**read["fallback"]),
+            read["frequency"],
+            read["lengths"],
+            LexicalModel.from_payload(read["lexical"]) if read["lexical"] else None,
+            LabelModel.from_payload(read["labels"]),
         )
+
+
+def _settings(read: dict) -> GrammarSettings:
+    # what older files do not have is as it is by default
+    given = {name: value for name, value in read.items() if value is not None}
+    return GrammarSettings(**{**given, "automata": EstimatorSettings(**read["automata"])})
 
 
 def _fit_lengths(ids: Sequence[NDArray], trees: Sequence[Tree], n_symbols: int) -> NDArray:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.fields import Record, Strings
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING, Tree
+from .backoff import FIELDS as BACKOFF
 from .backoff import BackoffModel, context_keys
 
 _NOTHING = numpy.zeros((0, 1), "uint64")
+FIELDS = Record(labels=Strings("labels", unique=True), words=Strings(), model=BACKOFF)
 
 
 class LabelModel:
@@ -128,9 +130,8 @@ class LabelModel:
 
     @classmethod
     def from_payload(cls, payload: dict) -> "LabelModel":
-        model = BackoffModel.from_payload(payload["model"])
-        if model.n_outcomes != max(len(payload["labels"]), 1):
-            raise ValueError(Errors.S002.format(what="label model", reason="number of labels"))
+        """Read what `to_payload` gave, checked by `FIELDS`."""
+        model = BackoffModel(**payload["model"])
         return cls(Inventory(payload["labels"]), payload["words"], model)
 
 

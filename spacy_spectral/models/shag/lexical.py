@@ -12,12 +12,22 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
+from ...base.fields import Array, Record, Str, Strings
 from ...trees.sentences import Tree
+from .backoff import FIELDS as BACKOFF
 from .backoff import BackoffModel, context_keys
 
 LEXICAL_MODELS = {"LEX": 1, "LEX+F": 2, "LEX+FCP": 4}
 _FIRST, _COORDINATION, _PUNCTUATION, _OTHER = 0, 1, 2, 3
 _ROOT_WORD = -1
+FIELDS = Record(
+    optional=True,
+    kind=Str(choices=LEXICAL_MODELS),
+    words=Strings(),
+    symbol_class=Array("int32", "names+1", low=0),
+    tag_model=BACKOFF,
+    word_model=BACKOFF,
+)
 
 
 class LexicalModel:
@@ -174,27 +184,10 @@ class LexicalModel:
         }
 
     @classmethod
-    def from_payload(cls, payload: dict, n_symbols: int) -> "LexicalModel":
-        model = cls(
-            payload["kind"],
-            payload["words"],
-            payload["symbol_class"],
-            BackoffModel.from_payload(payload["tag_model"]),
-            BackoffModel.from_payload(payload["word_model"]),
-        )
-        classes = model.symbol_class
-        sound = (
-            model.kind in LEXICAL_MODELS
-            and classes.shape == (n_symbols,)
-            and classes.dtype == numpy.int32
-            and (classes >= 0).all()
-            and (classes < model.n_classes).all()
-            and model.tag_model.n_outcomes == n_symbols + 1
-            and model.word_model.n_outcomes == len(model.words) + 1
-        )
-        if not sound:
-            raise ValueError(Errors.S002.format(what="lexical model", reason="inconsistent arrays"))
-        return model
+    def from_payload(cls, payload: dict) -> "LexicalModel":
+        """Read what `to_payload` gave, checked by `FIELDS`."""
+        models = (BackoffModel(**payload[name]) for name in ("tag_model", "word_model"))
+        return cls(payload["kind"], payload["words"], payload["symbol_class"], *models)
 
 
 def _classes(trees, symbols, n_symbols: int, kind: str) -> NDArray[numpy.int32]:

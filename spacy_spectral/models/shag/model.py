@@ -8,10 +8,17 @@ from functools import cached_property
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.fields import Array, Bool, Record
 from .statistics import LEFT, RIGHT
 
 UNKNOWN_SYMBOL = "<unk>"
+# `OperatorModel.to_payload`; heads are the named symbols, the unknown one and the root
+FIELDS = Record(
+    start=Array("float64", "names+2", 2, "states"),
+    stop=Array("float64", "names+2", 2, "states"),
+    operators=Array("float64", "names+2", 2, "names+1", "states", "states"),
+    non_negative=Bool(),
+)
 
 
 class SymbolTable:
@@ -172,19 +179,3 @@ class OperatorModel:
             "operators": self.operators,
             "non_negative": self.non_negative,
         }
-
-    @classmethod
-    def from_payload(cls, payload: dict, n_symbols: int) -> "OperatorModel":
-        """Read `to_payload` back; kernels index these arrays unchecked, so shapes are checked here."""
-        model = cls(**payload)
-        if not isinstance(model.non_negative, bool):
-            raise ValueError(Errors.S002.format(what="automata", reason="non_negative"))
-        states = model.start.shape[-1]
-        expected = cls.zeros(n_symbols, states, non_negative=True)
-        for name in ("start", "stop", "operators"):
-            array = getattr(model, name)
-            if array.shape != getattr(expected, name).shape or array.dtype != numpy.float64:
-                raise ValueError(Errors.S002.format(what="automata", reason=f"shape of {name}"))
-            if not numpy.isfinite(array).all():
-                raise ValueError(Errors.S002.format(what="automata", reason=f"{name} not finite"))
-        return model
