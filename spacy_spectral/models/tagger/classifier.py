@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ...base.errors import Errors
+from ...base.fields import Array, Record, Size
 from . import _kernels
 from ._features import hash_table
 from .features import Templates
@@ -74,7 +74,7 @@ class ClassScheme:
 
 @dataclass(frozen=True)
 class LinearClassifier:
-    """Features with their weights. The arrays go to compiled code: see `check`.
+    """Features with their weights. The arrays go to compiled code: see `classifier_fields`.
 
     templates (Templates): What features are made of.
     scheme (ClassScheme): What classes are made of.
@@ -163,66 +163,35 @@ class LinearClassifier:
         return payload
 
     @classmethod
-    def from_payload(
-        cls, payload: dict[str, Any], templates: Templates, *, n_classes: int, n_groups: int
-    ) -> "LinearClassifier":
-        """Read what `to_payload` gave, and check all that the kernels rely on.
+    def from_payload(cls, payload: dict[str, Any], templates: Templates) -> "LinearClassifier":
+        """Read what `to_payload` gave.
 
-        payload (Dict[str, Any]): The arrays.
+        payload (Dict[str, Any]): The arrays, checked by `classifier_fields`.
         templates (Templates): The templates the keys were made with.
-        n_classes, n_groups (int): How many classes and groups there have to be.
         RETURNS (LinearClassifier): The classifier.
         """
-        dtypes = {"keys": "uint64", "row_parts": "uint16", "weights": "float32"}
-        names = [f.name for f in fields(ClassScheme)]
-        for name in (*names, "keys", "row_starts", "row_parts", "weights"):
-            require_array(payload, name, dtypes.get(name, "int32"), 1)
-        scheme = ClassScheme(**{name: payload[name] for name in names})
-        keys, weights = payload["keys"], payload["weights"]
-        _require_rows("part_starts", scheme.part_starts, n_classes, len(scheme.class_parts))
-        _require_rows("group_starts", scheme.group_starts, n_groups, len(scheme.members))
-        _require_rows("row_starts", payload["row_starts"], len(keys), len(payload["row_parts"]))
-        _require(len(scheme.labels) == n_classes, "labels")
-        _require_range("labels", scheme.labels, n_classes)
-        _require_range("members", scheme.members, n_classes)
-        _require_range("class_parts", scheme.class_parts, 1 << 16)
-        _require_range("row_parts", payload["row_parts"], scheme.n_parts)
-        _require(len(weights) == len(payload["row_parts"]), "weights")
+        scheme = ClassScheme(*(payload[f.name] for f in fields(ClassScheme)))
+        rows = (payload[name] for name in ("keys", "row_starts", "row_parts", "weights"))
+        return cls(templates, scheme, *rows)
+
+
+def classifier_fields(classes: Size, groups: Size) -> Record:
+    """What the kernels rely on.
+
+    classes, groups (Size): How many classes and groups of candidates there have to be.
+    RETURNS (Record): The fields of `LinearClassifier.to_payload`.
+    """
+    return Record(
+        part_starts=Array("int32", f"{classes}+1", starts="parts"),
+        class_parts=Array("int32", "parts", low=0, below=1 << 16),
+        group_starts=Array("int32", f"{groups}+1", starts="members"),
+        members=Array("int32", "members", low=0, below=classes),
+        labels=Array("int32", classes, low=0, below=classes),
+        keys=Array("uint64", "keys", above=0, unique=True),
+        row_starts=Array("int32", "keys+1", starts="entries"),
+        row_parts=Array("uint16", "entries"),
         # finite sums of finite scores: no NaN can come out of the softmax
-        _require(bool((numpy.abs(weights) < 1e6).all()), "weights")
-        _require(bool(keys.all()) and len(numpy.unique(keys)) == len(keys), "keys")
-        return cls(templates, scheme, keys, payload["row_starts"], payload["row_parts"], weights)
-
-
-def require_array(payload: dict[str, Any], name: str, dtype: str, ndim: int) -> numpy.ndarray:
-    """RETURNS (ndarray): The array of that name; an error if it is not what it should be."""
-    array: Any = payload.get(name)
-    _require(
-        isinstance(array, numpy.ndarray)
-        and array.dtype == numpy.dtype(dtype)
-        and array.ndim == ndim
-        and array.flags.c_contiguous,
-        name,
-    )
-    return array
-
-
-def _require(condition: bool, name: str) -> None:
-    if not condition:
-        raise ValueError(Errors.S002.format(what="tagger", reason=f"bad '{name}'"))
-
-
-def _require_range(name: str, values: numpy.ndarray, limit: int) -> None:
-    _require(not len(values) or (int(values.min()) >= 0 and int(values.max()) < limit), name)
-
-
-def _require_rows(name: str, starts: numpy.ndarray, n_rows: int, n_entries: int) -> None:
-    _require(
-        len(starts) == n_rows + 1
-        and starts[0] == 0
-        and starts[-1] == n_entries
-        and bool((numpy.diff(starts) >= 0).all()),
-        name,
+        weights=Array("float32", "entries", low=-1e6, high=1e6),
     )
 
 

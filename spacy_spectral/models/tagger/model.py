@@ -8,17 +8,27 @@ import numpy
 
 from ...base.cache import RowCache
 from ...base.errors import Errors
-from ...base.serialize import pack, unpack
+from ...base.fields import Array, Bytes, Format, List, Strings
 from ...trees.interface import Clusters
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
-from .classifier import Decisions, LinearClassifier, require_array
+from .classifier import Decisions, LinearClassifier, classifier_fields
 from .estimate import Progress
 from .features import morph_templates, tag_templates
 from .lexicon import Lexicon
 from .preparation import Preparation, tag_label
 from .statistics import Corpus, TaggedSentence
 
-_KIND, _VERSION = "tagger", 1
+_FORMAT = Format(
+    "tagger",
+    1,
+    words=Strings("words"),
+    entries=Array("uint32", "words", 2),
+    clusters=Bytes(),
+    tag_classes=List(Strings(2), "tags", least=1, unique=True),
+    morphs=Strings("morphs", unique=True),
+    tagger=classifier_fields("tags", 1),
+    morphologizer=classifier_fields("morphs", "tags"),
+)
 # Words remembered between calls, with what they contribute to scores: a row takes kilobytes.
 _CACHE_SIZE = 8_000
 
@@ -160,7 +170,7 @@ class TaggerModel:
             "tagger": self._tagger.to_payload(),
             "morphologizer": self._morphologizer.to_payload(),
         }
-        return pack(_KIND, _VERSION, payload)
+        return _FORMAT.pack(payload)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "TaggerModel":
@@ -169,54 +179,34 @@ class TaggerModel:
         data (bytes): The serialised model.
         RETURNS (TaggerModel): The model.
         """
-        payload = unpack(_KIND, _VERSION, data)
-        return cls._from_payload(payload)
-
-    @classmethod
-    def _from_payload(cls, payload: Any) -> "TaggerModel":
-        def bad(name: str) -> ValueError:
-            return ValueError(Errors.S002.format(what=_KIND, reason=f"bad '{name}'"))
-
-        if not isinstance(payload, dict):
-            raise bad("payload")
-        for name in ("words", "morphs"):
-            if not _is_list_of_str(payload.get(name)):
-                raise bad(name)
-        pairs = payload.get("tag_classes")
-        if not isinstance(pairs, list) or not pairs:
-            raise bad("tag_classes")
-        if not all(_is_list_of_str(pair) and len(pair) == 2 for pair in pairs):
-            raise bad("tag_classes")
-        entries = require_array(payload, "entries", "uint32", 2)
-        if entries.shape != (len(payload["words"]), 2):
-            raise bad("entries")
-        if not isinstance(payload.get("clusters"), bytes):
-            raise bad("clusters")
-        lexicon = Lexicon(payload["words"], entries, clusters_from_bytes(payload["clusters"]))
-        classifiers = []
-        for name, templates, n_classes, n_groups in (
-            ("tagger", tag_templates, len(pairs), 1),
-            ("morphologizer", morph_templates, len(payload["morphs"]), len(pairs)),
-        ):
-            if not isinstance(payload.get(name), dict):
-                raise bad(name)
-            classifiers.append(
-                LinearClassifier.from_payload(
-                    payload[name],
-                    templates(lexicon.n_granularities),
-                    n_classes=n_classes,
-                    n_groups=n_groups,
-                )
-            )
-        tag_classes = [(tag, pos) for tag, pos in pairs]
-        model = cls(lexicon, tag_classes, payload["morphs"], *classifiers)
-        if model._tagger.scheme.n_labels != len(model.tags):
-            raise bad("labels")
-        return model
+        read = _FORMAT.unpack(data)
+        tag_classes = [(tag, pos) for tag, pos in read["tag_classes"]]
+        _require(read, tag_classes)
+        lexicon = Lexicon(read["words"], read["entries"], clusters_from_bytes(read["clusters"]))
+        classifiers = (
+            LinearClassifier.from_payload(read[name], templates(lexicon.n_granularities))
+            for name, templates in (("tagger", tag_templates), ("morphologizer", morph_templates))
+        )
+        return cls(lexicon, tag_classes, read["morphs"], *classifiers)
 
 
-def _is_list_of_str(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _require(read: dict[str, Any], tag_classes: list[tuple[str, str]]) -> None:
+    """What the fields of a file can't say one by one."""
+    for name in ("tagger", "morphologizer"):
+        n_parts = read[name]["class_parts"].max(initial=0) + 1
+        sound = (read[name]["row_parts"] < n_parts).all()
+        _FORMAT.require(sound, f"{name}.row_parts", "has unknown parts")
+    _FORMAT.require(len(read["tagger"]["members"]), "tagger.members", "is empty")
+    numbers: dict[str, int] = {}
+    labels = [numbers.setdefault(tag_label(pair), len(numbers)) for pair in tag_classes]
+    sound = read["tagger"]["labels"].tolist() == labels
+    _FORMAT.require(sound, "tagger.labels", "does not fit the tags")
+    sound = all(map(_is_analysis, read["morphs"]))
+    _FORMAT.require(sound, "morphs", "has an entry that is not Name=Value|Name=Value")
+
+
+def _is_analysis(text: str) -> bool:
+    return text == "" or all(part.count("=") == 1 for part in text.split("|"))
 
 
 def tag_types(
