@@ -15,7 +15,7 @@ from thinc.api import Adam, fix_random_seed
 
 from ..base.errors import Errors
 from ..models.rerank.interface import Candidates, Fold, blocks
-from ..trees.interface import Parses
+from ..trees.interface import ArcProbs, Parses
 from ..trees.inventory import plain
 from ..trees.pseudoprojective import deprojectivize
 from ..trees.sentences import Batch
@@ -223,10 +223,18 @@ def candidate_source(nlp: Language, base: str, symbol: str | None, *, name: str)
 def _k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:
     heads, labels, log_probs = zip(*parses.k_best(sentence, n), strict=True)
     trees = numpy.array(heads, dtype="int32")
-    marginals = parses.marginals(sentence)
-    arc_probs = marginals[trees, numpy.arange(1, trees.shape[1] + 1)]
+    arc_probs = _arc_probs(parses.arcs(sentence, min_prob=1e-9), trees)
     ids = numpy.array(labels, dtype="int32")
     return Candidates(trees, ids, names, numpy.array(log_probs), arc_probs)
+
+
+def _arc_probs(arcs: ArcProbs, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+    """RETURNS (ndarray): The probability of every arc of some trees, 0 where there is none."""
+    width = trees.shape[1] + 1
+    known = arcs.modifiers.astype("int64") * width + arcs.heads
+    wanted = numpy.arange(1, width) * width + trees
+    at = numpy.minimum(numpy.searchsorted(known, wanted), len(known) - 1)
+    return numpy.where(known[at] == wanted, arcs.probs[at], 0.0)
 
 
 # One document's beam: heads (token indices, roots their own) and labels of each tree, probabilities.

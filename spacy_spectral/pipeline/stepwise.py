@@ -13,7 +13,7 @@ logarithm of both.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import compress, islice, pairwise
 
 import numpy
 from numpy.typing import NDArray
@@ -22,15 +22,18 @@ from spacy.pipeline.tok2vec import Tok2VecListener
 from spacy.training import Example
 from spacy.util import logger
 from thinc.api import Model, set_dropout_rate
+from thinc.types import Ragged
 
 from ..base.errors import Errors, Warnings
 from ..base.learnt import Learnt
 from ..models.biaffine.arc_posterior import arc_posterior, tree_loss
-from ..models.biaffine.layers import Arcs
+from ..models.biaffine.layers import Arcs, rows_of_pieces
 from ..trees._eisner import is_projective_tree
 from ..trees.constraints import possible
+from ..trees.interface import Parses
 from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.parsing import PosteriorParses, sentence_constraints
+from ..trees.pieces import parse_in_pieces
 from ..trees.sentences import MISSING, Batch, Treebank
 from .documents import TokenReader, training_batch
 
@@ -140,9 +143,7 @@ class StepwiseParser:
         set_dropout_rate(self.model, drop)
         encoder, arcs, labeller = self._layers()
         vectors, backprop_vectors = encoder.begin_update(batch)
-        scores, backprop_arcs = arcs.begin_update(vectors)
-        loss, d_scores = self._arc_loss(scores, heads, batch.tokens.bounds())
-        d_vectors = backprop_arcs(d_scores)
+        loss, d_vectors = self._arc_loss(arcs, vectors, batch.tokens.starts, heads)
         known = (heads != MISSING) & (labels != MISSING)
         trees = [numpy.maximum(heads[a:b], 0) for a, b in batch.tokens.bounds()]
         wanted = Arcs.of_trees(vectors, batch.tokens.starts, range(len(trees)), trees).only(known)
@@ -156,56 +157,85 @@ class StepwiseParser:
         return [self.model.get_ref(name) for name in ("encoder", "arcs", "labels")]
 
     def _arc_loss(
-        self,
-        scores: Sequence[NDArray],
-        heads: NDArray[numpy.int32],
-        bounds: Sequence[tuple[int, int]],
-    ) -> tuple[float, list[NDArray]]:
+        self, layer: Model, vectors: Ragged, starts: NDArray, heads: NDArray[numpy.int32]
+    ) -> tuple[float, Ragged]:
+        """RETURNS (Tuple[float, Ragged]): The loss of the arcs of short sentences, and the gradient of all
+        vectors."""
+        ops, lengths = layer.ops, numpy.diff(starts)
+        short = lengths <= self.model.attrs["max_length"]
+        rows = ops.asarray(numpy.flatnonzero(numpy.repeat(short, lengths + 1)))
+        chosen = Ragged(vectors.data[rows], ops.asarray1i(lengths[short] + 1))
+        scores, backprop = layer.begin_update(chosen)
         total, gradients = 0.0, []
-        for own, (a, b) in zip(scores, bounds, strict=True):
-            long = b - a > self.model.attrs["max_length"]
-            found = None if long else tree_loss(own, heads[a:b])
-            loss, gradient = found if found is not None else (0.0, numpy.zeros_like(own))
+        trees = numpy.split(heads, starts[1:-1])
+        for own, tree in zip(scores, compress(trees, short.tolist()), strict=True):
+            loss, gradient = tree_loss(own, tree) or (0.0, numpy.zeros_like(own))
             total += loss
             gradients.append(gradient)
-        return total, gradients
+        data = ops.xp.zeros_like(vectors.data)
+        data[rows] = backprop(gradients).data
+        return total, Ragged(data, vectors.lengths)
 
     def parse(
         self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> PosteriorParses:
+    ) -> Parses:
         """Parse documents; see `trees.interface.ParserModel`, whose `parse` knows no documents.
 
         batch (Batch): The documents.
         fixed (Optional[ndarray]): A head for each token that must have it, MISSING for others.
         decode (str): One of `decoders`.
-        RETURNS (PosteriorParses): The parses.
+        RETURNS (Parses): The parses.
         """
-        inventory = self.inventory
         self._require_vectors(batch)
-        encoder, arcs, labeller = self._layers()
-        empty = not len(batch.tokens)
-        vectors = None if empty else encoder.predict(batch)
-        starts, bounds = batch.tokens.starts, batch.tokens.bounds()
+        encoder, _, _ = self._layers()
+        if not len(batch.tokens):
+            return self._parses(None, batch.tokens.starts, fixed, decode)
+        vectors = encoder.predict(batch)
+
+        def parse(
+            tokens: NDArray[numpy.int64] | slice,
+            starts: NDArray[numpy.int32],
+            fixed: NDArray[numpy.int32] | None,
+        ) -> PosteriorParses:
+            own = vectors
+            if len(starts) != len(batch.tokens.starts) or not isinstance(tokens, slice):
+                chosen = numpy.arange(len(batch.places))[tokens]
+                rows = encoder.ops.asarray(rows_of_pieces(batch.tokens.starts, chosen, starts))
+                lengths = encoder.ops.asarray1i(numpy.diff(starts) + 1)
+                own = Ragged(vectors.data[rows], lengths)
+            return self._parses(own, starts, fixed, decode)
+
         max_length = self.model.attrs["max_length"]
+        return parse_in_pieces(parse, batch.tokens.starts, max_length=max_length, fixed=fixed)
+
+    def _parses(
+        self,
+        vectors: Ragged | None,
+        starts: NDArray[numpy.int32],
+        fixed: NDArray[numpy.int32] | None,
+        decode: str,
+    ) -> PosteriorParses:
+        """Parses of sentences, given their vectors."""
+        _, arcs, labeller = self._layers()
+        constraints = sentence_constraints(list(pairwise(starts.tolist())), fixed)
+        scores = [] if vectors is None else arcs.predict(vectors)
         posteriors = [
-            arc_posterior(own, allowed=allowed, max_length=max_length)
-            for own, allowed in zip(
-                [] if empty else arcs.predict(vectors),
-                sentence_constraints(bounds, fixed),
-                strict=True,
-            )
+            arc_posterior(own, allowed=allowed)
+            for own, allowed in zip(scores, constraints, strict=True)
         ]
 
-        def distributions(sentences: Sequence[int], trees: Sequence[NDArray]) -> NDArray:
-            if not trees:
-                return numpy.zeros((0, len(inventory)))
-            scores = labeller.predict(Arcs.of_trees(vectors, starts, sentences, trees))
+        def distributions(
+            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
+        ) -> NDArray[numpy.float64]:
+            if not heads:
+                return numpy.zeros((0, len(self.inventory)))
+            scores = labeller.predict(Arcs.of_trees(vectors, starts, sentences, heads))
             return labeller.ops.to_numpy(labeller.ops.softmax(scores)).astype("float64")
 
         return PosteriorParses(
             starts,
             posteriors,
-            inventory=inventory,
+            inventory=self.inventory,
             label_distributions=distributions,
             fixed=fixed,
             decode=decode,

@@ -101,9 +101,8 @@ def head_and_label_probs(
     by_label: dict[tuple[int, str], float] = {}
     for s, (begin, end) in enumerate(batch.tokens.bounds()):
         tokens = batch.places[begin:end].tolist()
-        rows = by_modifier(parses.marginals(s))
-        for m, h in numpy.argwhere(rows > 0).tolist():
-            by_head[tokens[m], tokens[h]] = float(rows[m, h])
+        for h, m, _, prob in parses.arcs(s).rows():
+            by_head[tokens[m - 1], tokens[(h or m) - 1]] = prob
         distributions = parses.label_distributions(s)
         for m, label in numpy.argwhere(distributions > 0).tolist():
             key = (tokens[m], names[label])

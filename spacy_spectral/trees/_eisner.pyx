@@ -493,9 +493,23 @@ def greedy_tree(const double[:, ::1] marginals):
     return heads_array if tree else None
 
 
-def is_projective_tree(const int[::1] heads):
+def is_projective_tree(const int[::1] heads not None):
     """Whether heads (1-based, 0 is the root) form a projective tree with exactly one root."""
     return _is_projective_tree(heads)
+
+
+def is_part_of_tree(const int[::1] heads not None):
+    """Whether some projective tree with exactly one root has these heads (1-based, 0 is the root, -1 for
+    tokens whose head is not known)."""
+    cdef int n = heads.shape[0], result
+    cdef Arena arena
+    memset(&arena, 0, sizeof(arena))
+    with nogil:
+        result = _is_part_of_tree(&heads[0] if n else NULL, n, &arena)
+        arena_free(&arena)
+    if result < 0:
+        raise MemoryError()
+    return bool(result)
 
 
 cdef bint _is_projective_tree(const int[::1] heads) noexcept nogil:
@@ -523,3 +537,62 @@ cdef bint _is_projective_tree(const int[::1] heads) noexcept nogil:
             if steps > n:
                 return False
     return True
+
+
+cdef int _is_part_of_tree(const int* heads, int n, Arena* arena) noexcept nogil:
+    """Arcs, that of the root included, must not cross, there is no cycle, and no head's own head stands
+    between it and its modifier: then what is free can be filled in. Linear in n.
+
+    Returns 1 or 0, or -1 if memory ran out.
+    """
+    cdef int m, h, k, top = 0, roots = 0
+    # arcs as lists by right end, then by left end, those that reach farthest first
+    cdef int* by_right = <int*>take_zeros(arena, (n + 1) * sizeof(int))
+    cdef int* by_left = <int*>take_zeros(arena, (n + 1) * sizeof(int))
+    cdef int* next_right = <int*>take(arena, (n + 1) * sizeof(int))
+    cdef int* next_left = <int*>take(arena, (n + 1) * sizeof(int))
+    cdef int* stack = <int*>take(arena, (n + 1) * sizeof(int))
+    cdef int* seen = <int*>take_zeros(arena, (n + 1) * sizeof(int))
+    if by_right is NULL or by_left is NULL or next_right is NULL or next_left is NULL:
+        return -1
+    if stack is NULL or seen is NULL:
+        return -1
+    for m in range(1, n + 1):
+        h = heads[m - 1]
+        if h < -1 or h > n or h == m:
+            return 0
+        if h < 0:
+            continue
+        roots += h == 0
+        if h and min(h, m) < heads[h - 1] < max(h, m):
+            return 0
+        next_right[m] = by_right[max(h, m)]
+        by_right[max(h, m)] = m
+    if roots > 1:
+        return 0
+    for k in range(1, n + 1):
+        m = by_right[k]
+        while m:
+            h = min(heads[m - 1], m)
+            next_left[m] = by_left[h]
+            by_left[h] = m
+            m = next_right[m]
+    for k in range(n + 1):
+        while top and stack[top - 1] == k:
+            top -= 1
+        m = by_left[k]
+        while m:
+            h = max(heads[m - 1], m)
+            if top and h > stack[top - 1]:
+                return 0
+            stack[top] = h
+            top += 1
+            m = next_left[m]
+    for m in range(1, n + 1):  # climb from every token to what was seen before
+        k = m
+        while k > 0 and not seen[k]:
+            seen[k] = m
+            k = heads[k - 1]
+        if k > 0 and seen[k] == m:
+            return 0
+    return 1

@@ -3,7 +3,7 @@
 import numpy
 from numpy.typing import NDArray
 
-from ._eisner import best_tree
+from ._eisner import is_part_of_tree
 from .sentences import MISSING
 
 
@@ -22,5 +22,4 @@ def allowed_arcs(fixed: NDArray[numpy.int32]) -> NDArray[numpy.bool_]:
 
 def possible(fixed: NDArray[numpy.int32]) -> bool:
     """RETURNS (bool): Whether some projective tree with one root has the fixed heads of a sentence."""
-    scores = numpy.where(allowed_arcs(fixed), 0.0, -numpy.inf)
-    return bool(best_tree(scores)[1] > -numpy.inf)
+    return is_part_of_tree(numpy.ascontiguousarray(fixed, dtype="int32"))

@@ -26,15 +26,37 @@ class Parse(NamedTuple):
     log_prob: float
 
 
+class ArcProbs(NamedTuple):
+    """Arcs of one sentence and their probabilities, by modifier, then head, then label.
+
+    heads, modifiers (ndarray): int32, positions.
+    labels (ndarray): int32, indices into the model's labels, decorated ones included; MISSING for arcs with
+        any label.
+    probs (ndarray): float64, P(arc), or P(arc and label).
+    """
+
+    heads: NDArray[numpy.int32]
+    modifiers: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
+    probs: NDArray[numpy.float64]
+
+    def rows(self) -> list[tuple[int, int, int, float]]:
+        """RETURNS (List[Tuple[int, int, int, float]]): Head, modifier, label and probability of each."""
+        columns = (self.heads, self.modifiers, self.labels, self.probs)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
 class Parses(Protocol):
     """Parses of a batch. What costs time is a method, so that nobody pays for what is not asked for.
 
     heads (ndarray): int32, the head of every token, crossing arcs restored.
     labels (ndarray): int32, indices into the model's labels.
+    labelled (bool): Whether log-probabilities are those of labelled trees.
     """
 
     heads: NDArray[numpy.int32]
     labels: NDArray[numpy.int32]
+    labelled: bool
 
     def head_probs(self) -> NDArray[numpy.float32]:
         """RETURNS (ndarray): The marginal probability of every token's arc in the (projective) tree."""
@@ -50,7 +72,18 @@ class Parses(Protocol):
         ...
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): [N+1, N+1], the probability of every arc (head, modifier), row 0 the root."""
+        """RETURNS (ndarray): [N+1, N+1], the probability of every arc (head, modifier), row 0 the root. For
+        long sentences ask for `arcs`: this takes 800 MB for 10,000 tokens."""
+        ...
+
+    def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
+        """The arcs of a sentence that are likely at all.
+
+        sentence (int): Which sentence.
+        labelled (bool): Whether to tell labels of arcs apart.
+        min_prob (float): What is less likely is left out, and what is impossible in any case.
+        RETURNS (ArcProbs): The arcs.
+        """
         ...
 
     def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:

@@ -6,14 +6,21 @@ import numpy
 from numpy.typing import NDArray
 
 from .constraints import allowed_arcs
-from .interface import Parse
+from .interface import ArcProbs, Parse
 from .inventory import Inventory
 from .posterior import Posterior
 from .sentences import MISSING
 
+# (sentences, a head for each of their tokens, trees these arcs are to be seen in) -> P(label | arc) for each
+LabelDistributions = Callable[
+    [Sequence[int], Sequence[NDArray], Sequence[NDArray]], NDArray[numpy.float64]
+]
+
 
 class PosteriorParses:
     """Implements `trees.interface.Parses`: one posterior a sentence, and labels given the trees."""
+
+    labelled = False
 
     def __init__(
         self,
@@ -21,15 +28,14 @@ class PosteriorParses:
         posteriors: Sequence[Posterior],
         *,
         inventory: Inventory,
-        label_distributions: Callable[[Sequence[int], Sequence[NDArray]], NDArray],
+        label_distributions: LabelDistributions,
         fixed: NDArray[numpy.int32] | None,
         decode: str,
     ):
         """starts (ndarray): Where sentences start, closed by the number of tokens.
         posteriors (Sequence[Posterior]): The distribution over each sentence's trees.
         inventory (Inventory): The labels.
-        label_distributions (Callable): P(label | arc) for the trees of some sentences, given their
-            numbers and heads: [tokens of all of them, labels].
+        label_distributions (LabelDistributions): Gives [tokens of all sentences asked for, labels].
         fixed (Optional[ndarray]): The heads that were given, MISSING for others.
         decode (str): "mbr" or "viterbi".
         """
@@ -41,7 +47,8 @@ class PosteriorParses:
         self._trees = [
             posterior.heads if decode == "mbr" else posterior.viterbi() for posterior in posteriors
         ]
-        self._distributions = label_distributions(range(len(posteriors)), self._trees)
+        everything = range(len(posteriors))
+        self._distributions = label_distributions(everything, self._trees, self._trees)
         self._best = self._distributions.argmax(axis=1).astype("int32")
         heads = numpy.concatenate([numpy.zeros(0, dtype="int32"), *self._trees])
         self.heads, self.labels = inventory.restored(starts, heads, self._best, fixed)
@@ -64,13 +71,36 @@ class PosteriorParses:
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
         return self._posteriors[sentence].marginals
 
+    def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
+        by_modifier = self._posteriors[sentence].marginals[:, 1:].T
+        modifiers, heads = numpy.nonzero((by_modifier >= min_prob) & (by_modifier > 0))
+        probs = by_modifier[modifiers, heads]
+        if not labelled:
+            nothing = numpy.full(len(heads), MISSING, dtype="int32")
+            return ArcProbs(heads.astype("int32"), (modifiers + 1).astype("int32"), nothing, probs)
+        # the labels of one arc to every token at a time
+        tree, n = self._trees[sentence], len(by_modifier)
+        rank = numpy.arange(len(heads)) - numpy.searchsorted(modifiers, modifiers)
+        n_ranks = int(rank.max(initial=-1)) + 1
+        table = numpy.tile(tree, (n_ranks, 1))
+        table[rank, modifiers] = heads
+        given = self._label_distributions([sentence] * n_ranks, list(table), [tree] * n_ranks)
+        both = given[rank * n + modifiers] * probs[:, None]
+        arc, label = numpy.nonzero((both >= min_prob) & (both > 0))
+        return ArcProbs(
+            heads[arc].astype("int32"),
+            (modifiers[arc] + 1).astype("int32"),
+            label.astype("int32"),
+            both[arc, label],
+        )
+
     def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
         return self._distributions[self._own(sentence)]
 
     def k_best(self, sentence: int, k: int) -> list[Parse]:
         found = self._posteriors[sentence].k_best(k)
         trees = [heads for heads, _ in found]
-        distributions = self._label_distributions([sentence] * len(trees), trees)
+        distributions = self._label_distributions([sentence] * len(trees), trees, trees)
         labels = distributions.argmax(axis=1).astype("int32")
         shape = len(trees), len(trees[0])
         fixed = (

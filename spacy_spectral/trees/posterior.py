@@ -1,7 +1,7 @@
 """The distribution over the trees of one sentence."""
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Protocol
 
 import numpy
@@ -55,10 +55,6 @@ class Factors(Protocol):
         ...
 
 
-# (tokens, allowed arcs between them) -> their factors under one model after another
-Attempts = Callable[[NDArray[numpy.int64], NDArray[numpy.bool_] | None], Iterable[Factors]]
-
-
 class Posterior:
     """Exact arc marginals, and the trees that follow from them.
 
@@ -75,62 +71,16 @@ class Posterior:
         factors: Factors | None,
         log_z: float,
         allowed: NDArray[numpy.bool_] | None = None,
-        heads: NDArray[numpy.int32] | None = None,
     ):
         self.marginals = marginals
         self._factors = factors
         self._log_z = log_z
         self._allowed = allowed
-        self._heads = heads
 
     @classmethod
-    def of_sentence(
-        cls,
-        n: int,
-        attempts: Attempts,
-        *,
-        allowed: NDArray[numpy.bool_] | None = None,
-        max_length: int,
-    ) -> "Posterior":
-        """The distribution over the trees of a sentence of any length.
-
-        Sentences longer than `max_length` are cut into pieces of equal size that are parsed by
-        themselves; then the sequence of their roots is parsed like a sentence. The result is a
-        projective tree with one root at a cost that grows linearly.
-
-        n (int): The number of tokens.
-        attempts (Attempts): Makes the factors of some of the tokens as if they were a sentence, under one
-            model after another (see `from_factors`).
-        allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
-        max_length (int): The longest sentence to be parsed in one piece.
-        RETURNS (Posterior): The posterior.
-        """
-        return cls._of_tokens(numpy.arange(n), attempts, allowed, max_length)
-
-    @classmethod
-    def _of_tokens(
-        cls,
-        tokens: NDArray[numpy.int64],
-        attempts: Attempts,
-        allowed: NDArray[numpy.bool_] | None,
-        max_length: int,
-    ) -> "Posterior":
-        n = len(tokens)
-        if n == 0:
-            return cls(numpy.zeros((1, 1)), factors=None, log_z=0.0)
-        if n <= max_length:
-            return cls.from_factors(attempts(tokens, allowed), allowed)
-        edges = numpy.linspace(0, n, -(-n // max_length) + 1).astype(int).tolist()
-        parts = []
-        for begin, end in pairwise(edges):
-            inner = None if allowed is None else _allowed_inside(allowed, begin, end)
-            parts.append(cls._of_tokens(tokens[begin:end], attempts, inner, max_length))
-        roots = [begin + part.root for begin, part in zip(edges, parts, strict=False)]
-        if allowed is not None:
-            keep = numpy.array([0, *(root + 1 for root in roots)])
-            allowed = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
-        top = cls._of_tokens(tokens[roots], attempts, allowed, max_length)
-        return cls.from_parts(parts, edges, top)
+    def of_nothing(cls) -> "Posterior":
+        """RETURNS (Posterior): That of a sentence without tokens."""
+        return cls(numpy.zeros((1, 1)), factors=None, log_z=0.0)
 
     @classmethod
     def from_factors(
@@ -165,42 +115,15 @@ class Posterior:
         marginals[:, 1:] /= marginals[:, 1:].sum(axis=0)
         return cls(marginals, factors=None, log_z=0.0)
 
-    @classmethod
-    def from_parts(
-        cls, parts: Sequence["Posterior"], edges: Sequence[int], top: "Posterior"
-    ) -> "Posterior":
-        """Put together a long sentence from its pieces and the tree over their roots."""
-        n = edges[-1]
-        marginals = numpy.zeros((n + 1, n + 1))
-        heads = numpy.zeros(n, dtype="int32")
-        roots = [0, *(begin + part.root + 1 for begin, part in zip(edges, parts, strict=False))]
-        for k, part in enumerate(parts):
-            begin, end = edges[k], edges[k + 1]
-            inside = slice(begin + 1, end + 1)
-            marginals[inside, inside] = part.marginals[1:, 1:]
-            for other, root in enumerate(roots):
-                marginals[root, inside] += top.marginals[other, k + 1] * part.marginals[0, 1:]
-            heads[begin:end] = numpy.where(part.heads > 0, part.heads + begin, 0)
-            heads[begin + part.root] = roots[top.heads[k]]
-        return cls(marginals, factors=None, log_z=0.0, heads=heads)
-
-    @property
+    @cached_property
     def heads(self) -> NDArray[numpy.int32]:
-        if self._heads is None:
-            self._heads = greedy_tree(self.marginals)
-            if self._heads is None:
-                self._heads, _ = best_tree(self._arc_scores())
-        return self._heads
+        heads = greedy_tree(self.marginals)
+        return best_tree(self._arc_scores())[0] if heads is None else heads
 
     @property
     def log_partition(self) -> float | None:
-        """log of the sum over all trees, as the model scores them; None if there was no single chart."""
+        """log of the sum over all trees, as the model scores them; None if there was no chart."""
         return None if self._factors is None else self._log_z - self._factors.log_scale
-
-    @property
-    def root(self) -> int:
-        """Index of the token that the MBR tree attaches to the root."""
-        return int(numpy.flatnonzero(self.heads == 0)[0])
 
     def viterbi(self) -> NDArray[numpy.int32]:
         """The tree of the best (tree, hidden states) pair, for models that can tell."""
@@ -209,11 +132,9 @@ class Posterior:
     def k_best(self, k: int) -> list[tuple[NDArray[numpy.int32], float]]:
         """The k trees with the best products of marginals, ordered by their exact probability.
 
-        k (int): How many at most. A sentence parsed in pieces has one.
+        k (int): How many at most.
         RETURNS (List[Tuple[ndarray, float]]): Heads and log-probabilities, most probable first.
         """
-        if self._factors is None:
-            return [(self.heads, self.log_probability(self.heads))][:k]
         trees, _ = k_best_trees(self._arc_scores(), k)
         logs = self._log_probabilities(trees)
         order = numpy.argsort(-logs, kind="stable")
@@ -245,16 +166,6 @@ class Posterior:
         if self._allowed is not None:
             scores[~self._allowed] = -numpy.inf
         return scores
-
-
-def _allowed_inside(allowed: NDArray[numpy.bool_], begin: int, end: int) -> NDArray[numpy.bool_]:
-    """The allowed arcs of one piece of a sentence; who may have a head outside may be its root."""
-    inside = numpy.arange(begin + 1, end + 1)
-    keep = numpy.concatenate([[0], inside])
-    inner = numpy.ascontiguousarray(allowed[numpy.ix_(keep, keep)])
-    outside = numpy.delete(allowed[:, inside], inside, axis=0)
-    inner[0, 1:] = outside.any(axis=0)
-    return inner
 
 
 def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:

@@ -20,38 +20,33 @@ _AUTOMATA = OperatorModel.uniform(1)
 
 
 def arc_posterior(
-    scores: NDArray[numpy.float64],
-    *,
-    allowed: NDArray[numpy.bool_] | None = None,
-    max_length: int,
+    scores: NDArray[numpy.float64], *, allowed: NDArray[numpy.bool_] | None = None
 ) -> Posterior:
     """The distribution over the trees of one sentence.
 
     scores (ndarray): [N+1, N+1], the score of every arc; -inf for arcs that no tree may have.
     allowed (Optional[ndarray]): [N+1, N+1], which arcs are allowed.
-    max_length (int): Longer sentences are parsed in pieces; see `Posterior.of_sentence`.
     RETURNS (Posterior): Marginals, trees and their probabilities.
     """
-    n = len(scores) - 1
+    if len(scores) < 2:
+        return Posterior.of_nothing()
+    return Posterior.from_factors(_attempts(scores, allowed), allowed)
 
-    def attempts(
-        tokens: NDArray[numpy.int64], allowed: NDArray[numpy.bool_] | None
-    ) -> Iterator[Factors]:
-        keep = numpy.concatenate([[0], tokens + 1])
-        own = scores if len(tokens) == n else scores[numpy.ix_(keep, keep)]
-        if allowed is not None:
-            # first, so that heads are measured against those that are allowed: fixed ones may be far
-            # worse than the best
-            own = numpy.where(allowed, own, -numpy.inf)
-        arcs = own[:, 1:].copy()
-        arcs[numpy.arange(1, len(own)), numpy.arange(len(own) - 1)] = -numpy.inf
-        yield _factors(arcs, arcs.max(axis=0))
-        # Where the best head of every token is far from making a tree, everything underflows. Measured
-        # against the best tree, that one weighs 1.
-        tree, _ = best_tree(own)
-        yield _factors(arcs, arcs[tree, numpy.arange(len(tree))])
 
-    return Posterior.of_sentence(n, attempts, allowed=allowed, max_length=max_length)
+def _attempts(
+    scores: NDArray[numpy.float64], allowed: NDArray[numpy.bool_] | None
+) -> Iterator[Factors]:
+    if allowed is not None:
+        # first, so that heads are measured against those that are allowed: fixed ones may be far
+        # worse than the best
+        scores = numpy.where(allowed, scores, -numpy.inf)
+    arcs = scores[:, 1:].copy()
+    arcs[numpy.arange(1, len(scores)), numpy.arange(len(scores) - 1)] = -numpy.inf
+    yield _factors(arcs, arcs.max(axis=0))
+    # Where the best head of every token is far from making a tree, everything underflows. Measured
+    # against the best tree, that one weighs 1.
+    tree, _ = best_tree(scores)
+    yield _factors(arcs, arcs[tree, numpy.arange(len(tree))])
 
 
 def _factors(arcs: NDArray[numpy.float64], shift: NDArray[numpy.float64]) -> Factors:
@@ -92,7 +87,7 @@ def tree_loss(
     known = heads != MISSING
     if not known.any():
         return 0.0, numpy.zeros_like(scores)
-    everything = arc_posterior(scores, max_length=n)
+    everything = arc_posterior(scores)
     if everything.log_partition is None:
         return None
     if known.all() and is_projective_tree(heads):
@@ -101,7 +96,7 @@ def tree_loss(
         gradient[arcs] -= 1.0
         return everything.log_partition - float(scores[arcs].sum()), gradient
     masked = numpy.where(allowed_arcs(heads), scores, -numpy.inf)
-    agreeing = arc_posterior(masked, max_length=n)
+    agreeing = arc_posterior(masked)
     if agreeing.log_partition is None:
         return None
     loss = everything.log_partition - agreeing.log_partition

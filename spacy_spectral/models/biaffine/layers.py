@@ -30,13 +30,17 @@ def arc_classes(n: int) -> NDArray[numpy.int32]:
     return (_USUAL_CLASSES if n < len(_USUAL_CLASSES) else _all_classes(n))[: n + 1, : n + 1]
 
 
+def classes_of(heads: NDArray, modifiers: NDArray) -> NDArray[numpy.int32]:
+    """RETURNS (ndarray): The class of each arc, by the positions of its ends."""
+    offset = modifiers - heads
+    bins = DISTANCE_BINS[numpy.minimum(numpy.abs(offset), len(DISTANCE_BINS) - 1)]
+    classes = numpy.where(offset > 0, bins + N_BINS, bins)
+    return numpy.where(heads == 0, _ROOT_CLASS, classes).astype("int32")
+
+
 def _all_classes(n: int) -> NDArray[numpy.int32]:
     positions = numpy.arange(n + 1, dtype="int32")
-    offset = positions[None] - positions[:, None]
-    bins = DISTANCE_BINS[numpy.minimum(numpy.abs(offset), len(DISTANCE_BINS) - 1)]
-    classes = numpy.where(offset > 0, bins + N_BINS, bins).astype("int32")
-    classes[0] = _ROOT_CLASS
-    return classes
+    return classes_of(positions[:, None], positions[None])
 
 
 _USUAL_CLASSES = _all_classes(255)
@@ -99,6 +103,23 @@ def root_rows(starts: NDArray) -> NDArray[numpy.int32]:
 def token_rows(starts: NDArray) -> NDArray[numpy.int64]:
     """RETURNS (ndarray): The row of every token; see `root_rows`."""
     return numpy.arange(starts[-1]) + numpy.repeat(numpy.arange(1, len(starts)), numpy.diff(starts))
+
+
+def rows_of_pieces(
+    starts: NDArray, tokens: NDArray[numpy.int64], piece_starts: NDArray
+) -> NDArray[numpy.int64]:
+    """The rows of some tokens as sentences of their own, each with a root in front.
+
+    starts (ndarray): Where the sentences of the batch start.
+    tokens (ndarray): Which tokens of the batch, one new sentence after the other, none of them empty.
+    piece_starts (ndarray): Where the new sentences start among them.
+    RETURNS (ndarray): Rows of the batch; the root is that of the sentence that the first token is from.
+    """
+    sentence = numpy.searchsorted(starts, tokens[piece_starts[:-1]], side="right") - 1
+    rows = numpy.empty(len(tokens) + len(sentence), dtype="int64")
+    rows[root_rows(piece_starts)] = root_rows(starts)[sentence]
+    rows[token_rows(piece_starts)] = token_rows(starts)[tokens]
+    return rows
 
 
 def arc_scores(size: int) -> Model[Ragged, list[NDArray[numpy.float64]]]:
@@ -207,7 +228,7 @@ class Arcs:
             own = numpy.arange(1, len(tree) + 1, dtype="int32")
             heads.append(roots[s] + tree)
             modifiers.append(roots[s] + own)
-            classes.append(arc_classes(len(tree))[tree, own])
+            classes.append(classes_of(tree, own))
         return cls(vectors, *map(numpy.concatenate, (heads, modifiers, classes)))
 
     def only(self, chosen: NDArray[numpy.bool_]) -> "Arcs":

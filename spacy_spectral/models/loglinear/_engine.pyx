@@ -254,7 +254,8 @@ cdef class Engine:
         cdef double *top = <double *>take(arena, (n + 1) * sizeof(double))
         cdef double *ratio = <double *>take(arena, scored.n_arcs * n_states * sizeof(double))
         cdef double total, value, best_value
-        if best == NULL or top == NULL or ratio == NULL:
+        scored.joint = <float *>take(arena, scored.n_arcs * n_labels * sizeof(float))
+        if best == NULL or top == NULL or ratio == NULL or scored.joint == NULL:
             return -1
         for m in range(n + 1):
             top[m] = -1
@@ -268,6 +269,7 @@ cdef class Engine:
             for l in range(n_labels):
                 value = (scored.potential[a * n_labels + l]
                          * ratio[a * n_states + self.machine.label_state[l]])
+                scored.joint[a * n_labels + l] = value
                 if value > best_value:
                     best_value, best_label = value, l
             probs[scored.origin[a]] = total
@@ -293,9 +295,7 @@ cdef class Engine:
             labels[m - 1] = arc_labels[scored.origin[a]]
             total = max(<double>probs[scored.origin[a]], MIN_PROB)
             for l in range(n_labels):
-                label_probs[(m - 1) * n_labels + l] = (
-                    scored.potential[a * n_labels + l]
-                    * ratio[a * n_states + self.machine.label_state[l]] / total)
+                label_probs[(m - 1) * n_labels + l] = scored.joint[a * n_labels + l] / total
         for m in range(1, n + 1):
             heads[m - 1] = best[m]
         scored.likelihood = self._tree_score(scored, heads, labels, False) - scored.log_z

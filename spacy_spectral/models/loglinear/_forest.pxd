@@ -7,7 +7,7 @@ cdef struct Forest:
     # What is kept of a parsed sentence: enough to score its trees, in one piece of memory.
     int n
     int n_arcs
-    double log_z
+    double log_z  # nan if the chart failed
     int32_t *head
     int32_t *mod
     int32_t *label  # the likeliest one of the arc
@@ -20,12 +20,14 @@ cdef struct Forest:
     double *empty
     double *sibling
     int32_t *tags
+    float *joint  # arcs x labels: P(arc and label)
+    int n_labels
     const float *moves  # see Machine.log_moves
     int n_states
 
 
 cdef class Forests:
-    cdef Forest **forests  # NULL where there is no sentence or its chart failed
+    cdef Forest **forests  # NULL where there is no sentence
     cdef int n_forests
     cdef object owner
 

@@ -51,16 +51,15 @@ cdef class Forests:
         cdef Forest *forest
         cdef double *numbers
         cdef int32_t *integers
-        if not isfinite(scored.log_z):
-            return 0
         forest = <Forest *>malloc(
             sizeof(Forest) + (3 * n_arcs + 2 * n + 2 + n_pairs) * sizeof(double)
-            + (6 * n_arcs + n) * sizeof(int32_t))
+            + (6 * n_arcs + n) * sizeof(int32_t) + n_arcs * machine.n_labels * sizeof(float))
         if forest == NULL:
             return -1
         self.forests[sentence] = forest
         forest.n, forest.n_arcs, forest.log_z = n, n_arcs, scored.log_z
         forest.moves, forest.n_states = machine.log_moves, machine.n_states
+        forest.n_labels = machine.n_labels
         numbers = <double *>(forest + 1)
         forest.score, forest.log_prob, forest.last = numbers, numbers + n_arcs, numbers + 2 * n_arcs
         forest.empty = numbers + 3 * n_arcs
@@ -69,6 +68,7 @@ cdef class Forests:
         forest.head, forest.mod, forest.label = integers, integers + n_arcs, integers + 2 * n_arcs
         forest.state, forest.rank = integers + 3 * n_arcs, integers + 4 * n_arcs
         forest.pair_start, forest.tags = integers + 5 * n_arcs, integers + 6 * n_arcs
+        forest.joint = <float *>(forest.tags + n)
         for a in range(n_arcs):
             i = scored.origin[a]
             forest.head[a], forest.mod[a] = chart.head[a], chart.mod[a]
@@ -81,7 +81,29 @@ cdef class Forests:
         memcpy(forest.sibling, scored.sibling_score, n_pairs * sizeof(double))
         memcpy(forest.empty, scored.empty_score, (2 * n + 2) * sizeof(double))
         memcpy(forest.tags, scored.tags, n * sizeof(int32_t))
+        memcpy(forest.joint, scored.joint, n_arcs * machine.n_labels * sizeof(float))
         return 0
+
+    def joint(self, int sentence):
+        """Probabilities of arcs with labels.
+
+        sentence (int): Which sentence.
+        RETURNS (Tuple[ndarray, ndarray, ndarray]): head and modifier (int32) of the arcs that were scored,
+            by modifier, and P(arc and label) (float32[arcs, labels]).
+        """
+        cdef Forest *forest = self.forests[sentence]
+        cdef int n_arcs = forest.n_arcs if forest != NULL else 0
+        cdef int n_labels = forest.n_labels if forest != NULL else 0
+        heads, mods = np.empty(n_arcs, dtype=np.int32), np.empty(n_arcs, dtype=np.int32)
+        probs = np.empty((n_arcs, n_labels), dtype=np.float32)
+        cdef int32_t[::1] out_heads = heads
+        cdef int32_t[::1] out_mods = mods
+        cdef float[:, ::1] out_probs = probs
+        if n_arcs:
+            memcpy(&out_heads[0], forest.head, n_arcs * sizeof(int32_t))
+            memcpy(&out_mods[0], forest.mod, n_arcs * sizeof(int32_t))
+            memcpy(&out_probs[0, 0], forest.joint, n_arcs * n_labels * sizeof(float))
+        return heads, mods, probs
 
     def k_best(self, int sentence, int k):
         """The k trees with the best products of arc probabilities, each arc with its likeliest label,
@@ -101,7 +123,7 @@ cdef class Forests:
         cdef int32_t[:, ::1] out_heads = heads
         cdef int32_t[:, ::1] out_labels = labels
         cdef double[::1] out_logs = logs
-        if n and k > 0:
+        if n and k > 0 and isfinite(forest.log_z):
             memset(&arena, 0, sizeof(arena))
             with nogil:
                 found = _k_best(forest, k, &out_heads[0, 0], &out_labels[0, 0], &out_logs[0], &arena)

@@ -52,6 +52,7 @@ cdef struct Scored:
     double shift  # sum of the shifts
     double log_z
     Chart chart
+    float *joint  # arcs x labels: P(arc and label), after decoding
     # gradients, after differentiation
     double *gradient  # arcs x labels
     double *sibling_gradient

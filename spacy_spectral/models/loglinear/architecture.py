@@ -48,12 +48,12 @@ def build_loglinear(
     patience (int): Stop after so many epochs without a gain on the development corpus.
     seed (int): Seed of the order of sentences.
     n_threads (int): Threads in training; the result does not depend on it.
-    max_length (int): Longer sentences are pruned in pieces.
+    max_length (int): Longer sentences are parsed in pieces.
     RETURNS (Model): A model that holds the recipe and, once trained, the parser.
     """
-    if max_length < 1:
+    if max_length < 2:
         raise ValueError(
-            Errors.S408.format(setting="max_length", low=1, high="any", value=max_length)
+            Errors.S408.format(setting="max_length", low=2, high="any", value=max_length)
         )
     settings = Settings(
         epochs=epochs,

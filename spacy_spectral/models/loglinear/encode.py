@@ -43,6 +43,10 @@ class Sentences:
             self.wordlike[first:last],
         )
 
+    def select(self, tokens: np.ndarray | slice, starts: np.ndarray) -> "Sentences":
+        """RETURNS (Sentences): Some of the tokens as sentences that start at `starts`."""
+        return Sentences(self.columns[tokens], starts, self.tags[tokens], self.wordlike[tokens])
+
 
 def _shape(word: str) -> str:
     """Kinds of characters, runs cut to two: "Xx-dd"."""

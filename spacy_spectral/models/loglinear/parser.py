@@ -12,15 +12,15 @@ import numpy as np
 
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
-from ...trees.interface import Clusters, Parse
+from ...trees.interface import ArcProbs, Clusters, Parse, Parses
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
-from ...trees.sentences import Tokens, Treebank
+from ...trees.pieces import cut_treebank, parse_in_pieces
+from ...trees.sentences import MISSING, Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .encode import Encoder, Sentences
 from .estimate import Annotated, Epoch, Settings, fit
 from .model import LogLinearModel
 from .model import Parses as ModelParses
-from .pieces import prune_in_pieces
 
 _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
 _SMALLEST_PROB = 1e-12
@@ -31,7 +31,7 @@ class LogLinearParser:
 
     model (LogLinearModel): What was learnt.
     clusters (Optional[Clusters]): The word clusters it looks at.
-    max_length (int): Longer sentences are pruned in pieces.
+    max_length (int): Longer sentences are parsed in pieces.
     """
 
     decoders = ("mbr",)
@@ -60,12 +60,13 @@ class LogLinearParser:
         treebank (Treebank): The training data. Crossing arcs are lifted, with decorated labels where
             there are enough of them; missing heads and labels are summed out.
         settings (Settings): How to train.
-        max_length (int): Longer sentences are pruned in pieces.
+        max_length (int): Longer sentences are cut into pieces, here and in parsing.
         dev (Optional[Treebank]): Sentences to choose the best epoch by.
         clusters (Optional[Clusters]): Word clusters; the parser keeps a copy.
         report (Callable[[str], None]): Told the loss of every epoch.
         RETURNS (LogLinearParser): The parser.
         """
+        treebank = cut_treebank(treebank, max_length)
         heads, names = projective_trees(treebank)
         if not any(names):
             raise ValueError(Errors.S401)
@@ -92,12 +93,17 @@ class LogLinearParser:
 
     def parse(
         self, tokens: Tokens, *, fixed: np.ndarray | None = None, decode: str = "mbr"
-    ) -> "LogLinearParses":
+    ) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         sentences = _encode(self._encoder, tokens, self.clusters)
-        arcs = prune_in_pieces(self.model.pruner, sentences, self.max_length)
-        parses = self.model.parse(sentences, arcs=arcs, constraints=fixed)
-        return LogLinearParses(parses, self.inventory, fixed)
+
+        def parse(
+            chosen: np.ndarray | slice, starts: np.ndarray, fixed: np.ndarray | None
+        ) -> LogLinearParses:
+            parses = self.model.parse(sentences.select(chosen, starts), constraints=fixed)
+            return LogLinearParses(parses, self.inventory, fixed)
+
+        return parse_in_pieces(parse, tokens.starts, max_length=self.max_length, fixed=fixed)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
@@ -125,6 +131,8 @@ class LogLinearParser:
 
 class LogLinearParses:
     """Parses of a batch; see `trees.interface.Parses`."""
+
+    labelled = True
 
     def __init__(self, parses: ModelParses, inventory: Inventory, fixed: np.ndarray | None):
         """parses (Parses): What the model says.
@@ -160,6 +168,13 @@ class LogLinearParses:
 
     def marginals(self, sentence: int) -> np.ndarray:
         return self._parses.marginals(sentence)
+
+    def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
+        heads, modifiers, joint = self._parses.forests.joint(sentence)
+        table = joint if labelled else joint.sum(axis=1, keepdims=True)
+        arc, label = np.nonzero((table >= min_prob) & (table > 0))
+        labels = label.astype(np.int32) if labelled else np.full(len(arc), MISSING, dtype=np.int32)
+        return ArcProbs(heads[arc], modifiers[arc], labels, table[arc, label].astype(np.float64))
 
     def label_distributions(self, sentence: int) -> np.ndarray:
         return self._parses.label_probs[self._own(sentence)].astype(np.float64)

@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
+from ...trees.interface import Parses
 from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.parsing import PosteriorParses, sentence_constraints
+from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior
 from ...trees.pseudoprojective import projective_tree
 from ...trees.sentences import Tokens, Tree
@@ -35,7 +38,7 @@ class GrammarSettings:
     min_symbol_count (int): Rarer symbols are treated as a wider one, or as the unknown symbol.
     max_symbols (int): So are the rarest if there are more symbols than this: time and memory of training
         grow with the third and second power of their number. See `SymbolTable.from_counts`.
-    max_length (int): Longer sentences are parsed in pieces: see `Grammar.posterior`.
+    max_length (int): Longer sentences are parsed in pieces: see `trees.pieces`.
     """
 
     automata: EstimatorSettings = field(default_factory=EstimatorSettings)
@@ -163,23 +166,55 @@ class Grammar:
 
     def parse(
         self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> PosteriorParses:
+    ) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        bounds = tokens.bounds()
-        everything = self.symbols.encode(tokens.symbols)
-        symbols = [everything[a:b] for a, b in bounds]
-        words = [tokens.words[a:b] for a, b in bounds]
+        symbols = self.symbols.encode(tokens.symbols)
+        words = numpy.array(tokens.words, dtype=object)
+
+        def parse(
+            chosen: NDArray[numpy.int64] | slice,
+            starts: NDArray[numpy.int32],
+            fixed: NDArray[numpy.int32] | None,
+        ) -> PosteriorParses:
+            return self._parse(symbols[chosen], words[chosen].tolist(), starts, fixed, decode)
+
+        return parse_in_pieces(
+            parse, tokens.starts, max_length=self.settings.max_length, fixed=fixed
+        )
+
+    def _parse(
+        self,
+        symbols: NDArray[numpy.int32],
+        words: list[str],
+        starts: NDArray[numpy.int32],
+        fixed: NDArray[numpy.int32] | None,
+        decode: str,
+    ) -> PosteriorParses:
+        bounds = list(pairwise(starts.tolist()))
+        own_symbols = [symbols[a:b] for a, b in bounds]
+        own_words = [words[a:b] for a, b in bounds]
         allowed = sentence_constraints(bounds, fixed)
+
+        def distributions(
+            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
+        ) -> NDArray[numpy.float64]:
+            return self.label_distributions(
+                [own_symbols[s] for s in sentences],
+                [own_words[s] for s in sentences],
+                heads,
+                trees=trees,
+            )
+
         return PosteriorParses(
-            tokens.starts,
+            starts,
             [
                 self.posterior(*sentence, allowed=own)
-                for sentence, own in zip(zip(symbols, words, strict=True), allowed, strict=True)
+                for sentence, own in zip(
+                    zip(own_symbols, own_words, strict=True), allowed, strict=True
+                )
             ],
             inventory=self.labels.inventory,
-            label_distributions=lambda sentences, trees: self.label_distributions(
-                [symbols[s] for s in sentences], [words[s] for s in sentences], trees
-            ),
+            label_distributions=distributions,
             fixed=fixed,
             decode=decode,
         )
@@ -191,19 +226,16 @@ class Grammar:
         *,
         allowed: NDArray[numpy.bool_] | None = None,
     ) -> Posterior:
-        """The distribution over trees of one sentence.
+        """The distribution over trees of one sentence, however long, by one chart.
 
         symbols (ndarray): Symbol ids, from `self.symbols.encode`.
         words (Sequence[str]): The tokens; only lexical models look at them.
         allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
         RETURNS (Posterior): Marginals, trees and their probabilities.
         """
-        return Posterior.of_sentence(
-            len(symbols),
-            lambda own, _: self._attempts(symbols[own], [words[i] for i in own]),
-            allowed=allowed,
-            max_length=self.settings.max_length,
-        )
+        if not len(symbols):
+            return Posterior.of_nothing()
+        return Posterior.from_factors(self._attempts(symbols, words), allowed)
 
     def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
         """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
@@ -251,9 +283,12 @@ class Grammar:
         symbols: Sequence[NDArray],
         words: Sequence[Sequence[str]],
         heads: Sequence[NDArray],
+        *,
+        trees: Sequence[NDArray] | None = None,
     ) -> NDArray[numpy.float64]:
-        """P(label | arc) for the trees of several sentences: [tokens of all sentences, labels]."""
-        return self.labels.distributions(symbols, words, heads, root_symbol=len(self.symbols))
+        """P(label | arc) for arcs of several sentences; see `LabelModel.distributions`."""
+        root = len(self.symbols)
+        return self.labels.distributions(symbols, words, heads, trees=trees, root_symbol=root)
 
     def to_bytes(self) -> bytes:
         payload = {

@@ -47,7 +47,7 @@ class LabelModel:
         if not len(inventory):
             return model
         words_of, heads_of = [tree.words for tree in trees], [tree.heads for tree in trees]
-        columns = model._columns(symbols, words_of, heads_of, n_symbols)
+        columns = model._columns(symbols, words_of, heads_of, heads_of, n_symbols)
         outcomes = inventory.encode(
             label if head != MISSING else ""
             for tree in trees
@@ -63,6 +63,7 @@ class LabelModel:
         symbols: Sequence[NDArray],
         words: Sequence[Sequence[str]],
         heads: Sequence[NDArray],
+        trees: Sequence[NDArray],
         root: int,
     ) -> NDArray[numpy.int64]:
         """What the contexts are made of, one column per token of all sentences.
@@ -82,11 +83,14 @@ class LabelModel:
         word[token] = [get(text.lower(), unknown) for sentence in words for text in sentence]
         own = numpy.flatnonzero(token)
         # a missing head reads the root
-        head = numpy.maximum(numpy.concatenate(heads), 0) + numpy.repeat(begins, lengths)
+        head, in_tree = (
+            numpy.maximum(numpy.concatenate(column), 0) + numpy.repeat(begins, lengths)
+            for column in (heads, trees)
+        )
         # the outermost left modifier of a token tells a marked phrase from a bare one
         marker = numpy.zeros(size, dtype="int64")
-        left = own < head
-        marker[head[left][::-1]] = own[left][::-1]
+        left = own < in_tree
+        marker[in_tree[left][::-1]] = own[left][::-1]
         return numpy.stack(
             [
                 symbol[head],
@@ -106,19 +110,22 @@ class LabelModel:
         words: Sequence[Sequence[str]],
         heads: Sequence[NDArray],
         *,
+        trees: Sequence[NDArray] | None = None,
         root_symbol: int,
     ) -> NDArray[numpy.float64]:
-        """P(label) of every arc of the given trees, [tokens of all sentences, labels].
+        """P(label | arc) for one arc to every token, [tokens of all sentences, labels].
 
         symbols (Sequence[ndarray]): Symbol ids of every sentence.
         words (Sequence[Sequence[str]]): Words of every sentence.
         heads (Sequence[ndarray]): Heads of every sentence, 1-based, 0 for the root.
+        trees (Optional[Sequence[ndarray]]): The trees that the modifiers' own modifiers are read from, by
+            default the heads.
         root_symbol (int): Symbol that stands for the root.
         """
         if not len(symbols):
             return numpy.zeros((0, len(self.inventory)))
         return self.model.distributions(
-            _contexts(self._columns(symbols, words, heads, root_symbol))
+            _contexts(self._columns(symbols, words, heads, trees or heads, root_symbol))
         )
 
     def to_payload(self) -> dict:

@@ -100,7 +100,7 @@ def test_loss_and_gradient_by_enumeration(n, scale):
     trees = projective_trees(n)
     values = tree_scores(scores, trees)
     log_z = log_sum(values)
-    assert numpy.isclose(arc_posterior(scores, max_length=n).log_partition, log_z)
+    assert numpy.isclose(arc_posterior(scores).log_partition, log_z)
     rng = numpy.random.default_rng(n)
     for missing in (0.0, 0.4, 1.0):
         heads = numpy.array(trees[rng.integers(len(trees))], dtype="int32")
@@ -134,12 +134,12 @@ def test_gradient_by_finite_differences(heads):
 def test_probabilities_given_very_unlikely_heads():
     n = 40
     scores = random_scores(n, scale=100.0)
-    tree = arc_posterior(random_scores(n, seed=1), max_length=n).heads
+    tree = arc_posterior(random_scores(n, seed=1)).heads
     fixed = numpy.where(numpy.arange(n) % 2, tree, MISSING).astype("int32")
-    posterior = arc_posterior(scores, allowed=allowed_arcs(fixed), max_length=n)
+    posterior = arc_posterior(scores, allowed=allowed_arcs(fixed))
     assert (posterior.heads == tree)[1::2].all()
     loss, gradient = tree_loss(scores, fixed)
-    everything = arc_posterior(scores, max_length=n)
+    everything = arc_posterior(scores)
     assert everything.log_partition - posterior.log_partition == pytest.approx(loss)
     numpy.testing.assert_allclose(everything.marginals - posterior.marginals, gradient, atol=1e-9)
 
@@ -152,7 +152,7 @@ def test_impossible_heads_have_no_loss():
 
 def test_scores_out_of_bounds_still_give_a_tree():
     for bad in (numpy.nan, numpy.inf, -numpy.inf):
-        posterior = arc_posterior(numpy.full((5, 5), bad), max_length=10)
+        posterior = arc_posterior(numpy.full((5, 5), bad))
         assert sorted(posterior.heads == 0) == [False, False, False, True]
         numpy.testing.assert_allclose(posterior.marginals[:, 1:].sum(axis=0), 1.0)
 

@@ -260,7 +260,6 @@ def test_posterior_of_non_negative_automata(sentence, factor):
     values = [value for _, value in found]
     assert len({tuple(heads) for heads, _ in found}) == len(found) == min(5, len(trees))
     assert values == sorted(values, reverse=True) and max(values) <= 1e-12
-    assert posterior.root == posterior.heads.tolist().index(0)
     assert posterior.log_probability(numpy.array([9] * len(expected))) == -numpy.inf
     assert posterior.log_probability(posterior.heads * 0 - 1) == -numpy.inf
 
@@ -297,7 +296,7 @@ def test_the_first_model_with_a_positive_total_is_used():
     assert tuple(posterior.heads.tolist()) in projective_trees(3)
     numpy.testing.assert_allclose(posterior.marginals[:, 1], [1 / 3, 0, 1 / 3, 1 / 3])
     assert posterior.log_probability(posterior.heads) == pytest.approx(3 * numpy.log(1 / 3))
-    assert len(posterior.k_best(3)) == 1
+    assert len(posterior.k_best(3)) == 3
 
 
 @relaxed
