@@ -84,11 +84,10 @@ class SpectralCandidates:
             raise ValueError(Errors.S533.format(name=name, base=base))
         self.parser = parser
         self._name = name
-        parser.latest.wanted = True
         self.read = parser.read if symbol is None else TokenReader([symbol], name=name)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
-        batch, parses = self.parser.latest.take(docs) or self.parser.parse(docs)
+        batch, parses = self.parser.take_parses(docs) or self.parser.parse(docs)
         names = list(map(plain, self.parser.grammar.label_names))
         found = [_k_best(parses, s, n, names) for s in range(len(batch.tokens))]
         if self.read is not self.parser.read:
@@ -202,18 +201,15 @@ class BeamCandidates:
 SOURCES: tuple[type, ...] = (SpectralCandidates, BeamCandidates)
 
 
-def candidate_source(nlp: Language, base: str, symbol: str | None, *, name: str) -> CandidateSource:
+def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -> CandidateSource:
     """The candidates of a parser in a pipeline.
 
-    nlp (Language): The pipeline.
-    base (str): The parser's name in it.
+    parser (Any): The parser.
+    base (str): Its name in the pipeline.
     symbol (Optional[str]): See `CandidateSource`.
     name (str): The component that asks, for error messages.
     RETURNS (CandidateSource): Gives the candidates.
     """
-    if base not in nlp.component_names:
-        raise ValueError(Errors.S532.format(name=name, base=base))
-    parser = nlp.get_pipe(base)
     for source in SOURCES:
         if isinstance(parser, source.kind):
             return source(parser, symbol, name=name, base=base)

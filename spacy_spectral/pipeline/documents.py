@@ -4,13 +4,14 @@ Whitespace tokens are never part of a sentence here: no treebank annotates them.
 back, they hang on their neighbour.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy
 from numpy.typing import NDArray
 from spacy.attrs import DEP, HEAD, MORPH, ORTH, POS, SENT_START, intify_attr
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.vocab import Vocab
 
 from ..base.errors import Errors
 from ..trees.sentences import MISSING, Batch, Tokens, Treebank
@@ -43,7 +44,7 @@ class TokenReader:
     ) -> Batch:
         """Read documents.
 
-        docs (Iterable[Doc]): The documents, all of one vocabulary.
+        docs (Iterable[Doc]): The documents.
         starts (Optional[Iterable[ndarray]]): For each document which tokens start sentences. By default
             the documents must know it.
         RETURNS (Batch): Their sentences.
@@ -56,9 +57,9 @@ class TokenReader:
         else:
             values[:, 1] = numpy.concatenate([numpy.zeros(0, dtype=bool), *starts])
             values[offsets[:-1][numpy.diff(offsets) > 0], 1] = 1
-        strings = docs[0].vocab.strings if docs else {}
+        find = string_finder(docs)
 
-        words, word_of = _names(values[:, [0]], strings)
+        words, word_of = _names(values[:, [0]], find)
         is_word = ~numpy.array([word.isspace() for word in words], dtype=bool)[word_of]
         places = numpy.flatnonzero(is_word)
         sentence = numpy.cumsum(values[:, 1] == 1)[places]
@@ -67,7 +68,7 @@ class TokenReader:
             self._require_symbols(docs, offsets, is_word)
 
         def column(which: list[int]) -> list[str]:
-            names, name_of = _names(values[places][:, which], strings)
+            names, name_of = _names(values[places][:, which], find)
             return numpy.array(names, dtype=object)[name_of].tolist()
 
         tokens = Tokens(
@@ -110,13 +111,37 @@ class TokenReader:
                     raise ValueError(Errors.S112.format(name=self.name, attribute=attribute))
 
 
-def _names(keys: NDArray[numpy.uint64], strings) -> tuple[list[str], NDArray[numpy.int64]]:
+def vocabularies(docs: Iterable[Doc]) -> list[Vocab]:
+    """RETURNS (List[Vocab]): The vocabularies of documents: those of a pipeline share one, but a component
+    that stands in several pipelines meets several, and in none of them need be what its own has."""
+    return list({id(doc.vocab): doc.vocab for doc in docs}.values())
+
+
+def string_finder(docs: Iterable[Doc]) -> Callable[[int], str]:
+    """RETURNS (Callable[[int], str]): Gives the string that a value of a token stands for."""
+    stores = [vocab.strings for vocab in vocabularies(docs)]
+    if len(stores) == 1:
+        return stores[0].__getitem__
+    return lambda key: next(store[key] for store in stores if key in store)
+
+
+def string_values(docs: Iterable[Doc], strings: Iterable[str]) -> NDArray[numpy.uint64]:
+    """RETURNS (ndarray): What stands for strings in documents, whose vocabularies have them from now on."""
+    stores, strings = [vocab.strings for vocab in vocabularies(docs)], list(strings)
+    for store in stores:
+        keys = [store.add(string) for string in strings]
+    return numpy.array(keys if stores else [], dtype="uint64")
+
+
+def _names(
+    keys: NDArray[numpy.uint64], find: Callable[[int], str]
+) -> tuple[list[str], NDArray[numpy.int64]]:
     """Distinct strings, and which of them each row has; several columns are joined."""
     if keys.shape[1] == 1:
         distinct, inverse = numpy.unique(keys[:, 0], return_inverse=True)
-        return [strings[key] for key in distinct.tolist()], inverse.ravel()
+        return list(map(find, distinct.tolist())), inverse.ravel()
     distinct, inverse = numpy.unique(keys, axis=0, return_inverse=True)
-    names = ["|".join(strings[key] for key in row) for row in distinct.tolist()]
+    names = ["|".join(map(find, row)) for row in distinct.tolist()]
     return names, inverse.ravel()
 
 

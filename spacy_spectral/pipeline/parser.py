@@ -19,9 +19,8 @@ from ..trees.interface import ParserModel, Parses
 from ..trees.inventory import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
-from .component import SpectralPipe
-from .documents import TokenReader, fixed_heads, training_treebank, write_parse
-from .handover import LatestParses
+from .documents import TokenReader, fixed_heads, string_values, training_treebank, write_parse
+from .listening import ListenedTo
 from .stepwise import StepwiseParser, is_stepwise
 from .tagger import find_clusters
 from .training_data import annotated_by, corpus_examples, jackknifed, with_gold_tags
@@ -85,7 +84,7 @@ def make_spectral_parser(
     )
 
 
-class SpectralParser(SpectralPipe):
+class SpectralParser(ListenedTo):
     """Dependency parser with exact probabilities, by one of several models.
 
     It parses inside the sentences that a document has, so something before it must set boundaries and,
@@ -140,7 +139,6 @@ class SpectralParser(SpectralPipe):
         self._stepwise = StepwiseParser(model, name=name) if is_stepwise(model) else None
         symbols = [symbol] if isinstance(symbol, str) else symbol
         self.read = TokenReader(symbols, name=name, required=self._stepwise is None)
-        self.latest = LatestParses(self.read)
         if self._stepwise is not None:
             self._refuse(annotate_with=annotate_with, jackknife=jackknife)
         register("spectral_parser")
@@ -275,7 +273,7 @@ class SpectralParser(SpectralPipe):
         RETURNS (List[Prediction]): One parse per document.
         """
         batch, parses = self.parse(docs)
-        self.latest.put(batch, parses)
+        self.keep_parses(batch, parses)
         return predictions(batch, parses, self.store)
 
     def parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
@@ -307,8 +305,8 @@ class SpectralParser(SpectralPipe):
         docs (Iterable[Doc]): The documents.
         scores (List[Prediction]): From `predict`.
         """
-        add = self.vocab.strings.add
-        hashes = numpy.array([add(label) for label in self.grammar.label_names], dtype="uint64")
+        docs = list(docs)
+        hashes = string_values(docs, self.grammar.label_names)
         for doc, prediction in zip(docs, scores, strict=True):
             write_parse(doc, prediction.heads, hashes[prediction.labels])
             if self.store and len(doc):

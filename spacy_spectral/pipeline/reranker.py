@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from .annotations import (
     store_parse,
 )
 from .candidates import CandidateSource, candidate_source
-from .component import SpectralPipe
-from .documents import fixed_heads, write_parse
+from .documents import fixed_heads, string_values, write_parse
+from .listening import Listener
 
 DEFAULT_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
 STORABLE = ("parses",)
@@ -94,7 +95,7 @@ def make_spectral_reranker(
     )
 
 
-class SpectralReranker(SpectralPipe):
+class SpectralReranker(Listener):
     """Chooses among the n best parses of a parser before it, by what the parser can't see.
 
     The parser finds the candidates; documents that were parsed elsewhere, or not at all, are parsed for
@@ -115,7 +116,7 @@ class SpectralReranker(SpectralPipe):
         store: Sequence[str] = (),
         scorer: Callable | None = None,
     ):
-        """nlp (Language): The pipeline, where the base parser is.
+        """nlp (Language): The pipeline. Sourced into others, the reranker uses the parser of each.
         model (Model): From `spacy-spectral.Reranker.v1`.
         name (str): The component's name in the pipeline.
         base (str): The name of the parser: a `spectral_parser` or a `beam_parser`.
@@ -127,33 +128,23 @@ class SpectralReranker(SpectralPipe):
         store (Sequence[str]): ["parses"] to keep all candidates in `span._.parses`.
         scorer (Optional[Callable]): The scoring method.
         """
-        super().__init__(nlp.vocab, model, name, scorer=scorer)
+        super().__init__(nlp, model, name, base=base, scorer=scorer)
         if n < 2 or not margin > 0:
             raise ValueError(Errors.S541.format(name=name, n=n, margin=margin))
         unknown = [item for item in store if item not in STORABLE]
         if unknown:
             choices = ", ".join(STORABLE)
             raise ValueError(Errors.S542.format(name=name, value=unknown, choices=choices))
-        self.nlp = nlp
-        self.base = base
         self.n = n
         self.margin = margin
         self.symbol = symbol
         self.store = list(store)
-        self._source: tuple[Any, CandidateSource] | None = None
         register("spectral_reranker")
 
     @property
     def reranker(self) -> Reranker:
         """What was learnt."""
         return self.learnt
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The relation labels that the base parser can give."""
-        if self.base not in self.nlp.component_names:
-            return ()
-        return tuple(self.nlp.get_pipe(self.base).labels)
 
     def initialize(
         self,
@@ -169,19 +160,18 @@ class SpectralReranker(SpectralPipe):
         what they make of the rest, so the base parser must have been trained before.
 
         get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline.
+        nlp (Optional[Language]): The pipeline, for what the base parser is trained on.
         labels (Optional[Sequence[str]]): Accepted for `spacy init labels`; the base parser decides.
         vectors (Optional[Union[str, Path]]): A directory with eigenwords, for the tree model of words. By
             default it learns from the treebank alone.
         """
-        nlp = nlp or self.nlp
         examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
         recipe = self.model.attrs["recipe"]
-        folds = self.source.jackknife(
+        folds = self._source(self.find_parser([], nlp)).jackknife(
             examples,
-            nlp,
+            nlp or self.pipeline,
             n=self.n,
             folds=recipe.folds,
             epochs=recipe.parser_epochs,
@@ -192,14 +182,9 @@ class SpectralReranker(SpectralPipe):
         )
         self.learn(learnt)
 
-    @property
-    def source(self) -> CandidateSource:
+    def _source(self, parser: Any) -> CandidateSource:
         """Where candidates come from."""
-        parser = self.nlp.get_pipe(self.base) if self.base in self.nlp.component_names else None
-        if self._source is None or self._source[0] is not parser:
-            found = candidate_source(self.nlp, self.base, self.symbol, name=self.name)
-            self._source = parser, found
-        return self._source[1]
+        return candidate_source(parser, self.base, self.symbol, name=self.name)
 
     def predict(self, docs: Iterable[Doc]) -> list[list[_Sentence]]:
         """Judge the candidates of documents without changing them.
@@ -209,7 +194,7 @@ class SpectralReranker(SpectralPipe):
         """
         docs = list(docs)
         reranker = self.reranker
-        batch, found = self.source(docs, self.n)
+        batch, found = self._source(self.find_parser(docs))(docs, self.n)
         candidates = [own.within(self.margin) for own in found]
         rankings = reranker.rank(batch.tokens, candidates)
         result: list[list[_Sentence]] = [[] for _ in docs]
@@ -226,7 +211,8 @@ class SpectralReranker(SpectralPipe):
         docs (Iterable[Doc]): The documents.
         scores (List[List[_Sentence]]): From `predict`.
         """
-        hashes = ByNames(self._add_strings)
+        docs = list(docs)
+        hashes = ByNames(partial(string_values, docs))
         for doc, sentences in zip(docs, scores, strict=True):
             heads = numpy.full(len(doc), -1, dtype="int64")
             labels = numpy.zeros(len(doc), dtype="uint64")
@@ -240,9 +226,6 @@ class SpectralReranker(SpectralPipe):
                 names = sentences[0].candidates.names
                 store_candidates(doc, names, list(map(_kept, sentences)))
 
-    def _add_strings(self, names: Sequence[str]) -> NDArray[numpy.uint64]:
-        return numpy.array([self.vocab.strings.add(name) for name in names], dtype="uint64")
-
     def spectral_tree_score(self, doc: Doc) -> list[TreeScore | None]:
         """How likely the trees of a document are; nothing is parsed.
 
@@ -254,7 +237,7 @@ class SpectralReranker(SpectralPipe):
         models = self.reranker.models
         if not models:
             raise ValueError(Errors.S507.format(name=self.name))
-        batch = self.source.read([doc])
+        batch = self._source(self.find_parser([doc])).read([doc])
         labels = [doc[place].dep_ for place in batch.places.tolist()]
         found = tree_scores(models, batch.tokens, fixed_heads(batch), labels)
         first = batch.places[batch.tokens.starts[:-1]].tolist()

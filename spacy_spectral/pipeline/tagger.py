@@ -22,10 +22,13 @@ from ..models.tagger.model import TaggerModel
 from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
 from .component import SpectralPipe
+from .documents import string_finder, vocabularies
 from .examples import tagged_sentences
 
 # What spaCy's own pipelines call white space.
 _SPACE_TAG = "_SP"
+# A tag that was given, but not learnt: to the model it is as if there was none.
+_FOREIGN = -2
 
 DEFAULT_MODEL = Config().from_str(
     """
@@ -100,7 +103,6 @@ class SpectralTagger(SpectralPipe):
         super().__init__(vocab, model, name, scorer=scorer)
         self.overwrite = overwrite
         self.top_k = top_k
-        self._symbols: tuple[TaggerModel, numpy.ndarray, numpy.ndarray] | None = None
         register("spectral_tagger")
 
     @property
@@ -154,33 +156,49 @@ class SpectralTagger(SpectralPipe):
         """
         docs = list(docs)
         learnt: TaggerModel = self.learnt
-        arrays = [doc.to_array([ORTH, SENT_START]).reshape(-1, 2) for doc in docs]
+        arrays = [doc.to_array([ORTH, SENT_START, TAG]).reshape(-1, 3) for doc in docs]
         ends = numpy.cumsum([0, *map(len, docs)])
-        tokens = numpy.concatenate([numpy.zeros((0, 2), dtype="uint64"), *arrays])
+        tokens = numpy.concatenate([numpy.zeros((0, 3), dtype="uint64"), *arrays])
         if not len(tokens):
             nothing = numpy.zeros((0, 3), dtype="uint64"), *(numpy.zeros((0, 0)) for _ in range(2))
             return [Prediction(*nothing) for _ in docs]
         # a Doc starts a sentence, whether sentences are known or not; white space is in none
         starts_sentence = tokens[:, 1] == 1
         starts_sentence[ends[:-1][numpy.diff(ends) > 0]] = True
+        find = string_finder(docs)
         orths, types = numpy.unique(tokens[:, 0], return_inverse=True)
-        forms = [self.vocab.strings[orth] for orth in orths]
+        forms = [find(orth) for orth in orths.tolist()]
         is_word = ~numpy.array([form.isspace() for form in forms])[types]
         sentences = numpy.cumsum(starts_sentence)[is_word]
         starts = numpy.flatnonzero(numpy.diff(sentences, prepend=0, append=-1))
         words = learnt.words(forms).at(types[is_word])
-        tagging = self.model.predict((words, starts.astype("int32"), self.top_k))
+        given = None if self.overwrite else self._given(tokens[is_word, 2], find)
+        tagging = self.model.predict((words, starts.astype("int32"), self.top_k, given))
 
-        pair_symbols, morph_symbols = self._get_symbols(learnt)
+        vocabs = vocabularies(docs)
         values = numpy.zeros((len(tokens), 3), dtype="uint64")
-        values[~is_word, :2] = self.vocab.strings.add(_SPACE_TAG), POS_IDS["SPACE"]
-        values[is_word, :2] = pair_symbols[tagging.classes]
-        values[is_word, 2] = morph_symbols[tagging.morphs]
+        for vocab in vocabs:
+            values[~is_word, :2] = vocab.strings.add(_SPACE_TAG), POS_IDS["SPACE"]
+        values[is_word] = annotation_values(
+            vocabs, learnt.tag_classes, learnt.morphs, tagging.classes, tagging.morphs
+        )
+        if given is not None:
+            # morphology goes with the tag: of one that is not known nothing is
+            values[numpy.flatnonzero(is_word)[given == _FOREIGN], 2] = 0
         tags = numpy.full((len(tokens), self.top_k), -1, dtype="int32")
         probs = numpy.zeros(tags.shape, dtype="float32")
         tags[is_word], probs[is_word] = tagging.tags, tagging.probs
         bounds = pairwise(ends.tolist())
         return [Prediction(values[a:b], tags[a:b], probs[a:b]) for a, b in bounds]
+
+    def _given(self, keys: numpy.ndarray, find: Callable[[int], str]) -> numpy.ndarray | None:
+        """The tags that words have already, by number; None if none has one."""
+        if not keys.any():
+            return None
+        numbers = {tag: i for i, tag in enumerate(self.learnt.tags)}
+        distinct, which = numpy.unique(keys, return_inverse=True)
+        known = [numbers.get(find(key), _FOREIGN) if key else -1 for key in distinct.tolist()]
+        return numpy.array(known, dtype="int32")[which]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write tags, parts of speech, morphology and probabilities of tags.
@@ -200,28 +218,32 @@ class SpectralTagger(SpectralPipe):
                 # copies, so that a Doc does not keep the arrays of its whole batch
                 store_tags(doc, TagGuesses(labels, tags.copy(), probs.copy()))
 
-    def _get_symbols(self, learnt: TaggerModel) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """The values of TAG and POS by class, and of MORPH by analysis (the last for none)."""
-        if self._symbols is None or self._symbols[0] is not learnt:
-            arrays = annotation_values(self.vocab, learnt.tag_classes, learnt.morphs)
-            self._symbols = (learnt, *arrays)
-        return self._symbols[1:]
-
 
 def annotation_values(
-    vocab: Vocab, tag_classes: Sequence[tuple[str, str]], morphs: Sequence[str]
-) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Classes as values of token attributes.
+    vocabs: Iterable[Vocab],
+    tag_classes: Sequence[tuple[str, str]],
+    morphs: Sequence[str],
+    classes: numpy.ndarray,
+    analyses: numpy.ndarray,
+) -> numpy.ndarray:
+    """Decisions about tokens as values of their attributes.
 
-    vocab (Vocab): The vocabulary; unknown strings are added.
+    vocabs (Iterable[Vocab]): The vocabularies of the tokens; strings that are used are added.
     tag_classes (Sequence[Tuple[str, str]]): Pairs of fine and coarse tag.
     morphs (Sequence[str]): Morphological analyses.
-    RETURNS (Tuple[ndarray, ndarray]): uint64, classes x 2, TAG and POS; and MORPH by analysis, the last
-        for none.
+    classes, analyses (ndarray): int32, which of them each token has, -1 for none.
+    RETURNS (ndarray): uint64, tokens x 3: TAG, POS and MORPH.
     """
-    pairs = [(vocab.strings.add(tag), POS_IDS.get(pos, 0)) for tag, pos in tag_classes]
-    values = [*(vocab.morphology.add(morph) for morph in morphs), 0]
-    return numpy.array(pairs, dtype="uint64"), numpy.array(values, dtype="uint64")
+    # one more row, for none
+    pairs = numpy.zeros((len(tag_classes) + 1, 2), dtype="uint64")
+    keys = numpy.zeros(len(morphs) + 1, dtype="uint64")
+    for vocab in vocabs:
+        for i in set(classes.tolist()) - {-1}:
+            tag, pos = tag_classes[i]
+            pairs[i] = vocab.strings.add(tag), POS_IDS.get(pos, 0)
+        for i in set(analyses.tolist()) - {-1}:
+            keys[i] = vocab.morphology.add(morphs[i])
+    return numpy.column_stack([pairs[classes], keys[analyses]])
 
 
 def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:

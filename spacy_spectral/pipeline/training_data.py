@@ -13,6 +13,7 @@ from spacy.util import resolve_dot_names
 from ..base.errors import Errors
 from ..models.tagger.jackknife import jackknife
 from .annotations import TagGuesses, store_tags
+from .documents import vocabularies
 from .examples import tagged_sentences
 from .tagger import SpectralTagger, annotation_values
 
@@ -85,8 +86,13 @@ def jackknifed(
     right = (gold == guessed)[gold != ""]
     if len(right):
         report(f"'{name}' jack-knifed in {FOLDS} blocks: {right.mean():.2%} of tags are right")
-    pairs, morphs = annotation_values(nlp.vocab, result.tag_classes, result.morphs)
-    values = numpy.column_stack([pairs[result.classes], morphs[result.morph_classes]])
+    values = annotation_values(
+        vocabularies(example.predicted for example in examples),
+        result.tag_classes,
+        result.morphs,
+        result.classes,
+        result.morph_classes,
+    )
     begin = 0
     for example in examples:
         doc = _with_gold_sentences(example)

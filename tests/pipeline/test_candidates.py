@@ -37,13 +37,20 @@ def rows(candidates):
     return zip(candidates.heads, candidates.labels, strict=True)
 
 
+def candidates_of(nlp, name="spectral_parser"):
+    parser = nlp.get_pipe(name)
+    if name == "spectral_parser":
+        parser.listener_map["reranker"] = ()  # somebody listens
+    return candidate_source(parser, name, None, name="reranker")
+
+
 @pytest.fixture
 def tagged(examples, trained):
     return [eg.predicted.copy() for eg in examples(trained, "dev")]
 
 
 def test_spectral_candidates_are_the_n_best(trained, tagged):
-    source = candidate_source(trained, "spectral_parser", None, name="reranker")
+    source = candidates_of(trained)
     batch, found = source(tagged, 20)
     assert len(found) == len(batch.tokens)
     for candidates in found:
@@ -58,7 +65,7 @@ def test_spectral_candidates_are_the_n_best(trained, tagged):
 
 def test_documents_are_not_parsed_twice(trained, tagged, monkeypatch):
     parser = trained.get_pipe("spectral_parser")
-    source = candidate_source(trained, "spectral_parser", None, name="reranker")
+    source = candidates_of(trained)
     calls = []
     parse = type(parser).parse
     monkeypatch.setattr(
@@ -80,15 +87,16 @@ def test_parses_are_kept_only_if_wanted(trained, tagged):
     parser = spacy.blank("en").add_pipe("spectral_parser")
     parser.from_bytes(trained.get_pipe("spectral_parser").to_bytes())
     list(parser.pipe(tagged))
-    assert parser.latest.take(tagged) is None
-    parser.latest.wanted = True
+    assert parser.take_parses(tagged) is None
+    parser.listener_map["reranker"] = ()
     list(parser.pipe(tagged, batch_size=len(tagged)))
-    assert parser.latest.take(tagged[1:]) is None  # and they are gone
-    assert parser.latest.take(tagged) is None
+    assert parser.has_just_parsed(tagged) and not parser.has_just_parsed(tagged[1:])
+    assert parser.take_parses(tagged[1:]) is None  # and they are gone
+    assert parser.take_parses(tagged) is None
 
 
 def test_spectral_jackknife_covers_the_training_data(trained, examples):
-    source = candidate_source(trained, "spectral_parser", None, name="reranker")
+    source = candidates_of(trained)
     told = []
     folds = list(
         source.jackknife(
@@ -129,7 +137,7 @@ def beam(examples):
 
 
 def test_beam_candidates(beam, examples):
-    source = candidate_source(beam, "beam_parser", None, name="reranker")
+    source = candidates_of(beam, "beam_parser")
     docs = [eg.predicted.copy() for eg in examples(beam, "dev", annotations=("tag",))[:20]]
     batch, found = source(docs, 50)
     for candidates in found:
@@ -146,7 +154,7 @@ def test_beam_candidates(beam, examples):
 
 def test_beam_candidates_respect_given_sentences(beam, examples):
     """Several sentences in a document: each has candidates of its own, whatever the others have."""
-    source = candidate_source(beam, "beam_parser", None, name="reranker")
+    source = candidates_of(beam, "beam_parser")
     docs = [eg.predicted.copy() for eg in examples(beam, "dev")[:3]]
     joined = Doc.from_docs(docs)
     for token in joined:
@@ -158,7 +166,7 @@ def test_beam_candidates_respect_given_sentences(beam, examples):
 
 
 def test_beam_candidates_of_hard_documents(beam):
-    source = candidate_source(beam, "beam_parser", "ORTH", name="reranker")
+    source = candidate_source(beam.get_pipe("beam_parser"), "beam_parser", "ORTH", name="reranker")
     words = [["one"], ["\n"], ["The", " ", "dog", "\n", "barks"], []]
     batch, found = source([Doc(beam.vocab, words=own) for own in words], 50)
     for candidates in found:
@@ -169,7 +177,7 @@ def test_beam_candidates_of_hard_documents(beam):
 
 
 def test_beam_jackknife(beam, examples):
-    source = candidate_source(beam, "beam_parser", None, name="reranker")
+    source = candidates_of(beam, "beam_parser")
     told = []
     train = examples(beam)[:30]
     before = [eg.predicted.to_bytes() for eg in train]
@@ -177,7 +185,7 @@ def test_beam_jackknife(beam, examples):
     tagger = nlp.add_pipe("spectral_tagger")
     tagger.initialize(lambda: train, nlp=nlp)
     nlp.add_pipe("beam_parser", source=beam)
-    source = candidate_source(nlp, "beam_parser", None, name="reranker")
+    source = candidate_source(nlp.get_pipe("beam_parser"), "beam_parser", None, name="reranker")
     folds = list(source.jackknife(train, nlp, n=8, folds=2, epochs=1, report=told.append))
     assert [eg.predicted.to_bytes() for eg in train] == before
     assert sum("epoch 1 of 1" in message for message in told) == 2
@@ -200,8 +208,9 @@ def test_parsers_without_candidates_are_refused(trained):
         ("spectral_parser", "S533"),
         ("parser", "S535"),
     ):
+        reranker = nlp.add_pipe("spectral_reranker", name=f"after_{base}", config={"base": base})
         with pytest.raises(ValueError, match=code):
-            candidate_source(nlp, base, None, name="reranker")
+            candidate_source(reranker.find_parser([]), base, None, name="reranker")
 
 
 def test_shared_tok2vec_is_refused(examples):
@@ -215,7 +224,7 @@ def test_shared_tok2vec_is_refused(examples):
     nlp.add_pipe("beam_parser", config=config)
     train = examples(nlp)[:10]
     nlp.initialize(lambda: train)
-    source = candidate_source(nlp, "beam_parser", None, name="reranker")
+    source = candidate_source(nlp.get_pipe("beam_parser"), "beam_parser", None, name="reranker")
     with pytest.raises(ValueError, match="S534"):
         next(source.jackknife(train, nlp, n=5, folds=2, epochs=1, report=print))
 
@@ -262,7 +271,7 @@ def split(doc):
 def test_changed_documents_are_parsed_anew(trained, tagged, change):
     """Between parser and reranker other components may merge tokens, or change tags or sentences."""
     parser = trained.get_pipe("spectral_parser")
-    source = candidate_source(trained, "spectral_parser", None, name="reranker")
+    source = candidates_of(trained)
     doc = max(tagged, key=len)
     parser.predict([doc])  # does not write heads, so that sentences can still be changed
     change(doc)
@@ -276,10 +285,13 @@ def test_changed_documents_are_parsed_anew(trained, tagged, change):
 
 def test_the_wish_for_parses_survives_copying(trained, tagged):
     parser = trained.get_pipe("spectral_parser")
-    parser.latest.wanted = True
+    parser.listener_map["reranker"] = ()
     parser.predict(tagged)
-    copied = pickle.loads(pickle.dumps(parser.latest))
-    assert copied.wanted and copied.take(tagged) is None
+    assert parser.has_just_parsed(tagged)
+    copied = pickle.loads(pickle.dumps(parser))
+    assert copied.take_parses(tagged) is None
+    copied.predict(tagged)
+    assert copied.take_parses(tagged) is not None
 
 
 def test_beams_do_not_hang_on_other_documents(beam, examples):
@@ -294,7 +306,7 @@ def test_beams_do_not_hang_on_other_documents(beam, examples):
             self.sizes.append(len(docs))
             return beam.get_pipe("beam_parser").beam_parse(docs, **settings)
 
-    source = candidate_source(beam, "beam_parser", None, name="reranker")
+    source = candidates_of(beam, "beam_parser")
     source.parser = Recording()
     docs = [eg.predicted.copy() for eg in examples(beam, "dev")]
     _, together = source([*docs, Doc(beam.vocab)], 50)

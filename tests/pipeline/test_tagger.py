@@ -118,6 +118,20 @@ def test_overwrite():
         assert str(doc[0].morph) == ("" if overwrite else "Foo=Bar")
 
 
+def test_morphology_goes_with_a_given_tag():
+    """A tag that is there already stays, and what is added to it is its own."""
+    nlp = train(make_sentences(300, seed=1))
+    own = nlp(Doc(nlp.vocab, words=["the", "run", "run", "."]))
+    assert [t.tag_ for t in own] == ["DT", "NN", "VBZ", "."]
+    doc = nlp(Doc(nlp.vocab, words=["the", "run", "run", "."], tags=["", "NNS", "NN", ""]))
+    assert [t.tag_ for t in doc] == ["DT", "NNS", "NN", "."]
+    assert [t.pos_ for t in doc] == ["DET", "NOUN", "NOUN", "PUNCT"]
+    assert doc[1].morph.get("Number") == ["Plur"] and doc[2].morph.get("VerbForm") == []
+    assert next(iter(doc[2]._.tag_probs)) != "NN"  # what the tagger thinks of it can be seen
+    foreign = nlp(Doc(nlp.vocab, words=["the", "run", "run", "."], tags=["", "XX", "", ""]))
+    assert foreign[1].tag_ == "XX" and not foreign[1].has_morph() and foreign[2].has_morph()
+
+
 def test_tagging_twice_changes_nothing(nlp):
     doc = nlp(TEXTS[0])
     before = annotation(doc)

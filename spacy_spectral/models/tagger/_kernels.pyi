@@ -58,5 +58,6 @@ def decode(
     members: NDArray[numpy.int32],
     labels: NDArray[numpy.int32],
     n_labels: int,
+    given: NDArray[numpy.int32],
     top: int,
 ) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float32]]: ...

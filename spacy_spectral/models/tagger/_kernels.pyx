@@ -251,14 +251,15 @@ def decode(
     const Slot[::1] slots, const Entry[::1] entries,
     const int32_t[::1] part_starts, const int32_t[::1] class_parts, Py_ssize_t n_parts,
     const int32_t[::1] groups, const int32_t[::1] group_starts, const int32_t[::1] members,
-    const int32_t[::1] labels, Py_ssize_t n_labels, int top,
+    const int32_t[::1] labels, Py_ssize_t n_labels, const int32_t[::1] given, int top,
 ):
-    """Decide from left to right: the most probable label, and in it the most probable class.
+    """Decide from left to right: the given or the most probable label, and in it the likeliest class.
 
     types (ndarray): int32, the row of each token's word in `by_type`; row 0 is the boundary.
     by_type (ndarray): float32, what `type_scores` gave.
     offsets (ndarray): int32, the offsets `by_type` is made for.
     labels (ndarray): int32, the label of each class.
+    given (ndarray): int32, the label of each token, -1 where it is to be found.
     RETURNS (Tuple[ndarray, ndarray, ndarray]): int32, the class of every token (-1 without
         candidates); its `top` most probable labels, best first (-1 where there are fewer); float32,
         their probabilities.
@@ -346,8 +347,9 @@ def decode(
                     out_probs[i, j] = by_label[best]
                     by_label[best] = -1
                 highest = -1
+                best = given[i] if given[i] >= 0 else out_labels[i, 0]
                 for m in range(size):
-                    if labels[members[first + m]] == out_labels[i, 0] and scores[m] > highest:
+                    if labels[members[first + m]] == best and scores[m] > highest:
                         highest = scores[m]
                         out[i] = members[first + m]
                 attributes[i, out_column] = <uint32_t>out[i] + 2

@@ -21,5 +21,6 @@ def build_linear_tagger(epochs: int = 5, seed: int = 0) -> Model:
 
 def forward(model: Model, inputs: Any, is_train: bool):
     """RETURNS (Tuple[Tagging, Callable]): Decisions about words, and no gradient."""
-    words, starts, top = inputs
-    return model.attrs["learnt"].value.tag_words(words, starts, top=top), lambda gradient: []
+    words, starts, top, given = inputs
+    tagging = model.attrs["learnt"].value.tag_words(words, starts, top=top, given=given)
+    return tagging, lambda gradient: []

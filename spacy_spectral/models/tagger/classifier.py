@@ -134,6 +134,7 @@ class LinearClassifier:
         groups: numpy.ndarray,
         *,
         top: int,
+        given: numpy.ndarray | None = None,
     ) -> Decisions:
         """Decide on every token, from left to right.
 
@@ -143,15 +144,18 @@ class LinearClassifier:
         word_scores (ndarray): float32, from `word_scores`, row 0 for beyond the sentence.
         groups (ndarray): int32, the group of candidates of each token.
         top (int): How many labels to report.
+        given (Optional[ndarray]): int32, the label of each token, -1 where it is to be found.
         RETURNS (Decisions): The decisions.
         """
         scheme = self.scheme
+        if given is None:
+            given = numpy.full(len(words), -1, dtype="int32")
         decided = _kernels.decode(
             attributes, starts, words, word_scores, self._word_templates[2],
             *self._other_templates, self.templates.out_column, *self._table,
             scheme.part_starts, scheme.class_parts, scheme.n_parts,
             groups, scheme.group_starts, scheme.members,
-            scheme.labels, scheme.n_labels, top,
+            scheme.labels, scheme.n_labels, given, top,
         )  # fmt: skip
         return Decisions(*decided)
 

@@ -147,15 +147,25 @@ class TaggerModel:
         rows, arrays = self._cache(words)
         return Words(rows, *arrays)
 
-    def tag_words(self, words: Words, starts: numpy.ndarray, *, top: int = 3) -> Tagging:
+    def tag_words(
+        self,
+        words: Words,
+        starts: numpy.ndarray,
+        *,
+        top: int = 3,
+        given: numpy.ndarray | None = None,
+    ) -> Tagging:
         """Tag sentences.
 
         words (Words): Their words.
         starts (ndarray): int32, where sentences start, closed by the number of tokens.
         top (int): How many tags to report for each token.
+        given (Optional[ndarray]): int32, the tag of each token as an index into `tags`, -1 where it is to
+            be found. Tags around it and morphology are chosen with it.
         RETURNS (Tagging): Decisions about all tokens.
         """
-        tags, morphs = _decide(self._tagger, self._morphologizer, words, starts, max(1, top))
+        most = max(1, top)
+        tags, morphs = _decide(self._tagger, self._morphologizer, words, starts, most, given)
         return Tagging(tags.classes, tags.labels[:, :top], tags.probs[:, :top], morphs)
 
     def to_bytes(self) -> bytes:
@@ -257,13 +267,14 @@ def _decide(
     words: Words,
     starts: numpy.ndarray,
     top: int,
+    given: numpy.ndarray | None = None,
 ) -> tuple[Decisions, numpy.ndarray]:
     rows, known, tag_scores, morph_scores = words
     # the last columns are for decisions
     attributes = numpy.zeros((len(rows), known.shape[1] + 2), dtype="uint32")
     attributes[:, :-2] = known[rows]
     everywhere = numpy.zeros_like(rows)
-    tags = tagger.decide(attributes, starts, rows, tag_scores, everywhere, top=top)
+    tags = tagger.decide(attributes, starts, rows, tag_scores, everywhere, top=top, given=given)
     if morphologizer is None:
         return tags, numpy.full(len(rows), -1, dtype="int32")
     morphs = morphologizer.decide(attributes, starts, rows, morph_scores, tags.classes, top=1)
