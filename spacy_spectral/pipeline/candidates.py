@@ -198,7 +198,7 @@ class BeamCandidates:
         return annotated_by(before, examples, nlp, parser=self._name)
 
 
-SOURCES: tuple[type, ...] = (SpectralCandidates, BeamCandidates)
+SOURCES: tuple[Any, ...] = (SpectralCandidates, BeamCandidates)
 
 
 def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -> CandidateSource:

@@ -5,6 +5,7 @@ back, they hang on their neighbour.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -119,7 +120,7 @@ def vocabularies(docs: Iterable[Doc]) -> list[Vocab]:
 
 def string_finder(docs: Iterable[Doc]) -> Callable[[int], str]:
     """RETURNS (Callable[[int], str]): Gives the string that a value of a token stands for."""
-    stores = [vocab.strings for vocab in vocabularies(docs)]
+    stores: list[Any] = [vocab.strings for vocab in vocabularies(docs)]
     if len(stores) == 1:
         return stores[0].__getitem__
     return lambda key: next(store[key] for store in stores if key in store)

@@ -62,7 +62,7 @@ def _shape(word: str) -> str:
 
 def _describe_words(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """RETURNS (Tuple[ndarray, ndarray]): Hashes of what templates see of words, and which are wordlike."""
-    parts = []
+    parts: list[str] = []
     for word in words:
         lower = word.lower()
         parts += (word, lower, lower[:3], lower[-2:], lower[-3:], _shape(word))
