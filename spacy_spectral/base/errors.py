@@ -1,8 +1,8 @@
 """All messages of the package, each with a code, in the style of `spacy.errors`.
 
 S0xx treebanks and files, S1xx head automata and the parser, S2xx eigenwords and similarity,
-S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas, S9xx packed
-forests.
+S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas, S8xx
+refinement, S9xx packed forests.
 """
 
 
@@ -390,6 +390,13 @@ class Errors(metaclass=_WithCodes):
     S910 = (
         "Bad arcs of a sentence of {n} tokens (there may be 1 to {most}): every token needs a head at least, "
         "another position of the sentence or 0 for the root; arcs come by modifier, then by head."
+    )
+
+    S801 = "Unknown labelling '{value}' of a refined grammar. Choose one of: {choices}."
+    S802 = (
+        "Bad settings of a refined grammar: it needs states, dimensions, cycles, min_symbol_count and "
+        "max_symbols >= 1, at most {most} states, fewer tags (max_symbols), max_length >= 2, seed >= 0 and "
+        "0 <= prune < 1."
     )
 
 

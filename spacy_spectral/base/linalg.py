@@ -18,8 +18,8 @@ def svd(
     The sign of a pair of singular vectors is arbitrary: the largest component of the left one is positive
     here.
 
-    matrix (Union[ndarray, scipy.sparse.spmatrix]): The matrix. Large sparse ones are done by Lanczos
-        iteration (ARPACK).
+    matrix (Union[ndarray, scipy.sparse.spmatrix, scipy.sparse.linalg.LinearOperator]): The matrix. Large
+        ones that are no arrays are done by Lanczos iteration (ARPACK).
     k (Optional[int]): How many at most; all by default.
     tolerance (float): Relative accuracy of the values of large sparse matrices; 0 for all digits.
     seed (int): Of the start of the iteration.
@@ -29,8 +29,7 @@ def svd(
     smaller = min(matrix.shape)
     k = smaller if k is None else min(k, smaller)
     if isinstance(matrix, numpy.ndarray) or k >= smaller - 1 or smaller <= _DENSE:
-        dense = matrix if isinstance(matrix, numpy.ndarray) else matrix.toarray()
-        left, values, right = numpy.linalg.svd(dense, full_matrices=False)
+        left, values, right = numpy.linalg.svd(_dense(matrix), full_matrices=False)
     else:
         from scipy.sparse.linalg import svds
 
@@ -41,6 +40,17 @@ def svd(
     peaks = left[numpy.abs(left).argmax(axis=0), numpy.arange(k)]
     signs = numpy.where(peaks < 0, -1.0, 1.0).astype(left.dtype)
     return left * signs, values, right * signs
+
+
+def _dense(matrix: Any) -> NDArray:
+    if isinstance(matrix, numpy.ndarray):
+        return matrix
+    if hasattr(matrix, "toarray"):
+        return matrix.toarray()
+    rows, columns = matrix.shape
+    if rows < columns:
+        return (matrix.T @ numpy.eye(rows)).T
+    return matrix @ numpy.eye(columns)
 
 
 def unit_rows(matrix: NDArray) -> NDArray:

@@ -107,8 +107,8 @@ class SpectralParser(ListenedTo):
         scorer: Callable | None = None,
     ):
         """vocab (Vocab): The shared vocabulary.
-        model (Model): From `spacy-spectral.SHAG.v1`, `spacy-spectral.LogLinear.v1` or
-            `spacy-spectral.Biaffine.v1`.
+        model (Model): From `spacy-spectral.SHAG.v1`, `spacy-spectral.LogLinear.v1`,
+            `spacy-spectral.Biaffine.v1` or `spacy-spectral.Refined.v1`.
         name (str): The component's name in the pipeline.
         symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
         decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and

@@ -1,0 +1,402 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Sums over the trees of a sentence and the states of its tokens.
+
+Every token has a few states. A head in state a generates its children on each side from the inside out:
+the first in state c with P(c | a, FIRST), one after a sibling in state b with P(c | a, b), and then STOP.
+For tokens h, m, s < m with states a, c, b, the right halves are (left ones are their mirror image)
+
+    I[ha, mc] = w[h, m] e[mc] (P(c | a, FIRST) L[mc, h + 1] + sum_sb I[ha, sb] P(c | a, b) B[sb, mc])
+    B[sb, mc] = sum_k R[sb, k] L[mc, k + 1]
+    R[ha, e]  = sum_mc I[ha, mc] P(STOP | a, c) R[mc, e]           R[ha, h] = P(STOP | a, FIRST)
+
+where I ends in the arc from h to m, all between them being filled in, B is what lies between neighbouring
+siblings, R and L are finished halves, w weighs arcs and e states. The sum over all trees is
+
+    Z = sum_ha root[ha] e[ha] L[ha, 1] R[ha, N].
+
+With S states a token the cost is O(S^3 N^3) at most: only triples of a head and two children whose arcs
+have a weight are looked at. The outside pass is the exact adjoint of these lines in reverse order.
+
+Distributions are rows of a table: row_of[side, a, b] is the one of P(. | a, b), whose last entry is STOP;
+the last b is FIRST.
+"""
+
+from libc.math cimport isfinite, log
+from libc.string cimport memset
+
+import numpy
+
+from ...base._arena cimport Arena, arena_free, take, take_zeros
+
+
+cdef enum:
+    LEFT = 0
+    RIGHT = 1
+
+
+cdef struct Sentence:
+    int n                   # tokens
+    int m                   # states of all tokens
+    int n_states            # of the grammar
+    const int* offset       # [n + 1], where the states of a token start
+    const int* state        # [m]
+    const double* emit      # [m]
+    const float* rows       # [rows, n_states + 1]
+    const int* row_of       # [2, n_states, n_states + 1]
+    const double* weight    # [n, n]
+    const double* root      # [m]
+    int* first              # [2 n + 1], where the modifiers of a head on one side start, LEFT first
+    int* modifier           # their positions, from the inside out
+    char* siblings          # [n, n], whether i < j can be neighbouring siblings
+
+
+cdef struct Chart:
+    # by state of the head; left and right halves do not meet but where they are empty
+    double* arc             # [m, m] I
+    double* last            # [m, m] I * P(STOP): the arc to a head's outermost child
+    double* between         # [m, m] B
+    double* left            # [m, n] L by its end
+    double* right           # [m, n] R by its end
+    double* left_by_end     # [n, m] the same numbers
+    double* right_by_end    # [n, m]
+
+
+cdef inline const float* _row(Sentence* s, int side, int head, int previous) noexcept nogil:
+    """The distribution of what comes next; `previous` is a state of the grammar, or FIRST."""
+    cdef size_t context = (<size_t>side * s.n_states + s.state[head]) * (s.n_states + 1) + previous
+    return s.rows + <size_t>s.row_of[context] * (s.n_states + 1)
+
+
+cdef int _list_arcs(Sentence* s, Arena* arena) noexcept nogil:
+    cdef int n = s.n, h, m, i, j, k = 0, side
+    s.first = <int*>take(arena, (2 * n + 1) * sizeof(int))
+    s.modifier = <int*>take(arena, <size_t>n * n * sizeof(int))
+    s.siblings = <char*>take_zeros(arena, <size_t>n * n)
+    if s.first is NULL or s.modifier is NULL or s.siblings is NULL:
+        return -1
+    for h in range(n):
+        s.first[2 * h + LEFT] = k
+        for m in range(h - 1, -1, -1):
+            if s.weight[<size_t>h * n + m] != 0.0:
+                s.modifier[k] = m
+                k += 1
+        s.first[2 * h + RIGHT] = k
+        for m in range(h + 1, n):
+            if s.weight[<size_t>h * n + m] != 0.0:
+                s.modifier[k] = m
+                k += 1
+    s.first[2 * n] = k
+    for h in range(n):
+        for side in range(2):
+            for i in range(s.first[2 * h + side], s.first[2 * h + side + 1]):
+                for j in range(i + 1, s.first[2 * h + side + 1]):
+                    s.siblings[
+                        <size_t>min(s.modifier[i], s.modifier[j]) * n
+                        + max(s.modifier[i], s.modifier[j])] = 1
+    return 0
+
+
+cdef int _allocate(Chart* chart, int n, int m, Arena* arena) noexcept nogil:
+    cdef size_t square = <size_t>m * m, wide = <size_t>m * n
+    cdef double* block = <double*>take_zeros(arena, (3 * square + 4 * wide) * sizeof(double))
+    if block is NULL:
+        return -1
+    chart.arc = block
+    chart.last = chart.arc + square
+    chart.between = chart.last + square
+    chart.left = chart.between + square
+    chart.right = chart.left + wide
+    chart.left_by_end = chart.right + wide
+    chart.right_by_end = chart.left_by_end + wide
+    return 0
+
+
+cdef inline double _dot(const double* a, const double* b, int n) noexcept nogil:
+    # four sums at a time, so that the compiler may keep them side by side
+    cdef double s0 = 0, s1 = 0, s2 = 0, s3 = 0
+    cdef int k = 0
+    while k + 4 <= n:
+        s0 += a[k] * b[k]
+        s1 += a[k + 1] * b[k + 1]
+        s2 += a[k + 2] * b[k + 2]
+        s3 += a[k + 3] * b[k + 3]
+        k += 4
+    while k < n:
+        s0 += a[k] * b[k]
+        k += 1
+    return (s0 + s1) + (s2 + s3)
+
+
+cdef inline void _spread(double g, const double* a, const double* b, double* da, double* db, int n) noexcept nogil:
+    """The adjoint of _dot."""
+    cdef int k
+    for k in range(n):
+        da[k] += g * b[k]
+        db[k] += g * a[k]
+
+
+cdef void _fill_between(Sentence* s, Chart* chart, int i, int j) noexcept nogil:
+    cdef int b, c
+    for b in range(s.offset[i], s.offset[i + 1]):
+        for c in range(s.offset[j], s.offset[j + 1]):
+            chart.between[<size_t>b * s.m + c] = _dot(
+                chart.right + <size_t>b * s.n + i, chart.left + <size_t>c * s.n + i + 1, j - i)
+
+
+cdef inline double _between(Sentence* s, Chart* chart, int side, int sibling, int child) noexcept nogil:
+    """B of a child and the sibling on its inner side."""
+    if side == RIGHT:
+        return chart.between[<size_t>sibling * s.m + child]
+    return chart.between[<size_t>child * s.m + sibling]
+
+
+cdef inline double _inner_half(Sentence* s, Chart* chart, int side, int head, int child) noexcept nogil:
+    """The child's half that reaches up to its head, if there is no sibling between them."""
+    if side == RIGHT:
+        return chart.left[<size_t>child * s.n + head + 1]
+    return chart.right[<size_t>child * s.n + head - 1]
+
+
+cdef void _fill_arc(Sentence* s, Chart* chart, int side, int h, int m) noexcept nogil:
+    cdef int a, b, c, k, sibling, n_states = s.n_states
+    cdef size_t width = s.m
+    cdef double weight = s.weight[<size_t>h * s.n + m], so_far
+    cdef const float* row
+    cdef double* target
+    for a in range(s.offset[h], s.offset[h + 1]):
+        target = chart.arc + a * width
+        row = _row(s, side, a, n_states)
+        for c in range(s.offset[m], s.offset[m + 1]):
+            target[c] = row[s.state[c]] * _inner_half(s, chart, side, h, c)
+        for k in range(s.first[2 * h + side], s.first[2 * h + side + 1]):
+            sibling = s.modifier[k]
+            if sibling == m:
+                break
+            for b in range(s.offset[sibling], s.offset[sibling + 1]):
+                so_far = target[b]
+                if so_far == 0.0:
+                    continue
+                row = _row(s, side, a, s.state[b])
+                for c in range(s.offset[m], s.offset[m + 1]):
+                    target[c] += so_far * row[s.state[c]] * _between(s, chart, side, b, c)
+        for c in range(s.offset[m], s.offset[m + 1]):
+            target[c] *= weight * s.emit[c]
+            chart.last[a * width + c] = target[c] * _row(s, side, a, s.state[c])[n_states]
+
+
+cdef void _fill_half(Sentence* s, Chart* chart, int side, int h, int end) noexcept nogil:
+    """R[h, end] or L[h, end], in both layouts."""
+    cdef int a, low, high
+    cdef double value
+    cdef double* by_end = (chart.right_by_end if side == RIGHT else chart.left_by_end) + <size_t>end * s.m
+    cdef double* by_head = chart.right if side == RIGHT else chart.left
+    low = s.offset[h + 1] if side == RIGHT else s.offset[end]
+    high = s.offset[end + 1] if side == RIGHT else s.offset[h]
+    for a in range(s.offset[h], s.offset[h + 1]):
+        value = _dot(chart.last + <size_t>a * s.m + low, by_end + low, high - low)
+        by_end[a] = value
+        by_head[<size_t>a * s.n + end] = value
+
+
+cdef double _inside(Sentence* s, Chart* chart) noexcept nogil:
+    cdef int n = s.n, i, j, a, span
+    cdef double total = 0, empty
+    for i in range(n):
+        for a in range(s.offset[i], s.offset[i + 1]):
+            empty = _row(s, LEFT, a, s.n_states)[s.n_states]
+            chart.left[<size_t>a * n + i] = empty
+            chart.left_by_end[<size_t>i * s.m + a] = empty
+            empty = _row(s, RIGHT, a, s.n_states)[s.n_states]
+            chart.right[<size_t>a * n + i] = empty
+            chart.right_by_end[<size_t>i * s.m + a] = empty
+    for span in range(1, n):
+        for i in range(n - span):
+            j = i + span
+            if s.siblings[<size_t>i * n + j]:
+                _fill_between(s, chart, i, j)
+            if s.weight[<size_t>i * n + j] != 0.0:
+                _fill_arc(s, chart, RIGHT, i, j)
+            if s.weight[<size_t>j * n + i] != 0.0:
+                _fill_arc(s, chart, LEFT, j, i)
+            _fill_half(s, chart, RIGHT, i, j)
+            _fill_half(s, chart, LEFT, j, i)
+    for a in range(s.m):
+        total += (
+            s.root[a] * s.emit[a] * chart.left_by_end[a]
+            * chart.right_by_end[<size_t>(n - 1) * s.m + a])
+    return total
+
+
+cdef void _half_adjoint(Sentence* s, Chart* chart, Chart* d, int side, int h, int end) noexcept nogil:
+    cdef int a, low, high
+    cdef double g
+    cdef size_t at = <size_t>end * s.m
+    low = s.offset[h + 1] if side == RIGHT else s.offset[end]
+    high = s.offset[end + 1] if side == RIGHT else s.offset[h]
+    for a in range(s.offset[h], s.offset[h + 1]):
+        if side == RIGHT:
+            g = d.right[<size_t>a * s.n + end] + d.right_by_end[at + a]
+        else:
+            g = d.left[<size_t>a * s.n + end] + d.left_by_end[at + a]
+        if g == 0.0:
+            continue
+        _spread(
+            g, chart.last + <size_t>a * s.m + low,
+            (chart.right_by_end if side == RIGHT else chart.left_by_end) + at + low,
+            d.last + <size_t>a * s.m + low,
+            (d.right_by_end if side == RIGHT else d.left_by_end) + at + low, high - low)
+
+
+cdef double _arc_adjoint(
+    Sentence* s, Chart* chart, Chart* d, int side, int h, int m, double* of_state
+) noexcept nogil:
+    """Returns the unnormalised marginal of the arc; adds those of the modifier's states."""
+    cdef int a, b, c, k, sibling, n_states = s.n_states
+    cdef size_t width = s.m, at
+    cdef double weight = s.weight[<size_t>h * s.n + m], g, marginal, total = 0, so_far, change
+    cdef const float* row
+    for a in range(s.offset[h], s.offset[h + 1]):
+        row = _row(s, side, a, n_states)
+        for c in range(s.offset[m], s.offset[m + 1]):
+            at = a * width + c
+            g = d.arc[at] + d.last[at] * _row(s, side, a, s.state[c])[n_states]
+            marginal = g * chart.arc[at]
+            total += marginal
+            of_state[c] += marginal
+            g *= weight * s.emit[c]
+            # the adjoint of the sum in brackets, where the siblings below look for it
+            d.arc[at] = g
+            if side == RIGHT:
+                d.left[<size_t>c * s.n + h + 1] += g * row[s.state[c]]
+            else:
+                d.right[<size_t>c * s.n + h - 1] += g * row[s.state[c]]
+        for k in range(s.first[2 * h + side], s.first[2 * h + side + 1]):
+            sibling = s.modifier[k]
+            if sibling == m:
+                break
+            for b in range(s.offset[sibling], s.offset[sibling + 1]):
+                so_far = chart.arc[a * width + b]
+                if so_far == 0.0:
+                    continue
+                row = _row(s, side, a, s.state[b])
+                change = 0
+                for c in range(s.offset[m], s.offset[m + 1]):
+                    g = d.arc[a * width + c] * row[s.state[c]]
+                    at = b * width + c if side == RIGHT else c * width + b
+                    change += g * chart.between[at]
+                    d.between[at] += g * so_far
+                d.arc[a * width + b] += change
+    return total
+
+
+cdef void _between_adjoint(Sentence* s, Chart* chart, Chart* d, int i, int j) noexcept nogil:
+    cdef int b, c
+    cdef double g
+    for b in range(s.offset[i], s.offset[i + 1]):
+        for c in range(s.offset[j], s.offset[j + 1]):
+            g = d.between[<size_t>b * s.m + c]
+            if g != 0.0:
+                _spread(
+                    g, chart.right + <size_t>b * s.n + i, chart.left + <size_t>c * s.n + i + 1,
+                    d.right + <size_t>b * s.n + i, d.left + <size_t>c * s.n + i + 1, j - i)
+
+
+cdef void _outside(
+    Sentence* s, Chart* chart, Chart* d, double* marginals, double* of_state
+) noexcept nogil:
+    """Fills marginals[h + 1, m + 1] and [0, m + 1], the root's, and of_state[m]; not normalised."""
+    cdef int n = s.n, i, j, a, span
+    cdef size_t at
+    cdef double left, right, root
+    for i in range(n):
+        for a in range(s.offset[i], s.offset[i + 1]):
+            at = <size_t>(n - 1) * s.m + a
+            left, right, root = chart.left_by_end[a], chart.right_by_end[at], s.root[a] * s.emit[a]
+            d.left_by_end[a] += root * right
+            d.right_by_end[at] += root * left
+            of_state[a] += root * left * right
+            marginals[i + 1] += root * left * right
+    for span in range(n - 1, 0, -1):
+        for i in range(n - span):
+            j = i + span
+            _half_adjoint(s, chart, d, RIGHT, i, j)
+            _half_adjoint(s, chart, d, LEFT, j, i)
+            if s.weight[<size_t>i * n + j] != 0.0:
+                marginals[<size_t>(i + 1) * (n + 1) + j + 1] = _arc_adjoint(
+                    s, chart, d, RIGHT, i, j, of_state)
+            if s.weight[<size_t>j * n + i] != 0.0:
+                marginals[<size_t>(j + 1) * (n + 1) + i + 1] = _arc_adjoint(
+                    s, chart, d, LEFT, j, i, of_state)
+            if s.siblings[<size_t>i * n + j]:
+                _between_adjoint(s, chart, d, i, j)
+
+
+cdef void _largest_by_span(Sentence* s, Chart* chart, double* largest) noexcept nogil:
+    cdef int i, e, a
+    cdef double value
+    for i in range(s.n):
+        for a in range(s.offset[i], s.offset[i + 1]):
+            for e in range(s.n):
+                value = chart.right[<size_t>a * s.n + e] if e >= i else chart.left[<size_t>a * s.n + e]
+                # written so that a NaN is kept: it must be seen
+                if not (value <= largest[abs(i - e)]):
+                    largest[abs(i - e)] = value
+
+
+def inside_outside(
+    const int[::1] offsets not None,
+    const int[::1] states not None,
+    const double[::1] emissions not None,
+    const float[:, ::1] rows not None,
+    const int[:, :, ::1] row_of not None,
+    const double[:, ::1] weights not None,
+    const double[::1] root not None,
+):
+    """Partition function, arc marginals and state marginals of one sentence.
+
+    offsets (int[N + 1]): Where the states of each token start among all, closed by their number M.
+    states (int[M]): Numbers of states; every token has at least one.
+    emissions (float[M]): Their weights.
+    rows (float[rows, K + 1]), row_of (int[2, K, K + 1]): The grammar; see above.
+    weights (float[N, N]): Weight of every arc (head, modifier); 0 for those that no tree has.
+    root (float[M]): Weight of every state of every token as the only child of the root.
+    RETURNS (Tuple[float, ndarray, ndarray, ndarray]): Z; marginals [N+1, N+1] (head, modifier; 0 is the
+        root) and [M], not normalised; the largest finished half for every span length, for rescaling.
+    """
+    cdef int n = weights.shape[0], failed
+    cdef double z = 0
+    cdef Sentence s
+    cdef Chart chart, d
+    cdef Arena arena
+    marginal_array = numpy.zeros((n + 1, n + 1))
+    state_array = numpy.zeros(states.shape[0])
+    largest_array = numpy.zeros(n)
+    cdef double[:, ::1] marginals = marginal_array
+    cdef double[::1] of_state = state_array
+    cdef double[::1] largest = largest_array
+    if n == 0:
+        return 1.0, marginal_array, state_array, largest_array
+    s.n = n
+    s.m = states.shape[0]
+    s.n_states = rows.shape[1] - 1
+    s.offset = &offsets[0]
+    s.state = &states[0]
+    s.emit = &emissions[0]
+    s.rows = &rows[0, 0]
+    s.row_of = &row_of[0, 0, 0]
+    s.weight = &weights[0, 0]
+    s.root = &root[0]
+    memset(&arena, 0, sizeof(arena))
+    with nogil:
+        failed = _list_arcs(&s, &arena) or _allocate(&chart, n, s.m, &arena)
+        if not failed:
+            z = _inside(&s, &chart)
+            _largest_by_span(&s, &chart, &largest[0])
+            if isfinite(z) and z > 0:
+                failed = _allocate(&d, n, s.m, &arena)
+                if not failed:
+                    _outside(&s, &chart, &d, &marginals[0, 0], &of_state[0])
+        arena_free(&arena)
+    if failed:
+        raise MemoryError()
+    return z, marginal_array, state_array, largest_array

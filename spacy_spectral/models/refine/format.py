@@ -1,0 +1,83 @@
+"""The file of a refined grammar. The kernels do not check bounds: all that they rely on is declared here.
+
+Counts are stored, and distributions made of them when the file is read: they are a tenth of the size.
+"""
+
+from typing import Any
+
+import numpy
+
+from ...base.fields import Array, Bool, Float, Format, Int, Record, Strings
+from ...trees.inventory import plain
+from ...trees.lengths import N_BINS
+from ..shag.labels import FIELDS as LABELS
+
+# Tables grow with the square of the states, those of EM with their third power
+MAX_STATES = 300
+_MOST = 1 << 31
+
+
+def _layer(states: str) -> Record:
+    return Record(
+        contexts=Array("uint16", "contexts", 4),
+        counts=Array("uint32", "contexts", low=1, high=_MOST),
+        roots=Array("uint32", states, high=_MOST),
+    )
+
+
+FORMAT = Format(
+    "refined grammar",
+    1,
+    settings=Record(
+        lengths=Bool(),
+        prune=Float(low=0.0, below=1.0),
+        max_length=Int(low=2, high=1 << 30),
+    ),
+    symbols=Strings("names", unique=True, most=MAX_STATES - 1),
+    tag_of=Array("int32", "states", low=0, below="names+1", order="ascending", most=MAX_STATES),
+    totals=Array("uint32", "states", high=_MOST),
+    coarse=_layer("names+1"),
+    fine=_layer("states"),
+    words=Strings("words", unique=True),
+    entries=Array("uint32", "entries", 2),
+    entry_counts=Array("uint32", "entries", low=1, high=_MOST),
+    # probabilities that are multiplied with
+    lengths=Array("float64", "names+1", 2, "names+1", N_BINS, low=1e-100, high=1.0),
+    labels=LABELS,
+)
+
+
+def unpack_grammar(data: bytes) -> dict[str, Any]:
+    """Read what `FORMAT` packed, or raise a ValueError that says what is wrong.
+
+    data (bytes): The serialised grammar.
+    RETURNS (Dict[str, Any]): The fields.
+    """
+    read = FORMAT.unpack(data)
+    n_tags, n_states = len(read["symbols"]) + 1, len(read["tag_of"])
+    every = numpy.array_equal(numpy.unique(read["tag_of"]), numpy.arange(n_tags))
+    FORMAT.require(every, "tag_of", "leaves a tag without a state")
+    for name, size in (("coarse", n_tags), ("fine", n_states)):
+        contexts = read[name]["contexts"].astype("int64")
+        sound = (contexts < [2, size, size + 1, size + 1]).all()
+        FORMAT.require(sound, f"{name}.contexts", "has unknown states")
+        _require_order(contexts, f"{name}.contexts")
+    entries = read["entries"].astype("int64")
+    sound = (entries < [len(read["words"]), n_states]).all()
+    FORMAT.require(sound, "entries", "has unknown words or states")
+    _require_order(entries, "entries")
+    labels = read["labels"]
+    n_labels = max(len(labels["labels"]), 1)
+    sound = labels["model"]["n_outcomes"] == n_labels
+    FORMAT.require(sound, "labels.model.n_outcomes", f"is not {n_labels}")
+    whole = set(map(plain, labels["labels"])) <= set(labels["labels"])
+    FORMAT.require(whole, "labels.labels", "has decorated labels without their plain forms")
+    return read
+
+
+def _require_order(rows: numpy.ndarray, name: str) -> None:
+    """Rows that differ, in order."""
+    step = numpy.diff(rows, axis=0)
+    first = (step != 0).argmax(axis=1)
+    sound = (step[numpy.arange(len(step)), first] > 0).all()
+    FORMAT.require(sound, name, "is not in order")
