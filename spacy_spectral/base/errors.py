@@ -367,6 +367,18 @@ class Errors(metaclass=_WithCodes):
         "spacy-spectral.Corpus.v1 can put {names} on documents with the treebank's tokens only. Set "
         "gold_tokens = true, or annotations = []."
     )
+    S602 = (
+        "There is nothing to learn a tokenizer from: no training document has two characters without white "
+        "space between them. Pass documents: nlp.initialize(lambda: examples), or train with spacy train."
+    )
+    S603 = (
+        "The tokenizer has learnt nothing yet. Train the pipeline (spacy train), call nlp.initialize with "
+        "examples, or load a trained pipeline."
+    )
+    S604 = (
+        "The special case '{text}' of the tokenizer has to be made of its tokens, each with an ORTH that is "
+        "not empty: {found}. Only ORTH and NORM can be set."
+    )
 
     S901 = (
         "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from spacy.util import logger
 
@@ -31,3 +32,32 @@ def report(name: str, message: str) -> None:
     logger.info("%s: %s", name, message)
     if not logger.isEnabledFor(logging.INFO) and sys.stderr.isatty():
         print(f"{name}: {message}", file=sys.stderr)
+
+
+class EpochBar:
+    """A progress bar with the loss of the last epoch, quiet when nobody is looking."""
+
+    def __init__(self, name: str, total: int):
+        """name (str): What is trained.
+        total (int): The number of epochs.
+        """
+        self.name = name
+        self.total = total
+
+    def __enter__(self) -> Callable[[Any], None]:
+        """RETURNS (Callable[[Epoch], None]): To be told about every epoch, see `models.tagger.estimate`."""
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=self.total, desc=self.name, unit="epoch", leave=False, disable=None)
+        return self._report
+
+    def _report(self, epoch: Any) -> None:
+        self._bar.set_postfix_str(f"{epoch.stage}: loss {epoch.loss:.4f}, {epoch.accuracy:.2%}")
+        self._bar.update()
+        logger.debug(
+            "%s, %s, epoch %d of %d: loss %.4f, accuracy %.4f",
+            self.name, epoch.stage, epoch.number, epoch.total, epoch.loss, epoch.accuracy,
+        )  # fmt: skip
+
+    def __exit__(self, *exception: Any) -> None:
+        self._bar.close()

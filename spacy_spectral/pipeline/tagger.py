@@ -12,12 +12,11 @@ from spacy.parts_of_speech import IDS as POS_IDS
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, Token
 from spacy.training import Example
-from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Config, Model
 
 from ..base.errors import Errors
-from ..models.tagger.estimate import Epoch
+from ..base.progress import EpochBar
 from ..models.tagger.model import TaggerModel
 from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
@@ -137,7 +136,7 @@ class SpectralTagger(SpectralPipe):
         examples = self.training_examples(get_examples, nlp)
         sentences = list(tagged_sentences(examples, nlp, self.name))
         attrs = self.model.attrs
-        with _Bar(self.name, 2 * attrs["epochs"]) as report:
+        with EpochBar(self.name, 2 * attrs["epochs"]) as report:
             learnt = TaggerModel.fit(
                 sentences,
                 clusters=find_clusters(clusters, self.vocab),
@@ -282,28 +281,3 @@ def make_tagger_scorer() -> Callable:
 
 def _morph_key(token: Token, attr: str) -> int:
     return getattr(token, attr).key
-
-
-class _Bar:
-    """A progress bar with the loss of the last epoch, quiet when nobody is looking."""
-
-    def __init__(self, name: str, total: int):
-        self.name = name
-        self.total = total
-
-    def __enter__(self) -> Callable[[Epoch], None]:
-        from tqdm import tqdm
-
-        self._bar = tqdm(total=self.total, desc=self.name, unit="epoch", leave=False, disable=None)
-        return self._report
-
-    def _report(self, epoch: Epoch) -> None:
-        self._bar.set_postfix_str(f"{epoch.stage}: loss {epoch.loss:.4f}, {epoch.accuracy:.2%}")
-        self._bar.update()
-        logger.debug(
-            "%s, %s, epoch %d of %d: loss %.4f, accuracy %.4f",
-            self.name, epoch.stage, epoch.number, epoch.total, epoch.loss, epoch.accuracy,
-        )  # fmt: skip
-
-    def __exit__(self, *exception: Any) -> None:
-        self._bar.close()

@@ -3,9 +3,10 @@
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
+from ...base._hash cimport BOUNDARY
+
 cdef enum:
     CELLS = 3
-    BOUNDARY = 1
 
 
 cdef packed struct Slot:

@@ -9,6 +9,8 @@ distinct form; keys are numbered, and their rows of weights laid out, once for a
 
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 
+from ...base._hash cimport attribute, char_class, mix
+
 import numpy
 
 cdef enum:
@@ -17,20 +19,6 @@ cdef enum:
 
 # form, lower-cased form, collapsed shape, full shape, prefixes, suffixes
 FORM_COLUMNS = 4 + 2 * MAX_AFFIX
-
-
-cdef inline uint64_t _mix(uint64_t h, uint64_t value) noexcept nogil:
-    h = (h ^ value) * <uint64_t>0x9e3779b97f4a7c15
-    return h ^ (h >> 29)
-
-
-cdef inline uint32_t _attribute(uint64_t h) noexcept nogil:
-    """Fold a hash to an attribute value: never 0 (absent) and never the boundary."""
-    h ^= h >> 33
-    h *= <uint64_t>0xff51afd7ed558ccd
-    h ^= h >> 33
-    cdef uint32_t value = <uint32_t>h
-    return value if value > BOUNDARY else value + 2
 
 
 def form_attributes(list words):
@@ -55,35 +43,28 @@ def form_attributes(list words):
         last = 0
         n = 0
         for char in word:
-            form = _mix(form, char)
-            if char.isupper() or char.istitle():
-                kind = 1
-            elif char.isalpha():
-                kind = 2
-            elif char.isnumeric():
-                kind = 3
-            else:
-                kind = <uint32_t>char + 8
+            form = mix(form, char)
+            kind = char_class(char)
             if kind != last:
-                collapsed = _mix(collapsed, kind)
+                collapsed = mix(collapsed, kind)
             if n < SHAPE_LENGTH:
-                shape = _mix(shape, kind)
+                shape = mix(shape, kind)
             last = kind
             n += 1
-        out[i, 0] = _attribute(form)
-        out[i, 2] = _attribute(collapsed)
-        out[i, 3] = _attribute(_mix(shape, min(n, <Py_ssize_t>SHAPE_LENGTH)))
+        out[i, 0] = attribute(form)
+        out[i, 2] = attribute(collapsed)
+        out[i, 3] = attribute(mix(shape, min(n, <Py_ssize_t>SHAPE_LENGTH)))
         form = 7
         n = len(lower)
         for j in range(n):
-            form = _mix(form, lower[j])
+            form = mix(form, lower[j])
             if j < MAX_AFFIX and j + 1 < n:
-                out[i, 4 + j] = _attribute(form)
-        out[i, 1] = _attribute(form)
+                out[i, 4 + j] = attribute(form)
+        out[i, 1] = attribute(form)
         form = 11
         for j in range(min(<Py_ssize_t>MAX_AFFIX, n - 1)):
-            form = _mix(form, lower[n - 1 - j])
-            out[i, 4 + MAX_AFFIX + j] = _attribute(form)
+            form = mix(form, lower[n - 1 - j])
+            out[i, 4 + MAX_AFFIX + j] = attribute(form)
     return result
 
 

@@ -93,7 +93,11 @@ cdef inline Py_ssize_t _probabilities(
 
 
 cdef Py_ssize_t _largest_group(const int32_t[::1] group_starts):
-    return int(numpy.diff(group_starts).max())
+    # a loop: numpy's overhead would be felt in short calls
+    cdef Py_ssize_t g, largest = 0
+    for g in range(group_starts.shape[0] - 1):
+        largest = max(largest, <Py_ssize_t>(group_starts[g + 1] - group_starts[g]))
+    return largest
 
 
 def train_epoch(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ...base.fields import Array, Record, Size
+from ...base.fields import Array, Format, Record, Size
 from . import _kernels
 from ._features import hash_table
 from .features import Templates
@@ -179,13 +179,15 @@ class LinearClassifier:
         return cls(templates, scheme, *rows)
 
 
-def classifier_fields(classes: Size, groups: Size) -> Record:
-    """What the kernels rely on.
+def classifier_fields(classes: Size, groups: Size, *, optional: bool = False) -> Record:
+    """What the kernels rely on, together with `require_parts`.
 
     classes, groups (Size): How many classes and groups of candidates there have to be.
+    optional (bool): Whether there may be no classifier.
     RETURNS (Record): The fields of `LinearClassifier.to_payload`.
     """
     return Record(
+        optional=optional,
         part_starts=Array("int32", f"{classes}+1", starts="parts"),
         class_parts=Array("int32", "parts", low=0, below=1 << 16),
         group_starts=Array("int32", f"{groups}+1", starts="members"),
@@ -197,6 +199,17 @@ def classifier_fields(classes: Size, groups: Size) -> Record:
         # finite sums of finite scores: no NaN can come out of the softmax
         weights=Array("float32", "entries", low=-1e6, high=1e6),
     )
+
+
+def require_parts(of: Format, name: str, payload: dict[str, Any]) -> None:
+    """Raise an error if weights are for parts that no class has.
+
+    of (Format), name (str): Where the classifier was read.
+    payload (Dict[str, Any]): What was read.
+    """
+    n_parts = payload["class_parts"].max(initial=0) + 1
+    sound = (payload["row_parts"] < n_parts).all()
+    of.require(sound, f"{name}.row_parts", "has unknown parts")
 
 
 def _rows(lists: list[list[int]]) -> tuple[numpy.ndarray, numpy.ndarray]:

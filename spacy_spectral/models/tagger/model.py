@@ -11,7 +11,7 @@ from ...base.errors import Errors
 from ...base.fields import Array, Bytes, Format, List, Strings
 from ...trees.interface import Clusters
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
-from .classifier import Decisions, LinearClassifier, classifier_fields
+from .classifier import Decisions, LinearClassifier, classifier_fields, require_parts
 from .estimate import Progress
 from .features import morph_templates, tag_templates
 from .lexicon import Lexicon
@@ -203,9 +203,7 @@ class TaggerModel:
 def _require(read: dict[str, Any], tag_classes: list[tuple[str, str]]) -> None:
     """What the fields of a file can't say one by one."""
     for name in ("tagger", "morphologizer"):
-        n_parts = read[name]["class_parts"].max(initial=0) + 1
-        sound = (read[name]["row_parts"] < n_parts).all()
-        _FORMAT.require(sound, f"{name}.row_parts", "has unknown parts")
+        require_parts(_FORMAT, name, read[name])
     _FORMAT.require(len(read["tagger"]["members"]), "tagger.members", "is empty")
     numbers: dict[str, int] = {}
     labels = [numbers.setdefault(tag_label(pair), len(numbers)) for pair in tag_classes]

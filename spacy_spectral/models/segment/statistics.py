@@ -1,0 +1,123 @@
+"""What tokens are learnt from: texts in pieces, and the chunks that they are made of.
+
+A chunk is a maximal run without white space, a piece a part of it that is a word, or, where words contain
+spaces, a part of one. How a chunk is cut does not depend on what is around it, so that every way of cutting
+a chunk is counted once and learnt from as often as the logarithm of its count says: the rest repeats what is
+known.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+_WHITE = re.compile(r"(\s+)")
+# White space that ends lines and columns ends words, too.
+_BREAKS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029")
+
+# how a piece starts
+JOINED, WORD, INNER_WORD = range(3)
+
+
+class PiecedText(NamedTuple):
+    """A text in pieces.
+
+    pieces (Sequence[str]): The pieces.
+    whites (Sequence[str]): The white space after each of them.
+    starts (Sequence[int]): How each of them starts: WORD, INNER_WORD inside of a multiword token, or JOINED
+        to the piece before it by a space.
+    """
+
+    pieces: Sequence[str]
+    whites: Sequence[str]
+    starts: Sequence[int]
+
+
+def split_chunks(text: str) -> tuple[list[str], list[str]]:
+    """Split a text at white space.
+
+    text (str): Any text.
+    RETURNS (Tuple[List[str], List[str]]): The chunks, and the white space after each. Only the first chunk
+        can be empty (the text starts with white space), and only the last one's white space.
+    """
+    parts = _WHITE.split(text)
+    chunks, whites = parts[::2], parts[1::2]
+    if chunks[-1] or len(chunks) == 1:
+        whites.append("")
+    else:
+        chunks.pop()
+    return chunks, whites
+
+
+def may_join(white: str) -> bool:
+    """RETURNS (bool): Whether white space can be inside of a word: one space of some kind."""
+    return len(white) == 1 and white not in _BREAKS
+
+
+def piece_words(
+    words: Iterable[str], whites: Iterable[str], inner: Iterable[bool]
+) -> PiecedText | None:
+    """Cut words at their spaces.
+
+    words (Iterable[str]): The words of a text.
+    whites (Iterable[str]): The white space after each of them.
+    inner (Iterable[bool]): Whether they follow another word of the same multiword token.
+    RETURNS (Optional[PiecedText]): The text; None if a word has white space in it that no tokenizer could
+        learn to keep.
+    """
+    all_pieces: list[str] = []
+    all_whites: list[str] = []
+    starts: list[int] = []
+    for word, white, is_inner in zip(words, whites, inner, strict=True):
+        pieces, spaces = split_chunks(word)
+        if not all(pieces) or spaces[-1] or not all(map(may_join, spaces[:-1])):
+            return None
+        all_pieces += pieces
+        all_whites += [*spaces[:-1], white]
+        starts += [INNER_WORD if is_inner else WORD, *repeat(JOINED, len(pieces) - 1)]
+    return PiecedText(all_pieces, all_whites, starts)
+
+
+class CutChunks(NamedTuple):
+    """Chunks with the places at which they are cut.
+
+    chunks (List[str]): The chunks.
+    cuts (ndarray): int32, by place, one chunk after the other: 0 for none, else how the piece starts there.
+    """
+
+    chunks: list[str]
+    cuts: NDArray[numpy.int32]
+
+
+def cut_chunks(texts: Iterable[PiecedText]) -> CutChunks:
+    """Count chunks, and repeat each way of cutting one 1 + log2(count) times.
+
+    texts (Iterable[PiecedText]): The texts.
+    RETURNS (CutChunks): The chunks of two characters or more, in order of first occurrence.
+    """
+    counts: Counter[tuple[str, tuple[tuple[int, int], ...]]] = Counter()
+    for text in texts:
+        chunk, cuts = "", []
+        for piece, white, start in zip(*text, strict=True):
+            if chunk:
+                cuts.append((len(chunk), start))
+            chunk += piece
+            if white:
+                counts[chunk, tuple(cuts)] += 1
+                chunk, cuts = "", []
+        if chunk:
+            counts[chunk, tuple(cuts)] += 1
+    chunks: list[str] = []
+    gold: list[int] = []
+    for (chunk, places), count in counts.items():
+        own = [0] * (len(chunk) - 1)
+        for place, start in places:
+            own[place - 1] = start
+        repeated = count.bit_length() if own else 0
+        chunks += repeat(chunk, repeated)
+        gold += own * repeated
+    return CutChunks(chunks, numpy.array(gold, dtype="int32"))

@@ -1,0 +1,236 @@
+"""The trainable tokenizer `spacy-spectral.Tokenizer.v1`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from spacy.attrs import NORM, ORTH, intify_attrs
+from spacy.language import Language
+from spacy.scorer import Scorer
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
+
+from ..base.errors import Errors
+from ..base.fields import Bytes, Format, List, Record, Str, Strings
+from ..base.progress import EpochBar
+from ..base.serialize import write_atomically
+from ..models.segment.special import SpecialCases, SpecialToken, is_special
+from ..models.segment.statistics import PiecedText, piece_words, split_chunks
+from ..models.segment.tokens import TokenizerModel
+from ..treebank.documents import MULTIWORD
+from .examples import read_examples
+
+_FORMAT = Format(
+    "tokenizer with special cases",
+    1,
+    model=Bytes(optional=True),
+    special=List(
+        Record(text=Str(), orths=Strings("tokens"), norms=List(Str(optional=True), "tokens"))
+    ),
+)
+
+
+def create_tokenizer(epochs: int = 10, seed: int = 0) -> Callable[[Language], "SpectralTokenizer"]:
+    """The registered function behind `[nlp.tokenizer]`.
+
+    epochs (int): Passes over the training data.
+    seed (int): Seed of its order.
+    RETURNS (Callable[[Language], SpectralTokenizer]): Makes the tokenizer of a pipeline.
+    """
+
+    def make_tokenizer(nlp: Language) -> "SpectralTokenizer":
+        return SpectralTokenizer(nlp.vocab, epochs=epochs, seed=seed)
+
+    return make_tokenizer
+
+
+class SpectralTokenizer:
+    """Splits texts to tokens as the training data does. Tokens and spaces are the text, whatever it is.
+
+    Multiword tokens of the training data whose words stand in the text are found again: they are the spans
+    `doc.spans["multiword_tokens"]`.
+    """
+
+    def __init__(self, vocab: Vocab, *, epochs: int = 10, seed: int = 0):
+        """vocab (Vocab): The shared vocabulary.
+        epochs (int): Passes over the training data.
+        seed (int): Seed of its order.
+        """
+        self.vocab = vocab
+        self.epochs = epochs
+        self.seed = seed
+        self.model: TokenizerModel | None = None
+        self._special = SpecialCases({})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self.vocab, self.epochs, self.seed, self.to_bytes())
+
+    def __call__(self, text: str) -> Doc:
+        """Tokenize a text.
+
+        text (str): The text.
+        RETURNS (Doc): Its tokens; `doc.text` is the text.
+        """
+        if self.model is None:
+            raise ValueError(Errors.S603)
+        if not text:
+            return Doc(self.vocab)
+        if self._special:
+            marked = self._special.mark(text)
+            norms = marked.norms
+            tokens = self.model.split(marked.chunks, marked.whites, marked.special)
+        else:
+            norms = {}
+            tokens = self.model.split(*split_chunks(text))
+        doc = Doc(self.vocab, words=tokens.words, spaces=tokens.spaces)
+        if tokens.multiword:
+            doc.spans[MULTIWORD] = [doc[start:end] for start, end in tokens.multiword]
+        if norms:
+            for token in doc:
+                if token.idx in norms:
+                    token.norm_ = norms[token.idx]
+        return doc
+
+    def pipe(self, texts: Iterable[str], batch_size: int = 1000) -> Iterator[Doc]:
+        """Tokenize a stream of texts.
+
+        texts (Iterable[str]): The texts.
+        batch_size (int): For compatibility.
+        YIELDS (Doc): Their documents, in order.
+        """
+        yield from map(self, texts)
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        keep: bool = False,
+    ) -> None:
+        """Train the tokenizer on the reference documents. This is the whole training.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline.
+        keep (bool): Whether a tokenizer that is trained already, e.g. one that
+            "spacy.copy_from_base_model.v1" has copied, is kept as it is.
+        """
+        if keep and self.model is not None:
+            return
+        if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
+            raise ValueError(Errors.S116.format(name="tokenizer"))
+        examples = read_examples(get_examples, "SpectralTokenizer.initialize")
+        texts = [text for eg in examples if (text := pieced_text(eg.reference)) is not None]
+        with EpochBar("tokenizer", self.epochs) as progress:
+            self.model = TokenizerModel.fit(
+                texts, epochs=self.epochs, seed=self.seed, progress=progress
+            )
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+        """Score tokens.
+
+        examples (Iterable[Example]): The predicted and gold documents.
+        RETURNS (Dict[str, Any]): "token_acc", "token_p", "token_r" and "token_f".
+        """
+        return Scorer.score_tokenization(examples, **kwargs)
+
+    @property
+    def rules(self) -> dict[str, list[dict[int, str]]]:
+        """RETURNS (Dict[str, List[Dict[int, str]]]): The special cases, as spaCy's tokenizer has them."""
+        return {
+            text: [
+                {ORTH: token.orth} | ({} if token.norm is None else {NORM: token.norm})
+                for token in tokens
+            ]
+            for text, tokens in self._special.cases.items()
+        }
+
+    def add_special_case(self, string: str, substrings: Iterable[dict[Any, str]]) -> None:
+        """Decide how a string is split, whatever was learnt. It is found where it stands alone: not inside
+        of a longer run of letters and digits.
+
+        string (str): The string; it may contain spaces.
+        substrings (Iterable[Dict[Any, str]]): The attributes of its tokens: ORTH, and perhaps NORM.
+        """
+        tokens = []
+        for attributes in substrings:
+            values = intify_attrs(attributes)
+            if values.keys() - {ORTH, NORM} or not isinstance(values.get(ORTH), str):
+                raise ValueError(Errors.S604.format(text=string, found=attributes))
+            tokens.append(SpecialToken(values[ORTH], values.get(NORM)))
+        if not is_special(string, tuple(tokens)):
+            found = [token.orth for token in tokens]
+            raise ValueError(Errors.S604.format(text=string, found=found))
+        self._special = SpecialCases(self._special.cases | {string: tuple(tokens)})
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Serialise the tokenizer.
+
+        exclude (Iterable[str]): For compatibility: the vocabulary is never part of it.
+        RETURNS (bytes): The serialised form; equal tokenizers give equal bytes.
+        """
+        special = [
+            {
+                "text": text,
+                "orths": [token.orth for token in tokens],
+                "norms": [token.norm for token in tokens],
+            }
+            for text, tokens in sorted(self._special.cases.items())
+        ]
+        model = self.model.to_bytes() if self.model is not None else None
+        return _FORMAT.pack({"model": model, "special": special})
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralTokenizer":
+        """Load what `to_bytes` gave, or raise a ValueError that says what is wrong.
+
+        data (bytes): The serialised form.
+        exclude (Iterable[str]): For compatibility.
+        RETURNS (SpectralTokenizer): The tokenizer.
+        """
+        read = _FORMAT.unpack(data)
+        model = TokenizerModel.from_bytes(read["model"]) if read["model"] is not None else None
+        special = {
+            case["text"]: tuple(map(SpecialToken, case["orths"], case["norms"]))
+            for case in read["special"]
+        }
+        for text, tokens in special.items():
+            _FORMAT.require(is_special(text, tokens), "special", "has tokens that are not the text")
+        self.model, self._special = model, SpecialCases(special)
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the tokenizer to a file.
+
+        path (Union[str, Path]): The file.
+        exclude (Iterable[str]): For compatibility.
+        """
+        write_atomically(path, self.to_bytes())
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SpectralTokenizer":
+        """Load what `to_disk` wrote, or raise an error that says what is wrong.
+
+        path (Union[str, Path]): The file.
+        exclude (Iterable[str]): For compatibility.
+        RETURNS (SpectralTokenizer): The tokenizer.
+        """
+        return self.from_bytes(Path(path).read_bytes())
+
+
+def _unpickle(vocab: Vocab, epochs: int, seed: int, data: bytes) -> SpectralTokenizer:
+    return SpectralTokenizer(vocab, epochs=epochs, seed=seed).from_bytes(data)
+
+
+def pieced_text(doc: Doc) -> PiecedText | None:
+    """RETURNS (Optional[PiecedText]): The tokens of a document, to learn from."""
+    inner = {i for span in doc.spans.get(MULTIWORD, ()) for i in range(span.start + 1, span.end)}
+    words: list[str] = []
+    whites: list[str] = []
+    is_inner: list[bool] = []
+    for token in doc:
+        if not token.text.isspace():
+            words.append(token.text)
+            whites.append(token.whitespace_)
+            is_inner.append(token.i in inner)
+        elif words:
+            whites[-1] += token.text_with_ws
+    return piece_words(words, whites, is_inner)

@@ -1,0 +1,289 @@
+"""Tokens: what is learnt of a small language, any string given back, damaged files, threads."""
+
+import math
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.models.segment import tokens
+from spacy_spectral.models.segment._characters import COLUMNS, character_attributes
+from spacy_spectral.models.segment.special import SpecialCases, SpecialToken
+from spacy_spectral.models.segment.statistics import (
+    INNER_WORD,
+    JOINED,
+    WORD,
+    PiecedText,
+    cut_chunks,
+    may_join,
+    piece_words,
+    split_chunks,
+)
+from spacy_spectral.models.segment.tokens import Pieces, TokenizerModel
+
+STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim", "gor", "hask", "bren", "yul"]
+
+
+def make_texts(n, *, seed, spaces=False):
+    """Words with clitics ('ko is a part of a multiword token), punctuation, and "ana lu" as one word."""
+    rng = random.Random(seed)
+    texts = []
+    for _ in range(n):
+        words, whites, inner = [], [], []
+        for _ in range(rng.randint(3, 9)):
+            word = rng.choice(STEMS) + rng.choice(["", "a", "in", "ost"])
+            words.append("ana lu" if spaces and rng.random() < 0.2 else word)
+            whites.append(" ")
+            inner.append(False)
+            if rng.random() < 0.3:
+                whites[-1] = ""
+                words.append("'ko")
+                whites.append(" ")
+                inner.append(True)
+            if rng.random() < 0.3:
+                whites[-1] = ""
+                words.append(rng.choice(",;"))
+                whites.append(" ")
+                inner.append(False)
+        whites[-1] = ""
+        words.append(rng.choice([".", "!", "..."]))
+        whites.append("\n\n")
+        inner.append(False)
+        texts.append(piece_words(words, whites, inner))
+    return texts
+
+
+def raw(text):
+    return "".join(piece + white for piece, white in zip(text.pieces, text.whites, strict=True))
+
+
+def split(model, text):
+    return model.split(*split_chunks(text))
+
+
+def gold_words(text):
+    words = []
+    for i, (piece, start) in enumerate(zip(text.pieces, text.starts, strict=True)):
+        if start == JOINED:
+            words[-1] += text.whites[i - 1] + piece
+        else:
+            words.append(piece)
+    return words
+
+
+MODEL = TokenizerModel.fit(make_texts(200, seed=1))
+JOINING = TokenizerModel.fit(make_texts(200, seed=2, spaces=True))
+
+
+@pytest.mark.parametrize("model,spaces", [(MODEL, False), (JOINING, True)])
+def test_words_of_new_texts(model, spaces):
+    for text in make_texts(30, seed=3, spaces=spaces):
+        found = split(model, raw(text))
+        assert [word for word in found.words if not word.isspace()] == gold_words(text)
+
+
+def test_multiword_tokens_are_found_again():
+    (text,) = [
+        piece_words(["kal", "'ko", ",", "mor"], ["", "", " ", ""], [False, True, False, False])
+    ]
+    found = split(MODEL, raw(text))
+    assert [found.words[a:b] for a, b in found.multiword] == [["kal", "'ko"]]
+    joined = split(JOINING, "ana lu'ko kal'ko")
+    assert joined.words == ["ana lu", "'ko", "kal", "'ko"]
+    assert joined.multiword == [(2, 4)]
+
+
+@settings(max_examples=300)
+@given(st.text() | st.text(alphabet=" \n\u00a0\t'.,kalmor\U0001f600\u0301\ud800"))
+def test_any_string_is_given_back(text):
+    for model in (MODEL, JOINING):
+        words, spaces, multiword = split(model, text)
+        assert "".join(w + " " * s for w, s in zip(words, spaces, strict=True)) == text
+        assert all(words)
+        assert all(not word[0].isspace() or word.isspace() for word in words)
+        assert all(a + 1 < b <= len(words) for a, b in multiword)
+
+
+def test_white_space_is_as_spacy_has_it():
+    import spacy
+
+    nlp = spacy.blank("en")
+    for text in (
+        " kal",
+        "kal ",
+        "kal  mor",
+        "kal \n mor",
+        "kal\nmor",
+        "\n\n kal \n",
+        "kal \n  mor  ",
+    ):
+        theirs = nlp(text)
+        found = split(MODEL, text)
+        assert found.words == [token.text for token in theirs]
+        assert found.spaces == [bool(token.whitespace_) for token in theirs]
+
+
+def test_same_cuts_however_often_and_in_whatever_company():
+    chunks = ["kal'ko", "mor,", "sunost...", "x", "", "!!!", "dra'ko;"]
+    together = MODEL._cut(chunks)
+    assert together == [MODEL._cut([chunk])[0] for chunk in chunks]
+    assert {chunk: MODEL.cut(chunks)[chunk] for chunk in chunks} == dict(
+        zip(chunks, together, strict=True)
+    )
+
+
+def test_threads_give_what_one_gives(monkeypatch):
+    monkeypatch.setattr(tokens, "_CACHE_SIZE", 40)  # so that the cache is replaced all the time
+    model = TokenizerModel.from_bytes(MODEL.to_bytes())
+    texts = [raw(text) for text in make_texts(200, seed=4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: split(model, text), texts * 3))
+    assert found == [split(MODEL, text) for text in texts] * 3
+    assert len(model._cache) <= 40
+
+
+def test_long_chunks_are_looked_at_through_windows(monkeypatch):
+    rng = random.Random(0)
+    chunk = "".join(rng.choice(STEMS) + rng.choice(["'ko", ",", ";", "..."]) for _ in range(60))
+    whole = MODEL._cut([chunk, "kal'ko"])
+    monkeypatch.setattr(tokens, "_WINDOW", 64)
+    monkeypatch.setattr(tokens, "_BATCH", 150)
+    parts = MODEL._cut([chunk, "kal'ko"])
+    assert parts[1] == whole[1]
+    assert "".join(parts[0].words) == chunk
+    # what decides is near: windows change nothing here
+    assert parts[0] == whole[0]
+
+
+def test_long_chunks_are_not_remembered():
+    model = TokenizerModel.from_bytes(MODEL.to_bytes())
+    chunk = "kal'ko," * 40
+    assert "".join(model.cut([chunk])[chunk].words) == chunk
+    assert not model._cache
+
+
+def test_attributes_depend_on_the_chunk_alone():
+    chunks = ["kal'ko", "a", "", "Mor9!!", "kal'ko"]
+    starts, rows = character_attributes(chunks)
+    assert starts.tolist() == [0, 5, 5, 5, 10, 15]
+    assert rows.shape == (15, COLUMNS + 1)
+    assert (rows[:, :-1] > 0).all()
+    numpy.testing.assert_array_equal(rows[:5], rows[10:])
+    for chunk, start, end in zip(chunks, starts, starts[1:], strict=False):
+        numpy.testing.assert_array_equal(character_attributes([chunk])[1], rows[start:end])
+
+
+def test_counts_are_repeated_by_their_logarithm():
+    text = PiecedText(["a", "b", "ab", "c"], ["", " ", " ", ""], [WORD, WORD, WORD, WORD])
+    chunks, gold = cut_chunks([text] * 5)
+    assert chunks == ["ab"] * 6
+    assert gold.tolist() == [WORD] * 3 + [0] * 3
+
+
+def test_words_with_spaces_are_pieces():
+    text = piece_words(["a b\u00a0c", "d", "e"], [" ", "", ""], [False, False, True])
+    assert text.pieces == ["a", "b", "c", "d", "e"]
+    assert text.whites == [" ", "\u00a0", " ", "", ""]
+    assert text.starts == [WORD, JOINED, JOINED, WORD, INNER_WORD]
+    for word in ("a\nb", "a  b", " a", "a ", ""):
+        assert piece_words([word], [""], [False]) is None
+    assert may_join(" ") and may_join("\u202f") and not may_join("\n") and not may_join("  ")
+
+
+def test_nothing_to_learn_from():
+    for texts in ([], [PiecedText(["x", "y"], [" ", ""], [WORD, WORD])]):
+        with pytest.raises(ValueError, match="S602"):
+            TokenizerModel.fit(texts)
+
+
+def test_one_chunk_is_enough():
+    model = TokenizerModel.fit([PiecedText(["a", "."], ["", ""], [WORD, WORD])] * 2)
+    assert split(model, "a. a").words == ["a", ".", "a"]
+
+
+def test_retraining_gives_the_same_bytes():
+    texts = make_texts(60, seed=5, spaces=True)
+    data = TokenizerModel.fit(texts).to_bytes()
+    assert TokenizerModel.fit(texts).to_bytes() == data
+    assert TokenizerModel.from_bytes(data).to_bytes() == data
+    assert TokenizerModel.fit(texts, seed=1).to_bytes() != data
+
+
+SMALL = TokenizerModel.fit(make_texts(20, seed=6, spaces=True), epochs=2).to_bytes()
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_damaged_contents_never_crash(data):
+    """Contents that passed the checksum: a coded error, or a tokenizer that loses nothing."""
+    payload = unpack("tokenizer", 1, SMALL)
+    where = payload[data.draw(st.sampled_from(["cuts", "joins"]))]
+    name = data.draw(st.sampled_from(sorted(where)))
+    value = where[name].copy()
+    kind = data.draw(st.sampled_from(["entry", "length", "type", "none"]))
+    if kind == "entry" and value.size:
+        index = data.draw(st.integers(0, value.size - 1))
+        if value.dtype.kind == "f":
+            value[index] = data.draw(st.sampled_from([math.nan, math.inf, -math.inf, 1e30, 5]))
+        else:
+            info = numpy.iinfo(value.dtype)
+            value[index] = data.draw(st.integers(int(info.min), int(info.max)))
+    elif kind == "length":
+        value = value[: data.draw(st.integers(0, len(value)))]
+    elif kind == "type":
+        value = data.draw(st.sampled_from([value.astype("float64"), value[None], "x", 3, [1]]))
+    else:
+        value = None
+    where[name] = value
+    try:
+        model = TokenizerModel.from_bytes(pack("tokenizer", 1, payload))
+    except ValueError as error:
+        assert re.match(r"\[S00[245]\]", str(error))
+    else:
+        text = "kal'ko ana lu,  mor..."
+        words, spaces, _ = split(model, text)
+        assert "".join(w + " " * s for w, s in zip(words, spaces, strict=True)) == text
+
+
+def test_special_cases_win_where_they_stand_alone():
+    special = SpecialCases(
+        {
+            "kal'ko": (SpecialToken("kal'"), SpecialToken("ko", "KO")),
+            "kal": (SpecialToken("kal"),),
+            ":-)": (SpecialToken(":-)"),),
+            "ana lu": (SpecialToken("ana lu"),),
+        }
+    )
+
+    def words(text):
+        marked = special.mark(text)
+        found = MODEL.split(marked.chunks, marked.whites, marked.special)
+        assert "".join(w + " " * s for w, s in zip(found.words, found.spaces, strict=True)) == text
+        return found.words, marked.norms
+
+    assert words("kal'ko") == (["kal'", "ko"], {4: "KO"})
+    assert words("mor (kal'ko), kal'kos")[0][:5] == ["mor", "(", "kal'", "ko", ")"]
+    assert words("kal'kos")[0][:1] != ["kal'"]
+    assert words("x:-)x")[0] == ["x", ":-)", "x"]
+    assert "ana lu" in words("kal ana lu mor")[0]
+    assert words(" kal'ko  kal'ko\n")[1] == {5: "KO", 13: "KO"}
+
+
+@given(st.text(alphabet=" \nkal'omr:-)", max_size=30))
+def test_special_cases_lose_nothing(text):
+    special = SpecialCases(
+        {"kal'ko": (SpecialToken("kal'"), SpecialToken("ko")), ":-)": (SpecialToken(":-)"),)}
+    )
+    for model in (MODEL, JOINING):
+        marked = special.mark(text)
+        words, spaces, _ = model.split(marked.chunks, marked.whites, marked.special)
+        assert "".join(w + " " * s for w, s in zip(words, spaces, strict=True)) == text
+
+
+def test_pieces_know_their_spaces():
+    assert Pieces.of("a", "b") == Pieces(("a", "b"), (False, True))
