@@ -1,0 +1,201 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Inside and outside of forests with a vector of states at every item (Cohen et al. 2012, figure 3).
+
+    a(x) = sum_{e: x -> y z} T_rule(e)(a(y), a(z))        a(word) as given
+    Z    = sum_{x over everything} pi_x . a(x)
+
+The vector of an item is kept as a(x) exp(-s(x)), its largest entry being 1 or -1. With f(e) = exp(s(y) + s(z) -
+s(x)), computed on the way up, the way down is the adjoint of the same lines and its values are posteriors: no
+second set of scales. Values may be negative, and so may be posteriors.
+
+Rules of few trees have a product of three vectors in place of a tensor.
+"""
+from libc.math cimport INFINITY, exp, fabs, isfinite, log
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+import numpy
+
+cdef extern from "_tensor.h" nogil:
+    void float32_inside(
+        const float *t, const float *l, const float *r, int na, int nb, int nc, float w, float *out)
+    float float32_outside(
+        const float *t, const float *l, const float *r, const float *o, int na, int nb, int nc, float w,
+        float *dl, float *dr)
+    void float32_outer(
+        float *counts, const float *l, const float *r, const float *o, int na, int nb, int nc, float w)
+    void float64_inside(
+        const double *t, const double *l, const double *r, int na, int nb, int nc, double w, double *out)
+    double float64_outside(
+        const double *t, const double *l, const double *r, const double *o, int na, int nb, int nc, double w,
+        double *dl, double *dr)
+    void float64_outer(
+        double *counts, const double *l, const double *r, const double *o, int na, int nb, int nc, double w)
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef inline void _inside(
+    const real *t, const real *l, const real *r, int na, int nb, int nc, real w, bint dense, real *out
+) noexcept nogil:
+    cdef int i
+    cdef real x = 0, y = 0
+    if dense:
+        if real is float:
+            float32_inside(t, l, r, na, nb, nc, w, out)
+        else:
+            float64_inside(t, l, r, na, nb, nc, w, out)
+        return
+    for i in range(nb):
+        x += t[na + i] * l[i]
+    for i in range(nc):
+        y += t[na + nb + i] * r[i]
+    for i in range(na):
+        out[i] += w * x * y * t[i]
+
+
+cdef inline real _outside(
+    const real *t, const real *l, const real *r, const real *o, int na, int nb, int nc, real w, bint dense,
+    real *dl, real *dr
+) noexcept nogil:
+    cdef int i
+    cdef real x = 0, y = 0, z = 0
+    if dense:
+        if real is float:
+            return float32_outside(t, l, r, o, na, nb, nc, w, dl, dr)
+        else:
+            return float64_outside(t, l, r, o, na, nb, nc, w, dl, dr)
+    for i in range(na):
+        z += t[i] * o[i]
+    for i in range(nb):
+        x += t[na + i] * l[i]
+    for i in range(nc):
+        y += t[na + nb + i] * r[i]
+    for i in range(nb):
+        dl[i] += w * z * y * t[na + i]
+    for i in range(nc):
+        dr[i] += w * z * x * t[na + nb + i]
+    return w * x * y * z
+
+
+def posteriors(
+    const int64_t[::1] starts not None, const int64_t[::1] edge_starts not None,
+    const int32_t[::1] left not None, const int32_t[::1] right not None, const int32_t[::1] rule not None,
+    const int32_t[::1] symbol not None, const uint8_t[::1] is_word not None,
+    const uint8_t[::1] is_root not None, const int64_t[::1] offset not None,
+    const real[::1] words not None, const double[::1] word_scale not None,
+    const int32_t[::1] n_states not None, const real[:, ::1] root not None,
+    const real[::1] tensors not None, const int64_t[::1] tensor_start not None,
+    const uint8_t[::1] is_dense not None, real[::1] counts=None, real[::1] root_counts=None,
+):
+    """Posteriors of the items and edges of forests.
+
+    starts ... is_root: The forests.
+    offset (int64[items + 1]): Where the vectors of items start.
+    words (real[offset[-1]]): The vectors of words, anything for other items.
+    word_scale (float64[items]): Logarithms of factors of the vectors of words.
+    n_states (int32[symbols]): How many states symbols have.
+    root (real[symbols, states]): The vectors pi.
+    tensors (real[]), tensor_start (int64[rules]), is_dense (uint8[rules]): By rule, a tensor [b, c, a], or
+        three vectors, of a, b and c.
+    counts, root_counts (Optional[real]): Expected counts are added to these, laid out as `tensors` and `root`;
+        only for rules with tensors.
+    RETURNS (Tuple[ndarray, ...]): log |Z| by sentence (-inf or nan where nothing can be said); the posteriors of
+        items and edges; the vectors of items, inside and outside, so that their product is the posterior.
+    """
+    cdef int64_t s, x, e, y, z, at
+    cdef int i, na
+    cdef double best, norm, total, scale
+    cdef int64_t n = symbol.shape[0]
+    dtype = numpy.float32 if real is float else numpy.float64
+    up_array = numpy.zeros(words.shape[0], dtype=dtype)
+    down_array = numpy.zeros(words.shape[0], dtype=dtype)
+    factor_array = numpy.zeros(left.shape[0], dtype=numpy.float64)
+    scales = numpy.full(n, -numpy.inf)
+    log_zs = numpy.full(starts.shape[0] - 1, -numpy.inf)
+    item_array, edge_array = numpy.zeros(n), numpy.zeros(left.shape[0])
+    cdef real[::1] up = up_array, down = down_array
+    cdef double[::1] factor = factor_array, scale_of = scales, log_z = log_zs
+    cdef double[::1] item_post = item_array, edge_post = edge_array
+    cdef real *own
+    with nogil:
+        for s in range(starts.shape[0] - 1):
+            best = -INFINITY
+            for x in range(starts[s], starts[s + 1]):
+                na = n_states[symbol[x]]
+                own = &up[offset[x]]
+                if is_word[x]:
+                    for i in range(na):
+                        own[i] = words[offset[x] + i]
+                    scale = word_scale[x]
+                else:
+                    scale = -INFINITY
+                    for e in range(edge_starts[x], edge_starts[x + 1]):
+                        scale = max(scale, scale_of[left[e]] + scale_of[right[e]])
+                    if scale == -INFINITY:
+                        continue
+                    for e in range(edge_starts[x], edge_starts[x + 1]):
+                        y, z = left[e], right[e]
+                        factor[e] = exp(scale_of[y] + scale_of[z] - scale)
+                        if factor[e] > 0:
+                            _inside(
+                                &tensors[tensor_start[rule[e]]], &up[offset[y]], &up[offset[z]], na,
+                                n_states[symbol[y]], n_states[symbol[z]], <real>factor[e],
+                                is_dense[rule[e]], own)
+                norm = 0
+                for i in range(na):
+                    norm = max(norm, fabs(own[i]))
+                if norm == 0 or not isfinite(norm):
+                    for i in range(na):
+                        own[i] = 0
+                    continue
+                for i in range(na):
+                    own[i] = <real>(own[i] / norm)
+                scale_of[x] = scale + log(norm)
+                for e in range(edge_starts[x], edge_starts[x + 1]):
+                    factor[e] /= norm
+                if is_root[x]:
+                    best = max(best, scale_of[x])
+            if best == -INFINITY:
+                continue
+            total = 0
+            for x in range(starts[s], starts[s + 1]):
+                if is_root[x] and scale_of[x] > -INFINITY:
+                    for i in range(n_states[symbol[x]]):
+                        total += root[symbol[x], i] * up[offset[x] + i] * exp(scale_of[x] - best)
+            log_z[s] = log(fabs(total)) + best
+            if not isfinite(log_z[s]):
+                continue
+            for x in range(starts[s + 1] - 1, starts[s] - 1, -1):
+                if scale_of[x] == -INFINITY:
+                    continue
+                na = n_states[symbol[x]]
+                own = &down[offset[x]]
+                if is_root[x]:
+                    for i in range(na):
+                        own[i] += <real>(root[symbol[x], i] * exp(scale_of[x] - best) / total)
+                        if root_counts is not None:
+                            root_counts[symbol[x] * root.shape[1] + i] += own[i] * up[offset[x] + i]
+                for i in range(na):
+                    item_post[x] += own[i] * up[offset[x] + i]
+                for e in range(edge_starts[x], edge_starts[x + 1]):
+                    y, z = left[e], right[e]
+                    if scale_of[y] == -INFINITY or scale_of[z] == -INFINITY or factor[e] <= 0:
+                        continue
+                    at = tensor_start[rule[e]]
+                    edge_post[e] = _outside(
+                        &tensors[at], &up[offset[y]], &up[offset[z]], own, na, n_states[symbol[y]],
+                        n_states[symbol[z]], <real>factor[e], is_dense[rule[e]],
+                        &down[offset[y]], &down[offset[z]])
+                    if counts is not None and is_dense[rule[e]]:
+                        if real is float:
+                            float32_outer(
+                                &counts[at], &up[offset[y]], &up[offset[z]], own, na, n_states[symbol[y]],
+                                n_states[symbol[z]], <float>factor[e])
+                        else:
+                            float64_outer(
+                                &counts[at], &up[offset[y]], &up[offset[z]], own, na, n_states[symbol[y]],
+                                n_states[symbol[z]], factor[e])
+    return log_zs, item_array, edge_array, up_array, down_array

@@ -1,0 +1,178 @@
+"""Packed forests of binary trees over the sentences of a batch; see `_forest.pyx` for the order of things."""
+
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ._forest import best_trees, connect, inside_outside, reach
+from .statistics import Symbols
+
+
+class RulePairs:
+    """The rules of a grammar, to be found by their children.
+
+    start (ndarray): int32, [symbols ** 2 + 1], where the rules of a pair of children start.
+    rule, parent (ndarray): int32, by place.
+    """
+
+    def __init__(self, grammar: Symbols):
+        n = len(grammar)
+        pair = grammar.rules[:, 1].astype("int64") * n + grammar.rules[:, 2]
+        order = numpy.argsort(pair, kind="stable")
+        self.start = numpy.searchsorted(pair[order], numpy.arange(n * n + 1)).astype("int32")
+        self.rule = order.astype("int32")
+        self.parent = numpy.ascontiguousarray(grammar.rules[order, 0])
+        self.n_symbols = n
+
+
+@dataclass
+class Forest:
+    """Items and edges of all sentences of a batch, children before their parents.
+
+    lengths (ndarray): int32, the numbers of words of sentences.
+    starts (ndarray): int64, where the items of sentences start, closed by the number of items.
+    begin, end, symbol (ndarray): int32, by item.
+    edge_starts (ndarray): int64, where the edges of items start, closed by the number of edges.
+    left, right (ndarray): int32, by edge, items of the batch.
+    rule (ndarray): int32, by edge.
+    """
+
+    lengths: NDArray[numpy.int32]
+    starts: NDArray[numpy.int64]
+    begin: NDArray[numpy.int32]
+    end: NDArray[numpy.int32]
+    symbol: NDArray[numpy.int32]
+    edge_starts: NDArray[numpy.int64]
+    left: NDArray[numpy.int32]
+    right: NDArray[numpy.int32]
+    rule: NDArray[numpy.int32]
+
+    def __post_init__(self) -> None:
+        self.is_word = (self.end - self.begin == 1).astype("uint8")
+        of_item = numpy.repeat(self.lengths, numpy.diff(self.starts))
+        self.is_root = (self.end - self.begin == of_item).astype("uint8")
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def sentence(self) -> NDArray[numpy.int64]:
+        """RETURNS (ndarray): The sentence of every item."""
+        return numpy.repeat(numpy.arange(len(self)), numpy.diff(self.starts))
+
+    @property
+    def parent(self) -> NDArray[numpy.int64]:
+        """RETURNS (ndarray): The parent of every edge."""
+        return numpy.repeat(numpy.arange(len(self.begin)), numpy.diff(self.edge_starts))
+
+    @classmethod
+    def build(
+        cls,
+        pairs: RulePairs,
+        lengths: NDArray[numpy.int32],
+        starts: NDArray[numpy.int64],
+        begin: NDArray[numpy.int32],
+        end: NDArray[numpy.int32],
+        symbol: NDArray[numpy.int32],
+    ) -> "Forest":
+        """All trees of some items, without items that are in none.
+
+        pairs (RulePairs): The rules.
+        lengths ... symbol: Items, as in a forest.
+        RETURNS (Forest): The forest.
+        """
+        edges = connect(
+            starts,
+            begin,
+            end,
+            symbol,
+            lengths,
+            pairs.start,
+            pairs.rule,
+            pairs.parent,
+            pairs.n_symbols,
+        )
+        forest = cls(lengths, starts, begin, end, symbol, *edges)
+        every = numpy.ones(len(begin), dtype="uint8")
+        return forest.pruned(every, numpy.ones(len(forest.left), dtype="uint8"))[0]
+
+    def pruned(
+        self, items: NDArray[numpy.uint8], edges: NDArray[numpy.uint8]
+    ) -> tuple["Forest", NDArray[numpy.int64], NDArray[numpy.int64]]:
+        """Only trees of some items and edges.
+
+        items, edges (ndarray): uint8, what is kept.
+        RETURNS (Tuple[Forest, ndarray, ndarray]): The smaller forest, and which items and edges are in it.
+        """
+        keep, keep_edge = reach(
+            self.starts,
+            self.is_word,
+            self.is_root,
+            self.edge_starts,
+            self.left,
+            self.right,
+            items,
+            edges,
+        )
+        number = numpy.cumsum(keep) - 1
+        kept, kept_edges = numpy.flatnonzero(keep), numpy.flatnonzero(keep_edge)
+        before = numpy.concatenate([[0], numpy.cumsum(keep)])
+        edges_before = numpy.concatenate([[0], numpy.cumsum(keep_edge)])
+        forest = Forest(
+            self.lengths,
+            before[self.starts],
+            self.begin[kept], self.end[kept], self.symbol[kept],
+            numpy.append(edges_before[self.edge_starts[:-1]][kept], len(kept_edges)),
+            number[self.left[kept_edges]].astype("int32"),
+            number[self.right[kept_edges]].astype("int32"),
+            self.rule[kept_edges],
+        )  # fmt: skip
+        return forest, kept, kept_edges
+
+    def posteriors(
+        self,
+        items: NDArray[numpy.float64],
+        edges: NDArray[numpy.float64],
+        roots: NDArray[numpy.float64],
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]:
+        """Posteriors of the distribution over trees with these scores.
+
+        items, edges, roots (ndarray): float64, scores of items, of edges, and of items as roots.
+        RETURNS (Tuple[ndarray, ndarray, ndarray]): log Z by sentence; posteriors of items; of edges.
+        """
+        return inside_outside(
+            self.starts, self.edge_starts, self.left, self.right, self.is_word,
+            items, edges, numpy.where(self.is_root, roots, -numpy.inf),
+        )  # fmt: skip
+
+    def best(
+        self,
+        items: NDArray[numpy.float64],
+        edges: NDArray[numpy.float64],
+        roots: NDArray[numpy.float64],
+    ) -> list[list[int]]:
+        """The best tree of every sentence.
+
+        items, edges, roots (ndarray): float64, scores of items, of edges, and of items as roots.
+        RETURNS (List[List[int]]): The items of each tree, children before parents and left before right;
+            empty if there is none.
+        """
+        best_edges, roots = best_trees(
+            self.starts, self.edge_starts, self.left, self.right, self.is_word,
+            items, edges, numpy.where(self.is_root, roots, -numpy.inf),
+        )  # fmt: skip
+        left, right = self.left, self.right
+        trees = []
+        for root in roots.tolist():
+            tree: list[int] = []
+            stack = [root] if root >= 0 else []
+            while stack:
+                # parents first and right before left: read backwards
+                item = stack.pop()
+                tree.append(item)
+                edge = best_edges[item]
+                if edge >= 0:
+                    stack += [int(left[edge]), int(right[edge])]
+            trees.append(tree[::-1])
+        return trees

@@ -1,0 +1,145 @@
+"""A grammar with hidden states: every symbol has some, every rule a tensor of them."""
+
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ._coarse import coarse_items
+from ._latent import posteriors
+from .forest import Forest, RulePairs
+from .lexicon import Lexicon
+from .statistics import Symbols
+
+
+@dataclass
+class LatentGrammar:
+    """A grammar with states.
+
+    grammar (Symbols): Symbols and rules.
+    lexicon (Lexicon): The symbols of words.
+    n_states (ndarray): int32, by symbol.
+    root (ndarray): float32, [symbols, states].
+    tensors (ndarray): float32, one after the other; see `_latent.pyx`.
+    tensor_starts (ndarray): int64, by rule.
+    is_dense (ndarray): uint8, by rule: whether it has a tensor, not three vectors.
+    vectors (ndarray): float32, [units of the lexicon, states].
+    rule_probs, root_probs, prior (ndarray): float64, the plain grammar: of rules given their parent, of
+        symbols as roots and of symbols.
+    """
+
+    grammar: Symbols
+    lexicon: Lexicon
+    n_states: NDArray[numpy.int32]
+    root: NDArray[numpy.float32]
+    tensors: NDArray[numpy.float32]
+    tensor_starts: NDArray[numpy.int64]
+    is_dense: NDArray[numpy.uint8]
+    vectors: NDArray[numpy.float32]
+    rule_probs: NDArray[numpy.float64]
+    root_probs: NDArray[numpy.float64]
+    prior: NDArray[numpy.float64]
+
+    def __post_init__(self) -> None:
+        self.pairs = RulePairs(self.grammar)
+        self._pair_probs = numpy.ascontiguousarray(self.rule_probs[self.pairs.rule])
+
+    def forest(
+        self,
+        rows: NDArray[numpy.int32],
+        starts: NDArray[numpy.int64],
+        *,
+        threshold: float = 1e-4,
+        beam: float = 1e-6,
+    ) -> Forest:
+        """The items that are in probable trees of the plain grammar.
+
+        rows (ndarray): int32, rows of the lexicon, one a word.
+        starts (ndarray): Where sentences start.
+        threshold (float): The least posterior of items.
+        beam (float): See `_coarse.pyx`.
+        RETURNS (Forest): A forest; without trees for sentences that have none.
+        """
+        lexicon, pairs = self.lexicon, self.pairs
+        found = []
+        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            own = rows[begin:end]
+            first, sizes = lexicon.starts[own], lexicon.starts[own + 1] - lexicon.starts[own]
+            word_start = numpy.concatenate([[0], numpy.cumsum(sizes)]).astype("int32")
+            places = numpy.repeat(first - word_start[:-1], sizes) + numpy.arange(word_start[-1])
+            for attempt in (beam, 0.0):
+                items = coarse_items(
+                    word_start, lexicon.symbols[places], lexicon.scores[places].astype("float64"),
+                    pairs.start, pairs.parent, self._pair_probs, self.root_probs, self.prior, attempt,
+                    threshold,
+                )  # fmt: skip
+                if items[-1] > -numpy.inf:
+                    break
+            found.append(items)
+        item_starts = numpy.cumsum([0, *(len(items[0]) for items in found)])
+        columns = [
+            numpy.concatenate([numpy.zeros(0, dtype="int32"), *(items[i] for items in found)])
+            for i in range(3)
+        ]
+        return Forest.build(pairs, numpy.diff(starts).astype("int32"), item_starts, *columns)
+
+    def posteriors(
+        self, forest: Forest, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]:
+        """Posteriors of items and edges.
+
+        forest (Forest): The trees to sum over.
+        rows (ndarray), starts (ndarray): The words of its sentences.
+        RETURNS (Tuple[ndarray, ndarray, ndarray]): log |Z| by sentence, posteriors of items and of
+            edges; those of spectral grammars can be negative.
+        """
+        offset = numpy.concatenate([[0], numpy.cumsum(self.n_states[forest.symbol])])
+        words = numpy.zeros(int(offset[-1]), dtype=self.vectors.dtype)
+        scale = numpy.zeros(len(forest.symbol))
+        items = numpy.flatnonzero(forest.is_word)
+        entries = self._entries(forest, items, rows, starts)
+        known = entries >= 0
+        items, entries = items[known], entries[known]
+        scale[items] = numpy.log(self.lexicon.scores[entries])
+        vectors = self.vectors[self.lexicon.units[entries]]
+        sizes = self.n_states[forest.symbol[items]]
+        column = numpy.arange(vectors.shape[1])
+        there = column < sizes[:, None]
+        words[(offset[items][:, None] + column)[there]] = vectors[there]
+        return posteriors(
+            forest.starts, forest.edge_starts, forest.left, forest.right, forest.rule, forest.symbol,
+            forest.is_word, forest.is_root, offset, words, scale, self.n_states, self.root, self.tensors,
+            self.tensor_starts, self.is_dense,
+        )[:3]  # fmt: skip
+
+    def _entries(
+        self,
+        forest: Forest,
+        items: NDArray,
+        rows: NDArray[numpy.int32],
+        starts: NDArray[numpy.int64],
+    ) -> NDArray[numpy.int64]:
+        """The entry of the lexicon for each item of a word; -1 where it has none."""
+        lexicon = self.lexicon
+        row = rows[starts[:-1][forest.sentence[items]] + forest.begin[items]]
+        n = self.grammar.n_words
+        if not hasattr(self, "_entry_keys"):
+            of_row = numpy.repeat(numpy.arange(len(lexicon.starts) - 1), numpy.diff(lexicon.starts))
+            self._entry_keys = of_row * numpy.int64(n) + lexicon.symbols
+        wanted = row * numpy.int64(n) + forest.symbol[items]
+        at = numpy.minimum(numpy.searchsorted(self._entry_keys, wanted), len(self._entry_keys) - 1)
+        return numpy.where(self._entry_keys[at] == wanted, at, -1)
+
+
+def max_rule(
+    forest: Forest, items: NDArray[numpy.float64], edges: NDArray[numpy.float64]
+) -> list[list[int]]:
+    """The tree with the greatest product of posteriors of its edges (Petrov & Klein 2007).
+
+    forest (Forest): The trees.
+    items, edges (ndarray): Posteriors, their signs do not matter.
+    RETURNS (List[List[int]]): The items of each tree.
+    """
+    log_items = numpy.log(numpy.maximum(numpy.abs(items), 1e-30))
+    log_edges = numpy.log(numpy.maximum(numpy.abs(edges), 1e-30))
+    return forest.best(numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items)

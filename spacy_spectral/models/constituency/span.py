@@ -1,0 +1,114 @@
+"""The model of spans: a conditional random field that prunes for the others and always has a tree."""
+
+import numpy
+from numpy.typing import NDArray
+
+from ._span import learn
+from ._table import FeatureTable, build_slots
+from .statistics import Corpus
+from .templates import Templates
+
+
+def new_table(
+    templates: Templates,
+    corpus: Corpus,
+    tokens: NDArray[numpy.int32],
+    *,
+    min_count: int = 2,
+) -> FeatureTable:
+    """A table of all features that occur on several gold spans, with weights of 0.
+
+    templates (Templates): The templates.
+    corpus (Corpus): The treebank.
+    tokens (ndarray): int32, attributes of its words.
+    min_count (int): Features that are rarer are left out.
+    RETURNS (FeatureTable): The table.
+    """
+    n_words, n_phrases = corpus.grammar.n_words, len(corpus.grammar) - corpus.grammar.n_words
+    nothing = _lay_out(
+        numpy.zeros(0, dtype="uint64"), numpy.zeros(0, dtype="int64"), numpy.zeros(0, dtype="int64")
+    )
+    empty = FeatureTable(templates, *nothing, n_words, n_phrases)
+    nodes = gold_nodes(corpus)
+    rows = []
+    for of_words in (True, False):
+        keys = empty.keys(tokens, corpus.starts, *nodes[:3], of_words)
+        own = corpus.symbol[(corpus.end - corpus.begin == 1) == of_words]
+        labels = own.astype("int64") - (0 if of_words else n_words)
+        for column in keys.T:
+            rows.append(
+                _rows(numpy.ascontiguousarray(column), labels, n_words + n_phrases, min_count)
+            )
+    return FeatureTable(
+        templates,
+        *_lay_out(*(numpy.concatenate(part) for part in zip(*rows, strict=True))),
+        n_words,
+        n_phrases,
+    )
+
+
+def gold_nodes(corpus: Corpus) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """RETURNS (Tuple[ndarray, ...]): Where nodes of trees start; where they begin and end in their
+    sentences; their
+    symbols."""
+    offset = numpy.repeat(corpus.starts[:-1], numpy.diff(corpus.node_starts)).astype("int32")
+    return corpus.node_starts, corpus.begin - offset, corpus.end - offset, corpus.symbol
+
+
+def _rows(
+    keys: NDArray, labels: NDArray, n_labels: int, min_count: int
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Distinct keys, how many labels each was seen with, and which."""
+    distinct, inverse, counts = numpy.unique(keys, return_inverse=True, return_counts=True)
+    keep = (counts >= min_count) & (distinct != 0)
+    number = numpy.where(keep, numpy.cumsum(keep) - 1, -1)[inverse]
+    codes = numpy.unique((number * n_labels + labels)[number >= 0])
+    return (
+        distinct[keep],
+        numpy.bincount(codes // n_labels, minlength=int(keep.sum())),
+        codes % n_labels,
+    )
+
+
+def _lay_out(
+    keys: NDArray, sizes: NDArray, labels: NDArray
+) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Slots, where rows start, labels and weights. Row 0 is empty; each row has one entry more than
+    labels."""
+    ends = numpy.cumsum(sizes + 1)
+    row_start = numpy.concatenate([[0, 0], ends]).astype("uint32")
+    n = int(row_start[-1])
+    is_label = numpy.ones(n, dtype=bool)
+    is_label[row_start[1:-1]] = False
+    all_labels = numpy.zeros(n, dtype="uint16")
+    all_labels[is_label] = labels
+    weights = numpy.empty(n, dtype="float32")
+    weights[:] = 0
+    return build_slots(numpy.ascontiguousarray(keys)), row_start, all_labels, weights
+
+
+def train_spans(
+    table: FeatureTable,
+    corpus: Corpus,
+    tokens: NDArray[numpy.int32],
+    *,
+    epochs: int = 2,
+    rate: float = 0.1,
+    seed: int = 0,
+    report=None,
+) -> NDArray[numpy.float32]:
+    """Train by conditional likelihood.
+
+    RETURNS (ndarray): The averaged weights.
+    """
+    table.begin_learning(1.0)
+    random = numpy.random.default_rng(seed)
+    nodes = gold_nodes(corpus)
+    for epoch in range(epochs):
+        order = random.permutation(len(corpus)).astype("int32")
+        loss = learn(table, tokens, corpus.starts, *nodes, order, rate)
+        if report is not None:
+            report(
+                f"spans, epoch {epoch + 1} of {epochs}: loss {loss / max(len(corpus), 1):.2f} a sentence"
+            )
+    return table.averaged()
