@@ -359,6 +359,20 @@ class Record(Field):
         return read
 
 
+class Map(Field):
+    """Things of one kind under names that are not known before."""
+
+    def __init__(self, item: Field, *, optional: bool = False):
+        super().__init__(optional=optional)
+        self.item = item
+
+    def _read(self, value: Any, scope: Scope) -> dict[str, Any]:
+        _require_kind(value, dict, "record", scope)
+        if not all(type(name) is str for name in value):
+            scope.fail("has a name that is no string")
+        return {name: self.item.read(item, scope.inside(name)) for name, item in value.items()}
+
+
 class Format(Record):
     """What the files of one kind hold; see above."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
+from weakref import ref
 
 from spacy.language import Language
 from spacy.lookups import Lookups
@@ -53,12 +54,15 @@ class EigenwordSimilarity:
     processes, have lost them; `doc._.eigenword_similarity(other)` is the same and works always.
     """
 
-    def __init__(self, name: str = "eigenwords"):
+    def __init__(self, name: str = "eigenwords", *, nlp: Language | None = None):
         """Register the extensions.
 
         name (str): The name of the component.
+        nlp (Optional[Language]): The pipeline, whose vectors are checked when it is loaded.
         """
         self.name = name
+        # weak, so that a component that another pipeline uses does not keep this one alive
+        self._nlp = None if nlp is None else ref(nlp)
         for cls in (Doc, Span, Token):
             register_extension(cls, "eigenword_similarity", method=compare)
         register_extension(Token, "eigenword_cluster", getter=clusters_of)
@@ -73,6 +77,26 @@ class EigenwordSimilarity:
             hooks["similarity"] = compare
         return doc
 
+    def from_bytes(self, bytes_data: bytes, **options: Any) -> "EigenwordSimilarity":
+        """Check the vocabulary of a pipeline that is loaded: it has all that the component knows."""
+        from ..models.eigenwords.vectors import check_vocab
+
+        nlp = None if self._nlp is None else self._nlp()
+        if nlp is not None:
+            check_vocab(nlp.vocab, self.name)
+        return self
+
+    def from_disk(self, path: str | Path, **options: Any) -> "EigenwordSimilarity":
+        """Check the vocabulary of a pipeline that is loaded; see `from_bytes`."""
+        return self.from_bytes(b"")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EigenwordSimilarity, (self.name,)
+
+    def to_bytes(self, **options: Any) -> bytes:
+        """RETURNS (bytes): Nothing; spaCy loads only components that were saved."""
+        return b""
+
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterable[Doc]:
         """YIELDS (Doc): The Docs of a stream, in order."""
         for doc in stream:
@@ -86,7 +110,7 @@ class EigenwordSimilarity:
 )
 def make_eigenwords(nlp: Language, name: str) -> EigenwordSimilarity:
     """Make the component; vectors and clusters are those of the pipeline's vocabulary."""
-    return EigenwordSimilarity(name)
+    return EigenwordSimilarity(name, nlp=nlp)
 
 
 def read_lookups(path: str | Path) -> Lookups:
@@ -95,7 +119,8 @@ def read_lookups(path: str | Path) -> Lookups:
     path (Union[str, Path]): The directory that `spacy spectral eigenwords` wrote.
     RETURNS (Lookups): Its lookup tables.
     """
-    if not (Path(path) / "vocab" / "lookups.bin").is_file():
-        raise ValueError(Errors.S216.format(path=path))
-    lookups: Any = Lookups()
-    return lookups.from_disk(Path(path) / "vocab")
+    from ..models.eigenwords.clusters import WordClusters, read_lookups
+
+    lookups = read_lookups(path)
+    WordClusters.from_lookups(lookups).checked()
+    return lookups

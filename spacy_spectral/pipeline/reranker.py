@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.errors import Errors
-from ..models.eigenwords.vectors import word_vectors
+from ..models.eigenwords.vectors import read_vocab, word_vectors
 from ..models.rerank.interface import ByNames, Candidates
 from ..models.rerank.model import Ranking, Reranker
 from ..models.treemodel.score import TreeScore, tree_scores
@@ -250,8 +250,7 @@ def find_vectors(path: str | Path | None) -> Callable[[Sequence[str]], NDArray] 
     RETURNS (Optional[Callable]): Gives the vectors of words; None without a directory."""
     if path is None:
         return None
-    found = Path(path) / "vocab"
-    vocab = Vocab().from_disk(found) if found.is_dir() else Vocab()
+    vocab = read_vocab(path) if (Path(path) / "vocab").is_dir() else Vocab()
     if not vocab.vectors.shape[0]:
         raise ValueError(Errors.S216.format(path=path))
     return lambda words: word_vectors(vocab, words)

@@ -258,7 +258,7 @@ def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:
 
     if path is not None:
         return WordClusters.from_disk(path)
-    return WordClusters.from_lookups(vocab.lookups)
+    return WordClusters.from_lookups(vocab.lookups).checked()
 
 
 def tagger_score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:

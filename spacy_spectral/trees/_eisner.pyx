@@ -409,7 +409,7 @@ cdef int k_best(
     return found
 
 
-def best_tree(const double[:, ::1] arcs):
+def best_tree(const double[:, ::1] arcs not None):
     """The best projective single-root tree.
 
     arcs (float[N+1, N+1]): Score of every arc (head, modifier); row 0 is the root. -inf forbids an arc.
@@ -440,7 +440,7 @@ def best_tree(const double[:, ::1] arcs):
     return heads_array, score
 
 
-def k_best_trees(const double[:, ::1] arcs, int k):
+def k_best_trees(const double[:, ::1] arcs not None, int k):
     """The k best projective single-root trees, best first, exactly.
 
     arcs (float[N+1, N+1]): Score of every arc (head, modifier); row 0 is the root. -inf forbids an arc.
@@ -464,7 +464,7 @@ def k_best_trees(const double[:, ::1] arcs, int k):
     return heads_array[:found], score_array[:found]
 
 
-def greedy_tree(const double[:, ::1] marginals):
+def greedy_tree(const double[:, ::1] marginals not None):
     """The most probable head of every token, if these heads form a projective single-root tree.
 
     When they do, that tree has the largest possible sum of (log) marginals, so Eisner's algorithm could

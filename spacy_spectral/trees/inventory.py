@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy
 from numpy.typing import NDArray
 
-from ..base.errors import Errors
+from ..base.fields import Scope, Strings
 from ..base.serialize import pack, unpack
 from ._eisner import is_projective_tree
 from .pseudoprojective import DELIMITER, deprojectivize, projectivize
@@ -85,10 +85,10 @@ class Inventory:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Inventory":
-        names = unpack(_KIND, _VERSION, data)
-        sound = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        if not sound or not set(map(plain, names)) <= set(names):
-            raise ValueError(Errors.S002.format(what=_KIND, reason="incomplete"))
+        scope = Scope(_KIND, "names")
+        names = Strings(least=1, unique=True).read(unpack(_KIND, _VERSION, data), scope)
+        if not set(map(plain, names)) <= set(names):
+            scope.fail("has decorated labels without their plain forms")
         return cls(names)
 
 

@@ -156,7 +156,7 @@ cdef class ChunkCounter:
     def __cinit__(self):
         self.table = ChunkTable()
 
-    def add(self, const uint8_t[::1] block):
+    def add(self, const uint8_t[::1] block not None):
         """Count the chunks of a block."""
         cdef int64_t start = 0, end, length = block.shape[0]
         if length == 0:
@@ -202,7 +202,10 @@ cdef class PairCounter:
     cdef int32_t line[LINE_SIZE]  # the boundary or earlier words, and the words whose pairs are not all counted
     cdef readonly int64_t n_tokens
 
-    def __cinit__(self, chunks, const int64_t[::1] starts, const int32_t[::1] ids, int64_t n_words, int64_t window):
+    def __cinit__(
+        self, chunks, const int64_t[::1] starts not None, const int32_t[::1] ids not None,
+        int64_t n_words, int64_t window,
+    ):
         cdef const uint8_t[::1] chunk
         cdef int64_t i
         if starts.shape[0] != len(chunks) + 1 or starts[0] != 0 or starts[len(chunks)] != ids.shape[0]:
@@ -318,7 +321,7 @@ cdef class PairCounter:
         """What is added next begins a line."""
         self.finish_line()
 
-    def add(self, const uint8_t[::1] block):
+    def add(self, const uint8_t[::1] block not None):
         """Count the pairs of a block.
 
         RETURNS (bool): False if a chunk was met that the vocabulary does not know; counting stopped there.
@@ -355,7 +358,7 @@ cdef class PairCounter:
     def __sizeof__(self):
         return sizeof(self.line) + 2 * self.n_slots * sizeof(uint64_t)
 
-    def export(self, uint64_t[::1] keys, int64_t[::1] counts):
+    def export(self, uint64_t[::1] keys not None, int64_t[::1] counts not None):
         """Write the keys and counts, in no particular order, to arrays of len(self)."""
         cdef int64_t i, at = 0
         if keys.shape[0] != self.used or counts.shape[0] != self.used:

@@ -9,12 +9,16 @@ import numpy
 
 from ...base.cache import RowCache
 from ...base.errors import Errors
+from ...base.fields import Bool, Int, List, Scope
 from ...base.linalg import kmeans
+from ...base.serialize import loading
 from ...trees.interface import Clusters
 from .vocabulary import find_class, find_word
 
 GRANULARITIES = (32, 128, 512, 1024)
 _CACHE_SIZE = 50_000
+# more would be columns of every word in every model
+_GRANULARITIES = List(Int(low=1, high=1 << 30), least=1, most=64)
 
 
 def cluster_words(
@@ -111,7 +115,11 @@ class WordClusters:
         if not all(lookups.has_table(name) for name in names):
             raise ValueError(Errors.S215.format(name=cls.words_table))
         words, classes, sizes = (lookups.get_table(name) for name in names)
-        return cls(words, classes, sizes["granularities"], lowercase=sizes["lowercase"])
+        granularities, lowercase = sizes.get("granularities"), sizes.get("lowercase")
+        scope = Scope("eigenword clusters")
+        _GRANULARITIES.read(granularities, scope.inside("granularities"))
+        Bool().read(lowercase, scope.inside("lowercase"))
+        return cls(words, classes, granularities, lowercase=lowercase)
 
     @classmethod
     def from_disk(cls, path: str | Path) -> "WordClusters":
@@ -120,11 +128,35 @@ class WordClusters:
         path (Union[str, Path]): The directory.
         RETURNS (WordClusters): The clusters.
         """
-        from spacy.lookups import Lookups
+        return cls.from_lookups(read_lookups(path)).checked()
 
-        if not (Path(path) / "vocab" / "lookups.bin").is_file():
-            raise ValueError(Errors.S216.format(path=path))
-        return cls.from_lookups(Lookups().from_disk(Path(path) / "vocab"))
+    def checked(self) -> "WordClusters":
+        """RETURNS (WordClusters): These, if every word has a cluster of every granularity; spaCy's lookups
+        come from files that nobody has checked."""
+        sizes = numpy.array(self.granularities)
+        for name, table in ((self.words_table, self._words), (self.classes_table, self._classes)):
+            scope, rows = Scope("eigenword clusters", name), list(table.values())
+            if not all(type(row) is list and len(row) == len(sizes) for row in rows):
+                scope.fail(f"has a row without {len(sizes)} clusters")
+            ids = numpy.array(rows or numpy.zeros((0, len(sizes)), dtype="int64"))
+            if ids.dtype.kind not in "iu" or ids.ndim != 2:
+                scope.fail("has clusters that are no numbers")
+            if not ((ids >= 0) & (ids < sizes)).all():
+                scope.fail("has unknown clusters")
+        return self
+
+
+def read_lookups(path: str | Path) -> Any:
+    """The lookup tables of a directory with eigenwords.
+
+    path (Union[str, Path]): The directory that `spacy spectral eigenwords` wrote.
+    RETURNS (spacy.lookups.Lookups): Its tables.
+    """
+    from spacy.lookups import Lookups
+
+    if not (Path(path) / "vocab" / "lookups.bin").is_file():
+        raise ValueError(Errors.S216.format(path=path))
+    return loading(Lookups().from_disk, f"eigenwords in '{path}'", Path(path) / "vocab", ())
 
 
 def _find(
@@ -161,15 +193,7 @@ def clusters_from_bytes(data: bytes) -> Clusters | None:
     """
     if not data:
         return None
-    try:
-        from spacy.lookups import Lookups
+    from spacy.lookups import Lookups
 
-        lookups = Lookups().from_bytes(data)
-        clusters = WordClusters.from_lookups(lookups)
-        for name in (WordClusters.words_table, WordClusters.classes_table):
-            for ids in lookups.get_table(name).values():
-                if len(ids) != len(clusters.granularities) or not 0 <= min(ids) <= max(ids) < 2**30:
-                    raise ValueError(name)
-    except Exception as error:
-        raise ValueError(Errors.S002.format(what="tagger", reason="bad 'clusters'")) from error
-    return clusters
+    lookups = loading(Lookups().from_bytes, "eigenword clusters", data, ())
+    return WordClusters.from_lookups(lookups).checked()

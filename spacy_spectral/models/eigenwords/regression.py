@@ -9,14 +9,30 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.serialize import pack, unpack
+from ...base.fields import Array, Bool, Float, Format, Map, Record, Strings
 
 Values: TypeAlias = Sequence[float] | NDArray
 
 PENALTIES = tuple(float(10**e) for e in numpy.arange(-1, 4.5, 0.5))
 _FOLDS = 10
 Dataset = tuple[Sequence[Mapping[str, float]], Sequence[float]]
-_KIND, _VERSION = "eigenword-similarity", 1
+_FORMAT = Format(
+    "eigenword-similarity",
+    1,
+    regressions=Map(
+        Record(
+            names=Strings("names", unique=True),
+            mean=Array("float64", "columns"),
+            scale=Array("float64", "columns", above=0),
+            weights=Array("float64", "columns"),
+            intercept=Float(),
+            lowest=Float(),
+            highest=Float(),
+            penalty=Float(),
+        )
+    ),
+    eigenwords=Bool(),
+)
 
 
 @dataclass
@@ -131,12 +147,22 @@ class SimilarityModel:
         """RETURNS (bytes): The serialised form."""
         regressions = {name: vars(regression) for name, regression in self.regressions.items()}
         payload = {"regressions": regressions, "eigenwords": self.eigenwords}
-        return pack(_KIND, _VERSION, payload)
+        return _FORMAT.pack(payload)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "SimilarityModel":
         """RETURNS (SimilarityModel): What `to_bytes` wrote."""
-        read = unpack(_KIND, _VERSION, data)
+        read = _FORMAT.unpack(data)
+        _FORMAT.require("ALL" in read["regressions"], "regressions", "has none for all datasets")
+        for name, regression in read["regressions"].items():
+            n, columns = len(regression["names"]), len(regression["mean"])
+            # see `expand`
+            sound = columns == 3 * n + n * (n - 1) // 2 and regression["names"] == sorted(
+                regression["names"]
+            )
+            _FORMAT.require(sound, f"regressions.{name}.names", f"does not fit {columns} columns")
+            sound = regression["lowest"] <= regression["highest"]
+            _FORMAT.require(sound, f"regressions.{name}.lowest", "is above the highest")
         regressions = {name: SimilarityRegression(**r) for name, r in read["regressions"].items()}
         return cls(regressions, read["eigenwords"])
 

@@ -19,13 +19,25 @@ import numpy
 from tqdm import tqdm
 
 from ...base.errors import Errors
-from ...base.serialize import pack, unpack
+from ...base.fields import Array, Bool, Format, Int, Strings
 from ._kernels import ChunkCounter, PairCounter
 from .distribute import open_workers
 from .sources import PART_SIZE, Part, find_parts, is_tokenized, read_blocks, write_token_lists
 from .vocabulary import ChunkMap, Tokenize, Vocabulary, build_vocabulary
 
 MAX_WINDOW = 5
+_FORMAT = Format(
+    "eigenword-counts",
+    1,
+    words=Strings("words"),
+    classes=Strings("classes"),
+    word_counts=Array(("int64", "float64"), "words+classes+1", low=0),
+    lowercase=Bool(),
+    window=Int(low=1, high=2 * MAX_WINDOW),
+    keys=Array("uint64", "pairs", order="strict"),
+    counts=Array("int64", "pairs", low=0),
+    n_tokens=Int(low=0),
+)
 Report = Callable[[int], Any]
 ChunkCounts = dict[bytes, int]
 
@@ -77,23 +89,18 @@ class Counts:
             "counts": self.pairs.counts,
             "n_tokens": self.pairs.n_tokens,
         }
-        return pack("eigenword-counts", 1, payload)
+        return _FORMAT.pack(payload)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Counts":
         """RETURNS (Counts): What `to_bytes` wrote."""
-        read = unpack("eigenword-counts", 1, data)
+        read = _FORMAT.unpack(data)
         vocabulary = Vocabulary(
             read["words"], read["classes"], read["word_counts"], lowercase=read["lowercase"]
         )
-        pairs = PairCounts(read["keys"], read["counts"], read["n_tokens"])
         limit = len(vocabulary) ** 2 * read["window"]
-        if len(pairs.keys) != len(pairs.counts) or (
-            len(pairs.keys) and int(pairs.keys.max()) >= limit
-        ):
-            raise ValueError(
-                Errors.S002.format(what="eigenword-counts", reason="keys out of range")
-            )
+        _FORMAT.require(read["keys"].max(initial=0) < limit, "keys", "has unknown words")
+        pairs = PairCounts(read["keys"], read["counts"], read["n_tokens"])
         return cls(vocabulary, read["window"], pairs)
 
 

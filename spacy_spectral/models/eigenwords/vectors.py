@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -10,7 +11,10 @@ from spacy.language import Language
 from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
+from ...base.fields import Array, Scope
 from ...base.linalg import unit_rows
+from ...base.serialize import loading
+from .clusters import WordClusters
 from .model import Eigenwords
 from .vocabulary import Tokenize, normalize, signatures
 
@@ -63,6 +67,38 @@ def _weights(model: Eigenwords) -> dict[str, float]:
 def _numerals(word: str) -> Iterator[str]:
     if len(word) <= _MAX_DIGITS and word == "0" * len(word):
         yield from (str(n).zfill(len(word)) for n in range(1, 10 ** len(word)))
+
+
+def read_vocab(path: str | Path) -> Vocab:
+    """The vocabulary of a directory with eigenwords, or of any pipeline, checked.
+
+    path (Union[str, Path]): The directory.
+    RETURNS (Vocab): Its strings, vectors and lookup tables.
+    """
+    what = f"eigenwords in '{path}'"
+    return check_vocab(loading(Vocab().from_disk, what, Path(path) / "vocab", ()), what)
+
+
+def check_vocab(vocab: Vocab, what: str) -> Vocab:
+    """spaCy's files have no checksums, and damaged ones load: here is what would fail later.
+
+    vocab (Vocab): A vocabulary with eigenwords, or with any other vectors.
+    what (str): What it is, for messages.
+    RETURNS (Vocab): The same.
+    """
+    data, scope = numpy.asarray(vocab.vectors.data), Scope(what)
+    Array(("float32", "float64", "float16"), "rows", "width").read(data, scope.inside("vectors"))
+    rows = numpy.array(list(vocab.vectors.key2row.values()) or numpy.zeros(0, dtype="int64"))
+    fits = rows.dtype.kind in "iu" and ((rows >= 0) & (rows < len(data))).all()
+    if not fits:
+        scope.inside("key2row").fail("has unknown rows")
+    if vocab.lookups.has_table(WordClusters.words_table):
+        WordClusters.from_lookups(vocab.lookups).checked()
+    if vocab.lookups.has_table(WEIGHTS_TABLE):
+        values = list(vocab.lookups.get_table(WEIGHTS_TABLE).values())
+        if not all(type(value) is float for value in values) or not numpy.isfinite(values).all():
+            scope.inside(WEIGHTS_TABLE).fail("has weights that are no numbers")
+    return vocab
 
 
 def spacy_tokenizer(nlp: Language) -> Tokenize:

@@ -287,8 +287,8 @@ cdef inline double _sum(const Work *work, const float[::1] weights) noexcept:
 
 
 def times(
-    const int64_t[::1] starts, const int32_t[::1] indices, const signed char[::1] values,
-    const double[::1] x
+    const int64_t[::1] starts not None, const int32_t[::1] indices not None,
+    const signed char[::1] values not None, const double[::1] x not None,
 ):
     """RETURNS (ndarray): float64[rows], the product of sparse rows and x."""
     cdef Py_ssize_t row, i
@@ -304,8 +304,8 @@ def times(
 
 
 def add_transposed(
-    const int64_t[::1] starts, const int32_t[::1] indices, const signed char[::1] values,
-    const double[::1] y, double[::1] out
+    const int64_t[::1] starts not None, const int32_t[::1] indices not None,
+    const signed char[::1] values not None, const double[::1] y not None, double[::1] out not None,
 ):
     """Add the product of the transposed sparse rows and y[rows] to `out`."""
     cdef Py_ssize_t row, i

@@ -6,15 +6,23 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
-from ...base.serialize import pack, unpack
+from ...base.fields import Array, Bytes, Format, List, Record, Str
 from ...trees.sentences import Tokens
 from ..treemodel.tree_model import TreeModel
-from .features import BITS, KINDS, Features
+from .features import BITS, GROUPS, KINDS, Features
 from .interface import Candidates
 from .learn import Weights, softmax
 
-_KIND, _VERSION = "reranker", 1
+_WEIGHT = {"low": -1e6, "high": 1e6}
+_FORMAT = Format(
+    "reranker",
+    1,
+    groups=List(Str(choices=GROUPS), least=1, unique=True),
+    models=Record(**{kind: Bytes(optional=True) for kind in KINDS}),
+    dense=Array("float64", "dense", **_WEIGHT),
+    used=Array("uint32", "used", below=1 << BITS, order="strict"),
+    sparse=Array("float32", "used", **_WEIGHT),
+)
 
 
 class Ranking(NamedTuple):
@@ -69,7 +77,7 @@ class Reranker:
             "used": used,
             "sparse": self.weights.sparse[used],
         }
-        return pack(_KIND, _VERSION, payload)
+        return _FORMAT.pack(payload)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Reranker":
@@ -78,18 +86,16 @@ class Reranker:
         data (bytes): The serialised reranker.
         RETURNS (Reranker): The reranker.
         """
-        payload = unpack(_KIND, _VERSION, data)
-        try:
-            sparse = numpy.zeros(2**BITS, dtype="float32")
-            sparse[payload["used"]] = payload["sparse"]
-            weights = Weights(numpy.array(payload["dense"], dtype="float64"), sparse)
-            models = {kind: TreeModel.from_bytes(own) for kind, own in payload["models"].items()}
-            result = cls(payload["groups"], models, weights)
-            needed = set(KINDS) if "logp" in result.features.groups else set()
-            if len(weights.dense) != result.features.n_dense or set(models) != needed:
-                raise ValueError("bad 'groups'")
-            if not numpy.isfinite(sparse).all() or not numpy.isfinite(weights.dense).all():
-                raise ValueError("bad 'weights'")
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise ValueError(Errors.S002.format(what=_KIND, reason=error)) from error
+        read = _FORMAT.unpack(data)
+        for kind, own in read["models"].items():
+            needed = "logp" in read["groups"]
+            _FORMAT.require(
+                (own is not None) == needed, f"models.{kind}", "does not fit the groups"
+            )
+        sparse = numpy.zeros(1 << BITS, dtype="float32")
+        sparse[read["used"]] = read["sparse"]
+        models = {kind: TreeModel.from_bytes(own) for kind, own in read["models"].items() if own}
+        result = cls(read["groups"], models, Weights(read["dense"], sparse))
+        n_dense = result.features.n_dense
+        _FORMAT.require(len(read["dense"]) == n_dense, "dense", f"needs {n_dense} entries")
         return result

@@ -226,11 +226,11 @@ cdef int score_tree(
 
 
 def score_trees(
-    const int[:, ::1] symbols,
-    const int[:, ::1] heads,
-    const double[:, ::1] emissions,
-    const double[:, :, ::1] upward,
-    const double[::1] root,
+    const int[:, ::1] symbols not None,
+    const int[:, ::1] heads not None,
+    const double[:, ::1] emissions not None,
+    const double[:, :, ::1] upward not None,
+    const double[::1] root not None,
 ):
     """log |p(tree)| and its sign for trees of one sentence.
 
@@ -333,16 +333,16 @@ cdef double inside_outside(
 
 
 def expected_counts(
-    const int[::1] symbols,
-    const int[::1] heads,
-    const int[::1] starts,
-    const double[:, ::1] emissions,
-    const double[:, :, ::1] transitions,
-    const double[:, :, ::1] upward,
-    const double[::1] root,
-    double[:, ::1] emission_counts,
-    double[:, :, ::1] transition_counts,
-    double[::1] root_counts,
+    const int[::1] symbols not None,
+    const int[::1] heads not None,
+    const int[::1] starts not None,
+    const double[:, ::1] emissions not None,
+    const double[:, :, ::1] transitions not None,
+    const double[:, :, ::1] upward not None,
+    const double[::1] root not None,
+    double[:, ::1] emission_counts not None,
+    double[:, :, ::1] transition_counts not None,
+    double[::1] root_counts not None,
 ):
     """The E step of EM: add expected counts of states, given trees.
 
@@ -418,11 +418,11 @@ def expected_counts(
 
 
 def head_probabilities(
-    const double[:, ::1] emissions,
-    const int[::1] heads,
-    const double[:, :, ::1] transitions,
-    const double[:, :, ::1] upward,
-    const double[::1] root,
+    const double[:, ::1] emissions not None,
+    const int[::1] heads not None,
+    const double[:, :, ::1] transitions not None,
+    const double[:, :, ::1] upward not None,
+    const double[::1] root not None,
 ):
     """For every token the probability of each possible head, given the rest of the tree.
 

@@ -6,11 +6,22 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.serialize import pack, unpack
+from ...base.fields import Array, Bool, Format, Strings
 from ._tree import head_probabilities, score_trees
 from .statistics import Alphabet
 
-_KIND, _VERSION = "latent tree model", 1
+# |x| that vectors, which are rescaled at every token, can be multiplied by
+_LARGEST = 1e50
+_FORMAT = Format(
+    "latent tree model",
+    1,
+    symbols=Strings("symbols", unique=True),
+    words=Bool(),
+    frequency=Array("float64", "symbols+1", low=1e-100, high=1.0),
+    ratios=Array("float64", "symbols+1", "states", low=-_LARGEST, high=_LARGEST),
+    transitions=Array("float64", 2, "states", "states", low=-_LARGEST, high=_LARGEST),
+    root=Array("float64", "states", least=1, low=-_LARGEST, high=_LARGEST),
+)
 # |p(tree)| is at least this times the probability of its symbols alone, per token (as a logarithm)
 _FLOOR = -10.0
 
@@ -143,11 +154,10 @@ class TreeModel:
             "transitions": self.transitions,
             "root": self.root,
         }
-        return pack(_KIND, _VERSION, payload)
+        return _FORMAT.pack(payload)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "TreeModel":
         """Read a model, or raise a ValueError that says what is wrong with the bytes."""
-        payload = unpack(_KIND, _VERSION, data)
-        alphabet = Alphabet(payload.pop("symbols"), words=payload.pop("words"))
-        return cls(alphabet, **payload)
+        read = _FORMAT.unpack(data)
+        return cls(Alphabet(read.pop("symbols"), words=read.pop("words")), **read)
