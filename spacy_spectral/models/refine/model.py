@@ -11,12 +11,15 @@ hopeless (marginal below `prune`) are left out. With prune = 0 everything is loo
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 import numpy
 from numpy.typing import NDArray
 
+from ...trees.interface import Parses
 from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.parsing import PosteriorParses, sentence_constraints
+from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior
 from ...trees.sentences import Tokens
 from ..shag._chart import arc_weights
@@ -39,7 +42,7 @@ class ChartSettings:
 
     lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
     prune (float): Arcs whose marginal under the grammar of the tags alone is smaller are left out.
-    max_length (int): Longer sentences are parsed in pieces; see `Posterior.of_sentence`.
+    max_length (int): Longer sentences are parsed in pieces; see `trees.pieces`.
     """
 
     lengths: bool = True
@@ -169,46 +172,75 @@ class RefinedGrammar:
 
     def parse(
         self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> PosteriorParses:
+    ) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        bounds = tokens.bounds()
         tags = self.symbols.encode(tokens.symbols)
+        words = numpy.array(tokens.words, dtype=object)
         lattice = self.lexicon.lattice(tokens.words, tags)
-        posteriors = [
-            self._posterior(tags[a:b], lattice.part(numpy.arange(a, b)), allowed)
-            for (a, b), allowed in zip(bounds, sentence_constraints(bounds, fixed), strict=True)
-        ]
 
-        def label_distributions(sentences: Sequence[int], trees: Sequence[NDArray]) -> NDArray:
+        def parse(
+            chosen: NDArray[numpy.int64] | slice,
+            starts: NDArray[numpy.int32],
+            fixed: NDArray[numpy.int32] | None,
+        ) -> PosteriorParses:
+            own = lattice.part(numpy.arange(len(tags))[chosen])
+            return self._parse(tags[chosen], words[chosen].tolist(), own, starts, fixed, decode)
+
+        return parse_in_pieces(
+            parse, tokens.starts, max_length=self.settings.max_length, fixed=fixed
+        )
+
+    def _parse(
+        self,
+        tags: NDArray[numpy.int32],
+        words: list[str],
+        lattice: Lattice,
+        starts: NDArray[numpy.int32],
+        fixed: NDArray[numpy.int32] | None,
+        decode: str,
+    ) -> PosteriorParses:
+        bounds = list(pairwise(starts.tolist()))
+
+        def label_distributions(
+            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
+        ) -> NDArray[numpy.float64]:
             own = [slice(*bounds[s]) for s in sentences]
             return self.labels.distributions(
                 [tags[s] for s in own],
-                [tokens.words[s] for s in own],
-                trees,
+                [words[s] for s in own],
+                heads,
+                trees=trees,
                 root_symbol=len(self.symbols),
             )
 
         return PosteriorParses(
-            tokens.starts,
-            posteriors,
+            starts,
+            [
+                self.posterior(tags[a:b], lattice.part(numpy.arange(a, b)), allowed)
+                for (a, b), allowed in zip(bounds, sentence_constraints(bounds, fixed), strict=True)
+            ],
             inventory=self.labels.inventory,
             label_distributions=label_distributions,
             fixed=fixed,
             decode=decode,
         )
 
-    def _posterior(
-        self, tags: NDArray[numpy.int32], lattice: Lattice, allowed: NDArray[numpy.bool_] | None
+    def posterior(
+        self,
+        tags: NDArray[numpy.int32],
+        lattice: Lattice,
+        allowed: NDArray[numpy.bool_] | None = None,
     ) -> Posterior:
-        def attempts(
-            own: NDArray[numpy.int64], allowed: NDArray[numpy.bool_] | None
-        ) -> Iterator[LatticeFactors]:
-            part = lattice if len(own) == len(tags) else lattice.part(own)
-            return self.factors(tags[own], part, allowed)
+        """The distribution over trees of one sentence, however long, by one chart.
 
-        return Posterior.of_sentence(
-            len(tags), attempts, allowed=allowed, max_length=self.settings.max_length
-        )
+        tags (ndarray): The tags of its tokens.
+        lattice (Lattice): Their states.
+        allowed (Optional[ndarray]): [N+1, N+1], the arcs that are allowed.
+        RETURNS (Posterior): Marginals, trees and their probabilities.
+        """
+        if not len(tags):
+            return Posterior.of_nothing()
+        return Posterior.from_factors(self.factors(tags, lattice, allowed), allowed)
 
     def factors(
         self,
