@@ -1,0 +1,134 @@
+"""The infinite tree: states of tokens by Gibbs sampling, as many as the data ask for (see `_gibbs`).
+
+Bound to tags, the states are sub-tags; bound to none, they are word classes found in bare trees.
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy
+from numpy.typing import NDArray
+
+from ._gibbs import InfiniteTree
+from .labelling import Labelling
+from .lexicon import word_key
+from .statistics import NONE, Trees
+
+CHILDREN = ("independent", "markov", "simultaneous")
+# Over how many of the last sweeps a token's state is decided
+_VOTES = 10
+# States to start from: bound to no tags, and for each tag
+_START, _START_BY_TAG = 30, 4
+
+
+def make_sampler(
+    trees: Trees,
+    tags: NDArray[numpy.int32],
+    *,
+    children: str,
+    alpha: float,
+    gamma: float,
+    rho: float,
+    most_states: int,
+    start: int,
+    seed: int,
+) -> InfiniteTree:
+    """Make a chain that starts from random states.
+
+    trees (Trees): The trees.
+    tags (ndarray): The tag that each token's states are bound to.
+    children (str): How children are generated: one of CHILDREN.
+    alpha, gamma, rho (float): How readily contexts differ, states come up, words get more states.
+    most_states (int): Most states.
+    start (int): How many states every tag starts from, at most.
+    seed (int): Of chance.
+    RETURNS (InfiniteTree): The chain.
+    """
+    inner, _, following = trees.sequences
+    previous = numpy.full(len(trees), NONE)
+    followed = numpy.flatnonzero(following != NONE)
+    previous[following[followed]] = followed
+    words = numpy.array([word_key(word) for word in trees.words], dtype=object)
+    head = numpy.where(trees.heads == 0, -1, numpy.where(trees.head_tokens == NONE, -2, 0))
+    head = numpy.where(head == 0, trees.head_tokens, head)
+    n_tags = int(tags.max(initial=0)) + 1
+    start = max(1, min(start, most_states // n_tags))
+    first = numpy.random.default_rng(seed).integers(0, start, len(trees)) + tags * start
+    # numbers without gaps
+    first = numpy.unique(first, return_inverse=True)[1]
+    return InfiniteTree(
+        children,
+        head.astype("int32"),
+        previous.astype("int32"),
+        following.astype("int32"),
+        numpy.ascontiguousarray(inner, "int32"),
+        trees.counted,
+        numpy.unique(words, return_inverse=True)[1].astype("int32"),
+        numpy.ascontiguousarray(tags, "int32"),
+        first.astype("int32"),
+        capacity=most_states + 2,
+        alpha=alpha,
+        gamma=gamma,
+        rho=rho,
+        seed=seed,
+    )
+
+
+def infinite_labelling(
+    trees: Trees,
+    n_tags: int,
+    *,
+    children: str = "independent",
+    sweeps: int = 60,
+    alpha: float = 10.0,
+    gamma: float = 10.0,
+    rho: float = 0.1,
+    resample: bool = False,
+    most_states: int = 300,
+    seed: int = 0,
+    progress: Callable[[Iterable], Iterable] = iter,
+    report: Callable[[str], None] = lambda message: None,
+) -> Labelling:
+    """Give every token a state.
+
+    trees (Trees): The trees.
+    n_tags (int): How many tags there are; with one, the states are word classes.
+    children (str): How children are generated: one of CHILDREN.
+    sweeps (int): How often the state of every token is drawn.
+    alpha, gamma, rho (float): Parameters; see `make_sampler`.
+    resample (bool): Whether they are drawn, too, and those given are only where they start.
+    most_states (int): Most states.
+    seed (int): Of chance.
+    progress (Callable): Wraps the loop over sweeps, e.g. in a progress bar.
+    report (Callable[[str], None]): Told about the result.
+    RETURNS (Labelling): The state in which a token was most often in the last sweeps.
+    """
+    tags = trees.tags if n_tags > 1 else numpy.zeros(len(trees), dtype="int32")
+    chain = make_sampler(
+        trees,
+        tags,
+        children=children,
+        alpha=alpha,
+        gamma=gamma,
+        rho=rho,
+        most_states=most_states,
+        start=_START_BY_TAG if n_tags > 1 else _START,
+        seed=seed,
+    )
+    votes: list[NDArray[numpy.int32]] = []
+    for _ in progress(range(sweeps)):
+        chain.sweep(resample)
+        votes = [*votes[1 - _VOTES :], chain.states.copy()]
+    report(
+        f"{chain.n_states} states after {sweeps} sweeps "
+        f"(alpha {chain.alpha:.3g}, gamma {chain.gamma:.3g}, rho {chain.rho:.3g})"
+    )
+    return Labelling.from_parts(tags, _most_frequent(votes), n_tags)
+
+
+def _most_frequent(votes: list[NDArray[numpy.int32]]) -> NDArray[numpy.int32]:
+    """The most frequent of the last states of every token; of equals the smallest number."""
+    ballots = numpy.sort(numpy.stack(votes), axis=0)
+    run = numpy.ones(ballots.shape, dtype="int32")
+    for i in range(1, len(ballots)):
+        run[i] = numpy.where(ballots[i] == ballots[i - 1], run[i - 1] + 1, 1)
+    return numpy.take_along_axis(ballots, run.argmax(axis=0)[None], axis=0)[0]
