@@ -21,7 +21,6 @@ from ..trees.pseudoprojective import deprojectivize
 from ..trees.sentences import Batch
 from .documents import TokenReader, training_treebank
 from .parser import SpectralParser
-from .stepwise import is_stepwise
 from .tagger import SpectralTagger
 from .training_data import annotated_by, jackknifed
 
@@ -105,7 +104,7 @@ class SpectralCandidates:
         report: Report,
     ) -> Iterator[Fold]:
         parser = self.parser
-        if is_stepwise(parser.model):
+        if "recipe" not in parser.model.attrs:
             raise ValueError(Errors.S543.format(name=self._name, base=parser.name))
         treebank = parser.training_treebank(examples, nlp)
         seen = treebank

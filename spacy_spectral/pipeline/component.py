@@ -15,7 +15,10 @@ from ..base.errors import Errors, Warnings
 from ..base.learnt import Learnt
 from ..base.progress import report
 from ..base.serialize import loading
-from .examples import read_examples
+from .examples import all_examples
+
+# The loop of `spacy train` updates twice at least; who goes on expects something of it.
+QUIET_UPDATES = 2
 
 
 class SpectralPipe(TrainablePipe):
@@ -73,15 +76,12 @@ class SpectralPipe(TrainablePipe):
         nlp (Optional[Language]): The pipeline, whose settings must not keep any back.
         RETURNS (List[Example]): The examples.
         """
-        if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
-            raise ValueError(Errors.S116.format(name=self.name))
-        return read_examples(get_examples, f"{type(self).__name__}.initialize")
+        return all_examples(get_examples, nlp, name=self.name, kind=type(self).__name__)
 
     def learn(self, value: Any) -> None:
         """value (Any): What was learnt, with `to_bytes` and `from_bytes`."""
         self.model.attrs["learnt"] = Learnt(type(value), value)
-        # the loop of `spacy train` updates twice at least; who goes on expects something of it
-        self._quiet_updates = 2
+        self._quiet_updates = QUIET_UPDATES
 
     def report(self, message: str) -> None:
         """message (str): How far training has come."""

@@ -8,6 +8,7 @@ from spacy.attrs import MORPH, ORTH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.training import Example, validate_get_examples
 
+from ..base.errors import Errors
 from ..models.tagger.statistics import TaggedSentence
 
 # How an analysis without features is written in the string store.
@@ -24,6 +25,21 @@ def read_examples(get_examples: Callable[[], Iterable[Example]], method: str) ->
     examples = list(get_examples() or ()) if callable(get_examples) else []
     validate_get_examples((lambda: examples) if examples else get_examples, method)
     return examples
+
+
+def all_examples(
+    get_examples: Callable[[], Iterable[Example]], nlp: Language | None, *, name: str, kind: str
+) -> list[Example]:
+    """All that a component learns from when its pipeline is initialized, or an error if some is kept back.
+
+    get_examples (Callable[[], Iterable[Example]]): Gives the examples.
+    nlp (Optional[Language]): The pipeline.
+    name, kind (str): The component and its class, for error messages.
+    RETURNS (List[Example]): The examples.
+    """
+    if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
+        raise ValueError(Errors.S116.format(name=name))
+    return read_examples(get_examples, f"{kind}.initialize")
 
 
 def tagged_sentences(

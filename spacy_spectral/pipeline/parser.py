@@ -8,22 +8,23 @@ import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Example, validate_get_examples
+from spacy.training import Example
 from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.errors import Errors, Warnings
 from ..trees.constraints import possible
-from ..trees.interface import ParserModel, Parses
+from ..trees.interface import Parses
 from ..trees.inventory import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
-from .documents import TokenReader, fixed_heads, string_values, training_treebank, write_parse
+from .component import QUIET_UPDATES
+from .documents import TokenReader, fixed_heads, string_values, write_parse
+from .learners import learner_of
 from .listening import ListenedTo
-from .stepwise import StepwiseParser, is_stepwise
 from .tagger import find_clusters
-from .training_data import annotated_by, corpus_examples, jackknifed, with_gold_tags
+from .training_data import ParserData
 from .views import (
     STORABLE,
     Prediction,
@@ -38,7 +39,17 @@ DEFAULT_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
 
 @Language.factory(
     "spectral_parser",
-    assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
+    requires=["token.is_sent_start", "token.tag"],
+    assigns=[
+        "token.dep",
+        "token.head",
+        "token.is_sent_start",
+        "doc.sents",
+        "token._.head_prob",
+        "token._.dep_prob",
+        "span._.parse_logprob",
+        "span._.marginals",
+    ],
     default_config={
         "model": DEFAULT_MODEL,
         "symbol": "TAG",
@@ -136,24 +147,22 @@ class SpectralParser(ListenedTo):
         self.store = list(store)
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
-        self._stepwise = StepwiseParser(model, name=name) if is_stepwise(model) else None
+        self.learner = learner_of(model, name=name)
+        self.learner.check(annotate_with=annotate_with, jackknife=jackknife)
         symbols = [symbol] if isinstance(symbol, str) else symbol
-        self.read = TokenReader(symbols, name=name, required=self._stepwise is None)
-        if self._stepwise is not None:
-            self._refuse(annotate_with=annotate_with, jackknife=jackknife)
+        self.read = TokenReader(symbols, name=name, required=self.learner.needs_tags)
         register("spectral_parser")
 
     @property
-    def grammar(self) -> ParserModel | StepwiseParser:
+    def grammar(self) -> Any:
         """What was learnt: a `Grammar` or another model, as the architecture has it."""
-        if self._stepwise is None or not self.is_learnt:
-            return self.learnt
-        return self._stepwise
+        if not self.is_learnt:
+            raise ValueError(Errors.S115.format(name=self.name))
+        return self.learner.grammar
 
     @property
     def is_learnt(self) -> bool:
-        kept = "learnt" if self._stepwise is None else "inventory"
-        return self.model.attrs[kept].value is not None
+        return self.learner.is_learnt
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -164,7 +173,7 @@ class SpectralParser(ListenedTo):
     @property
     def label_data(self) -> list[str]:
         """The labels as `spacy init labels` stores them: all that `initialize` wants to know."""
-        return list(self.labels if self._stepwise is None else self.grammar.label_names)
+        return self.learner.label_data
 
     def initialize(
         self,
@@ -186,46 +195,17 @@ class SpectralParser(ListenedTo):
         dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
             models that are trained in epochs.
         """
-        if self._stepwise is not None:
-            self._refuse(clusters=clusters, dev_corpus=dev_corpus)
-            validate_get_examples(get_examples, "SpectralParser.initialize")
-            self._stepwise.initialize(get_examples, self.read, nlp=nlp, labels=labels)
-        else:
-            self._fit(get_examples, nlp, clusters=clusters, dev_corpus=dev_corpus)
+        self.learner.check(clusters=clusters, dev_corpus=dev_corpus)
+        self.learner.initialize(
+            get_examples,
+            self._data(nlp, dev_corpus),
+            labels=labels,
+            clusters=find_clusters(clusters, self.vocab),
+            decode=self.decode,
+        )
+        self._quiet_updates = QUIET_UPDATES
         for label in self.labels:
             self.vocab.strings.add(label)
-
-    def _refuse(self, **settings: Any) -> None:
-        for setting, value in settings.items():
-            if value:
-                raise ValueError(Errors.S444.format(name=self.name, setting=setting))
-
-    def _fit(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        nlp: Language | None,
-        *,
-        clusters: str | Path | None,
-        dev_corpus: str | None,
-    ) -> None:
-        """Train a model with a recipe."""
-        examples = self.training_examples(get_examples, nlp)
-        if not any(example.reference.has_annotation("DEP") for example in examples):
-            raise ValueError(Errors.S117.format(name=self.name))
-        treebank = self.training_treebank(examples, nlp)
-        missing = int((treebank.heads == MISSING).sum())
-        if missing:
-            tokens = len(treebank.heads)
-            logger.warning(Warnings.W101.format(name=self.name, missing=missing, tokens=tokens))
-        learnt = self.model.attrs["recipe"].fit(
-            treebank,
-            dev=self._dev_treebank(nlp, dev_corpus) if dev_corpus else None,
-            clusters=find_clusters(clusters, self.vocab),
-            report=self.report,
-        )
-        if self.decode not in learnt.decoders:
-            raise ValueError(Errors.S119.format(name=self.name))
-        self.learn(learnt)
 
     def training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
         """What the parser is trained on.
@@ -234,37 +214,23 @@ class SpectralParser(ListenedTo):
         nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
         RETURNS (Treebank): Gold trees on tags as the settings have them.
         """
-        docs: Iterable[Doc]
-        if self.jackknife is not None:
-            docs = jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self.report)
-        elif self.annotate_with:
-            docs = annotated_by(self.annotate_with, examples, nlp, parser=self.name)
-        else:
-            docs = with_gold_tags(examples)
-        return training_treebank(examples, docs, self.read)
+        return self._data(nlp, None).treebank(examples)
 
-    def _dev_treebank(self, nlp: Language | None, name: str) -> Treebank | None:
-        examples = corpus_examples(nlp, name, parser=self.name)
-        if not examples:
-            return None
-        taggers = [self.jackknife] if self.jackknife is not None else self.annotate_with
-        docs = (
-            annotated_by(taggers, examples, nlp, parser=self.name)
-            if taggers
-            else with_gold_tags(examples)
+    def _data(self, nlp: Language | None, dev_corpus: str | None) -> ParserData:
+        return ParserData(
+            nlp=nlp,
+            read=self.read,
+            name=self.name,
+            annotate_with=self.annotate_with,
+            jackknife=self.jackknife,
+            dev_corpus=dev_corpus,
+            report=self.report,
         )
-        treebank = training_treebank(examples, docs, self.read)
-        if (treebank.heads == MISSING).all():
-            logger.warning(Warnings.W103.format(name=self.name, corpus=name))
-            return None
-        return treebank
 
     def step(self, examples: Sequence[Example], *, drop: float) -> float | None:
         """RETURNS (Optional[float]): The negative log-likelihood of the trees and their labels; None if the
         model was trained when the pipeline was initialized."""
-        if self._stepwise is None:
-            return None
-        return self._stepwise.update(examples, self.read, drop=drop)
+        return self.learner.step(examples, self.read, drop=drop)
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Parse documents without changing them.
@@ -282,11 +248,11 @@ class SpectralParser(ListenedTo):
         docs (Iterable[Doc]): Documents with sentence boundaries and tags.
         RETURNS (Tuple[Batch, Parses]): Their sentences, and the parses of these.
         """
-        learnt = self.grammar
+        if not self.is_learnt:
+            raise ValueError(Errors.S115.format(name=self.name))
         batch = self.read(docs)
         fixed = self._fixed_heads(batch) if self.constrain else None
-        sentences = batch.tokens if self._stepwise is None else batch
-        return batch, learnt.parse(sentences, fixed=fixed, decode=self.decode)
+        return batch, self.learner.parse(batch, fixed=fixed, decode=self.decode)
 
     def _fixed_heads(self, batch: Batch) -> NDArray[numpy.int32] | None:
         """Heads given beforehand, but for sentences in which they can't all be in one tree."""

@@ -51,8 +51,8 @@ class _Sentence:
 
 @Language.factory(
     "spectral_reranker",
-    requires=["doc.sents"],
-    assigns=["token.dep", "token.head"],
+    requires=["token.tag", "token.dep", "token.head", "doc.sents"],
+    assigns=["token.dep", "token.head", "span._.parses"],
     default_config={
         "model": DEFAULT_MODEL,
         "base": "spectral_parser",

@@ -14,12 +14,13 @@ logarithm of both.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, islice, pairwise
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline.tok2vec import Tok2VecListener
-from spacy.training import Example
+from spacy.training import Example, validate_get_examples
 from spacy.util import logger
 from thinc.api import Model, set_dropout_rate
 from thinc.types import Ragged
@@ -30,19 +31,21 @@ from ..models.biaffine.arc_posterior import arc_posterior, tree_loss
 from ..models.biaffine.layers import Arcs, rows_of_pieces
 from ..trees._eisner import is_projective_tree
 from ..trees.constraints import possible
-from ..trees.interface import Parses
+from ..trees.interface import Clusters, Parses
 from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.parsing import PosteriorParses, sentence_constraints
 from ..trees.pieces import parse_in_pieces
 from ..trees.sentences import MISSING, Batch, Treebank
 from .documents import TokenReader, training_batch
+from .training_data import ParserData, warn_of_missing
 
 _N_SAMPLE = 10
 
 
-class StepwiseParser:
-    """Trains and parses with such a model."""
+class StepwiseLearner:
+    """Trains and parses with such a model; see `learners.Learner`."""
 
+    needs_tags = False
     decoders = ("mbr", "viterbi")
 
     def __init__(self, model: Model, *, name: str):
@@ -51,6 +54,19 @@ class StepwiseParser:
         """
         self.model = model
         self.name = name
+
+    @property
+    def is_learnt(self) -> bool:
+        return self.model.attrs["inventory"].value is not None
+
+    @property
+    def grammar(self) -> "StepwiseLearner":
+        return self
+
+    @property
+    def label_data(self) -> list[str]:
+        # decorated ones, too: with them `initialize` need not look at the examples
+        return list(self.label_names)
 
     @property
     def inventory(self) -> Inventory:
@@ -63,22 +79,24 @@ class StepwiseParser:
     def label_names(self) -> list[str]:
         return self.inventory.names
 
+    def check(self, **settings: Any) -> None:
+        for setting, value in settings.items():
+            if value:
+                raise ValueError(Errors.S444.format(name=self.name, setting=setting))
+
     def initialize(
         self,
         get_examples: Callable[[], Iterable[Example]],
-        read: TokenReader,
+        data: ParserData,
         *,
-        nlp: Language | None,
         labels: Sequence[str] | None,
+        clusters: Clusters | None,
+        decode: str,
     ) -> None:
-        """Collect labels and make the model ready for training.
-
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        read (TokenReader): What to read of documents.
-        nlp (Optional[Language]): The pipeline.
-        labels (Optional[Sequence[str]]): The labels, so that not all examples must be looked at.
-        """
+        """Collect labels and make the model ready for training."""
+        nlp, read = data.nlp, data.read
         self._require_upstream(nlp)
+        validate_get_examples(get_examples, "SpectralParser.initialize")
         examples = get_examples()
         if labels is not None:
             examples = list(islice(examples, _N_SAMPLE))
@@ -112,10 +130,7 @@ class StepwiseParser:
                 raise ValueError(Errors.S443.format(name=self.name, upstream=upstream))
 
     def _warn(self, treebank: Treebank, heads: NDArray[numpy.int32]) -> None:
-        missing = int((treebank.heads == MISSING).sum())
-        if missing:
-            message = Warnings.W101.format(name=self.name, missing=missing, tokens=len(heads))
-            logger.warning(message)
+        warn_of_missing(treebank, self.name)
         bounds = treebank.tokens.bounds()
         unused = sum(
             b - a > self.model.attrs["max_length"]
@@ -126,14 +141,7 @@ class StepwiseParser:
             message = Warnings.W440.format(name=self.name, unused=unused, sentences=len(bounds))
             logger.warning(message)
 
-    def update(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float:
-        """Add the gradients of a batch to the model's.
-
-        examples (Sequence[Example]): The batch.
-        read (TokenReader): What to read of documents.
-        drop (float): The dropout rate.
-        RETURNS (float): The loss, summed over all tokens.
-        """
+    def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float:
         inventory = self.inventory
         batch, treebank = training_batch(examples, [eg.predicted for eg in examples], read)
         if not len(treebank.heads):
@@ -179,13 +187,6 @@ class StepwiseParser:
     def parse(
         self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
     ) -> Parses:
-        """Parse documents; see `trees.interface.ParserModel`, whose `parse` knows no documents.
-
-        batch (Batch): The documents.
-        fixed (Optional[ndarray]): A head for each token that must have it, MISSING for others.
-        decode (str): One of `decoders`.
-        RETURNS (Parses): The parses.
-        """
         self._require_vectors(batch)
         encoder, _, _ = self._layers()
         if not len(batch.tokens):
@@ -248,11 +249,6 @@ class StepwiseParser:
                 len(doc) and not doc.tensor.size for doc in batch.docs
             ):
                 raise ValueError(Errors.S443.format(name=self.name, upstream=node.upstream_name))
-
-
-def is_stepwise(model: Model) -> bool:
-    """RETURNS (bool): Whether a model is trained step by step, and not by a recipe in one go."""
-    return "inventory" in model.attrs
 
 
 def _label_loss(layer: Model, scores, labels: NDArray[numpy.int32]) -> tuple[float, NDArray]:

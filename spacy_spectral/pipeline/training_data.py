@@ -1,6 +1,7 @@
 """What a parser is trained on: gold trees on tags like those it will meet."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -8,16 +9,78 @@ from spacy.attrs import MORPH, POS, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import resolve_dot_names
+from spacy.util import logger, resolve_dot_names
 
-from ..base.errors import Errors
+from ..base.errors import Errors, Warnings
 from ..models.tagger.jackknife import jackknife
+from ..trees.sentences import MISSING, Treebank
 from .annotations import TagGuesses, store_tags
-from .documents import vocabularies
+from .documents import TokenReader, training_treebank, vocabularies
 from .examples import tagged_sentences
 from .tagger import SpectralTagger, annotation_values
 
 FOLDS = 5
+
+
+@dataclass
+class ParserData:
+    """What a parser is trained on, as its settings have it.
+
+    nlp (Optional[Language]): The pipeline.
+    read (TokenReader): What the parser reads of documents.
+    name (str): The parser, for messages.
+    annotate_with (Sequence[str]), jackknife (Optional[str]), dev_corpus (Optional[str]): See
+        `SpectralParser`.
+    report (Callable[[str], None]): Told how it went.
+    """
+
+    nlp: Language | None
+    read: TokenReader
+    name: str
+    annotate_with: Sequence[str]
+    jackknife: str | None
+    dev_corpus: str | None
+    report: Callable[[str], None]
+
+    def treebank(self, examples: list[Example]) -> Treebank:
+        """RETURNS (Treebank): Gold trees of examples, on tags as the settings have them."""
+        if self.jackknife is None:
+            return self._annotated(self.annotate_with, examples)
+        docs = jackknifed(self.jackknife, examples, self.nlp, parser=self.name, report=self.report)
+        return training_treebank(examples, docs, self.read)
+
+    def dev(self) -> Treebank | None:
+        """RETURNS (Optional[Treebank]): The trees of the development corpus, if it has some."""
+        if not self.dev_corpus:
+            return None
+        examples = corpus_examples(self.nlp, self.dev_corpus, parser=self.name)
+        if not examples:
+            return None
+        taggers = [self.jackknife] if self.jackknife is not None else self.annotate_with
+        treebank = self._annotated(taggers, examples)
+        if (treebank.heads == MISSING).all():
+            logger.warning(Warnings.W103.format(name=self.name, corpus=self.dev_corpus))
+            return None
+        return treebank
+
+    def _annotated(self, names: Sequence[str], examples: list[Example]) -> Treebank:
+        docs = (
+            annotated_by(names, examples, self.nlp, parser=self.name)
+            if names
+            else with_gold_tags(examples)
+        )
+        return training_treebank(examples, docs, self.read)
+
+
+def warn_of_missing(treebank: Treebank, name: str) -> None:
+    """Say how many tokens of a parser's training data have no head, if some have none.
+
+    treebank (Treebank): The training data.
+    name (str): The parser.
+    """
+    missing, tokens = int((treebank.heads == MISSING).sum()), len(treebank.heads)
+    if missing:
+        logger.warning(Warnings.W101.format(name=name, missing=missing, tokens=tokens))
 
 
 def with_gold_tags(examples: Iterable[Example]) -> Iterator[Doc]:

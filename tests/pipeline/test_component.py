@@ -88,3 +88,25 @@ def test_parsers_that_learn_step_by_step_do_not_warn(examples):
         warnings.simplefilter("error")
         losses = [nlp.update(batch, sgd=optimizer)["spectral_parser"] for _ in range(3)]
     assert losses[0] > losses[-1] > 0
+
+
+@pytest.mark.parametrize(
+    "names, missing",
+    [
+        (["spectral_parser"], {"spectral_parser": ["token.is_sent_start", "token.tag"]}),
+        (["senter", "spectral_parser"], {"spectral_parser": ["token.tag"]}),
+        (["spectral_tagger", "spectral_parser"], {"spectral_parser": ["token.is_sent_start"]}),
+        (["sentencizer", "spectral_tagger", "spectral_parser", "spectral_reranker"], {}),
+        (["senter", "tagger", "spectral_parser", "spectral_reranker", "eigenwords"], {}),
+        (
+            ["sentencizer", "spectral_tagger", "spectral_reranker"],
+            {"spectral_reranker": ["token.dep", "token.head"]},
+        ),
+    ],
+)
+def test_what_is_missing_before_a_component_is_found(names, missing):
+    nlp = spacy.blank("en")
+    for name in names:
+        nlp.add_pipe(name)
+    problems = nlp.analyze_pipes(keys=["requires", "assigns"])["problems"]
+    assert {name: found for name, found in problems.items() if found} == missing

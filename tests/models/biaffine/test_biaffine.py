@@ -12,7 +12,7 @@ from thinc.api import Adam
 
 from brute_force import marginals, projective_trees
 from spacy_spectral.models.biaffine.arc_posterior import arc_posterior, tree_loss
-from spacy_spectral.pipeline.stepwise import StepwiseParser
+from spacy_spectral.pipeline.stepwise import StepwiseLearner
 from spacy_spectral.trees.constraints import allowed_arcs
 from spacy_spectral.trees.inventory import Inventory
 from spacy_spectral.trees.sentences import MISSING
@@ -166,10 +166,10 @@ def test_gradients_of_every_parameter(examples):
     pipe = nlp.get_pipe("spectral_parser")
     some = examples(nlp, annotations=["sents"])[:8]
     train(nlp, some, epochs=3)  # away from the initial zeros
-    steps = StepwiseParser(pipe.model, name="parser")
+    steps = StepwiseLearner(pipe.model, name="parser")
 
     def loss():
-        value = steps.update(some, pipe.read, drop=0.0)
+        value = steps.step(some, pipe.read, drop=0.0)
         gradients = {}
         for node in pipe.model.walk():
             for name in node.param_names:

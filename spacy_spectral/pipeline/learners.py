@@ -1,0 +1,155 @@
+"""How the model of a parser is trained and asked: one protocol, so that the component need not know.
+
+Models with a recipe are trained as a whole when the pipeline is initialized (here), others step by step
+(`stepwise`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy
+from numpy.typing import NDArray
+from spacy.training import Example
+from thinc.api import Model
+
+from ..base.errors import Errors
+from ..base.learnt import Learnt
+from ..trees.interface import Clusters, ParserModel, Parses
+from ..trees.inventory import plain
+from ..trees.sentences import Batch
+from .documents import TokenReader
+from .examples import all_examples
+from .stepwise import StepwiseLearner
+from .training_data import ParserData, warn_of_missing
+
+
+class Learner(Protocol):
+    """Trains a parser's model, and parses with it.
+
+    needs_tags (bool): Whether documents must have the attributes that are a token's symbol.
+    is_learnt (bool): Whether there is something to parse with.
+    grammar (Any): What was learnt, as the architecture has it; it has `label_names`.
+    label_data (List[str]): The labels as `spacy init labels` stores them.
+    """
+
+    needs_tags: bool
+
+    @property
+    def is_learnt(self) -> bool: ...
+
+    @property
+    def grammar(self) -> Any: ...
+
+    @property
+    def label_data(self) -> list[str]: ...
+
+    def check(self, **settings: Any) -> None:
+        """Raise an error if there are settings that are not for such models.
+
+        settings (Any): Settings by name.
+        """
+        ...
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        data: ParserData,
+        *,
+        labels: Sequence[str] | None,
+        clusters: Clusters | None,
+        decode: str,
+    ) -> None:
+        """Train the model, or make it ready for training.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        data (ParserData): Makes of them what there is to learn from.
+        labels (Optional[Sequence[str]]): The labels, so that not all examples must be looked at.
+        clusters (Optional[Clusters]): Word clusters.
+        decode (str): How the component will decode.
+        """
+        ...
+
+    def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float | None:
+        """Add the gradients of a batch to the model's.
+
+        examples (Sequence[Example]): The batch.
+        read (TokenReader): What to read of documents.
+        drop (float): The dropout rate.
+        RETURNS (Optional[float]): The loss, summed over all tokens; None if nothing is learnt like this.
+        """
+        ...
+
+    def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None, decode: str) -> Parses:
+        """Parse documents; see `trees.interface.ParserModel`, whose `parse` knows no documents.
+
+        batch (Batch): The documents.
+        fixed (Optional[ndarray]): A head for each token that must have it, MISSING for others.
+        decode (str): "mbr" or "viterbi".
+        RETURNS (Parses): The parses.
+        """
+        ...
+
+
+def learner_of(model: Model, *, name: str) -> Learner:
+    """What trains a model, and parses with it.
+
+    model (Model): The model of a parser.
+    name (str): The component's name, for messages.
+    RETURNS (Learner): The learner.
+    """
+    if "recipe" in model.attrs:
+        return WholeLearner(model, name=name)
+    return StepwiseLearner(model, name=name)
+
+
+class WholeLearner:
+    """Of models with `attrs["recipe"]`, a `trees.interface.Recipe`, and `attrs["learnt"]`; see `Learner`."""
+
+    needs_tags = True
+
+    def __init__(self, model: Model, *, name: str):
+        self.model = model
+        self.name = name
+
+    @property
+    def is_learnt(self) -> bool:
+        return self.model.attrs["learnt"].value is not None
+
+    @property
+    def grammar(self) -> ParserModel:
+        return self.model.attrs["learnt"].value
+
+    @property
+    def label_data(self) -> list[str]:
+        # the treebank decides: this is for those who want to know
+        return sorted(set(map(plain, self.grammar.label_names))) if self.is_learnt else []
+
+    def check(self, **settings: Any) -> None:
+        pass
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        data: ParserData,
+        *,
+        labels: Sequence[str] | None,
+        clusters: Clusters | None,
+        decode: str,
+    ) -> None:
+        examples = all_examples(get_examples, data.nlp, name=self.name, kind="SpectralParser")
+        if not any(example.reference.has_annotation("DEP") for example in examples):
+            raise ValueError(Errors.S117.format(name=self.name))
+        treebank = data.treebank(examples)
+        warn_of_missing(treebank, self.name)
+        learnt = self.model.attrs["recipe"].fit(
+            treebank, dev=data.dev(), clusters=clusters, report=data.report
+        )
+        if decode not in learnt.decoders:
+            raise ValueError(Errors.S119.format(name=self.name))
+        self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+
+    def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> None:
+        return None
+
+    def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None, decode: str) -> Parses:
+        return self.grammar.parse(batch.tokens, fixed=fixed, decode=decode)
