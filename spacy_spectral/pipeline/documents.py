@@ -20,8 +20,6 @@ from .annotations import tag_guesses
 
 WHITESPACE_LABEL = "dep"
 _ANNOTATED = ("TAG", "POS", "MORPH", "LEMMA")
-# A second tag less likely than the first bound is none; the others part the rest into classes.
-_SECOND_BOUNDS = (0.02, 0.1, 0.3)
 
 
 class TokenReader:
@@ -146,31 +144,21 @@ def _names(
     return names, inverse.ravel()
 
 
-def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> list[str]:
-    """The second guesses of `spectral_tagger`, where it has left some."""
-    n = int(offsets[-1])
-    tags, probs = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="float32")
-    labels: list[str] = []
-    first_label: dict[int, int] = {}  # where the labels of a tagger begin among all
+def _second_tags(
+    docs: list[Doc], offsets: NDArray, places: NDArray
+) -> list[tuple[str, float] | None]:
+    """The second guesses of `spectral_tagger` with their probabilities, where it has left some."""
+    found: list[tuple[str, float] | None] = [None] * int(offsets[-1])
     for doc, offset in zip(docs, offsets.tolist(), strict=False):
         for where, guesses in tag_guesses(doc):
             if guesses.tags.shape[1] < 2:
                 continue
-            names = guesses.labels
-            if id(names) not in first_label:
-                first_label[id(names)] = len(labels)
-                labels.extend(names)
-            second = guesses.tags[:, 1]
-            own = slice(offset, offset + len(doc))
-            tags[own][where] = second + first_label[id(names)] * (second >= 0)
-            probs[own][where] = guesses.probs[:, 1]
-    tags, probs = tags[places], probs[places]
-    names = numpy.full(len(places), "", dtype=object)
-    for likely, low, high in zip("012", _SECOND_BOUNDS, (*_SECOND_BOUNDS[1:], 2.0), strict=True):
-        rivals = (tags >= 0) & (probs >= low) & (probs < high)
-        named = numpy.array([f"{label}:{likely}" for label in labels], dtype=object)
-        names[rivals] = named[tags[rivals]]
-    return names.tolist()
+            tokens = range(len(doc))[where] if isinstance(where, slice) else where
+            tags, probs = guesses.tags[:, 1].tolist(), guesses.probs[:, 1].tolist()
+            for token, tag, prob in zip(tokens, tags, probs, strict=True):
+                if tag >= 0:
+                    found[offset + token] = guesses.labels[tag], prob
+    return [found[place] for place in places.tolist()]
 
 
 def training_batch(

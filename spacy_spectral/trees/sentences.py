@@ -4,6 +4,7 @@ One convention for heads below the readers of files: they count from 1; 0 is the
 without annotation.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import Any
@@ -40,15 +41,15 @@ class Tokens:
     starts (ndarray): int32, where sentences start, closed by the number of tokens.
     words (List[str]): The words.
     symbols (List[str]): Their tags, or whatever the setting `symbol` names.
-    second (List[str]): The tagger's second guess, with a class of its probability ("NN:2"); "" for a tag
-        without a rival.
+    second (List[Optional[Tuple[str, float]]]): The tagger's second guess and its probability; None where
+        there is none.
     pos, morphs (List[str]): Coarse tags and morphology, "" for none.
     """
 
     starts: NDArray[numpy.int32]
     words: list[str]
     symbols: list[str]
-    second: list[str]
+    second: Sequence[tuple[str, float] | None]
     pos: list[str]
     morphs: list[str]
 
@@ -64,6 +65,7 @@ class Tokens:
         RETURNS (Tokens): Those sentences."""
         lengths = numpy.diff(self.starts)
         mask = numpy.repeat(chosen, lengths).tolist()
+        columns: tuple[Any, ...]
         columns = (self.words, self.symbols, self.second, self.pos, self.morphs)
         starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
         return Tokens(starts, *(list(compress(column, mask)) for column in columns))

@@ -1,5 +1,6 @@
 """Sentences as arrays: one row of 64-bit columns per token (see `templates.COLUMNS`)."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +14,8 @@ from .templates import COLUMNS
 N_WORD_COLUMNS = COLUMNS.index("tag")
 N_CLUSTERS = sum(name.startswith("cluster") for name in COLUMNS)
 _CACHE_SIZE = 50_000
+# A second tag less likely than the first bound is none; the others part the rest into classes.
+_SECOND_BOUNDS = tuple(np.array([0.02, 0.1, 0.3], dtype=np.float32).tolist())
 
 
 @dataclass
@@ -46,6 +49,20 @@ class Sentences:
     def select(self, tokens: np.ndarray | slice, starts: np.ndarray) -> "Sentences":
         """RETURNS (Sentences): Some of the tokens as sentences that start at `starts`."""
         return Sentences(self.columns[tokens], starts, self.tags[tokens], self.wordlike[tokens])
+
+
+def second_names(guesses: Sequence[tuple[str, float] | None]) -> list[str]:
+    """What templates see of second tags.
+
+    guesses (Sequence[Optional[Tuple[str, float]]]): Tags with their probabilities, None for none.
+    RETURNS (List[str]): Tags with a class of their probability ("NN:2"), "" for one without a rival.
+    """
+    return [
+        f"{guess[0]}:{bisect_right(_SECOND_BOUNDS, guess[1]) - 1}"
+        if guess and guess[1] >= _SECOND_BOUNDS[0]
+        else ""
+        for guess in guesses
+    ]
 
 
 def _shape(word: str) -> str:
@@ -102,8 +119,7 @@ class Encoder:
 
         words (Sequence[Sequence[str]]): The words of each sentence.
         tags (Sequence[Sequence[str]]): Their tags.
-        second (Optional[Sequence[Sequence[str]]]): Second-best tags, with a bucket of their
-            probability if you like ("NN:2"); "" for a tag without a rival.
+        second (Optional[Sequence[Sequence[str]]]): Second-best tags, from `second_names`.
         pos, morphs (Optional[Sequence[Sequence[str]]]): Coarse tags and morphology, "" for none.
         clusters (Optional[np.ndarray]): Word clusters of all tokens in order, one column per
             granularity, coarse to fine, -1 for a word without one.
