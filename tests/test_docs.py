@@ -72,7 +72,7 @@ def documented(section: str) -> dict[str, object]:
     """Settings and defaults as docs/settings.md has them."""
     return {
         name: default
-        if default == "required" or default.startswith("spacy-spectral.")
+        if default == "required" or default.startswith(("spacy-spectral.", "spacy."))
         else json.loads(default)
         for name, default in rows(sections(SETTINGS)[section]).items()
     }

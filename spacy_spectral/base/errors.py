@@ -379,6 +379,11 @@ class Errors(metaclass=_WithCodes):
         "The special case '{text}' of the tokenizer has to be made of its tokens, each with an ORTH that is "
         "not empty: {found}. Only ORTH and NORM can be set."
     )
+    S605 = (
+        "There is nothing to learn sentences from: no training document has known sentence boundaries beyond "
+        "its first token. Pass documents of several sentences, by nlp.initialize(lambda: examples) or "
+        "spacy train."
+    )
 
     S901 = (
         "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "

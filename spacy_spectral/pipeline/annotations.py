@@ -28,6 +28,7 @@ from spacy.tokens.underscore import get_ext_args
 
 from ..base.errors import Warnings
 
+_STARTS = "spectral_senter"
 _TAGS = "spectral_tagger"
 _PARSE = "spectral_parser"
 _CANDIDATES = "spectral_reranker"
@@ -114,6 +115,15 @@ class SentenceCandidates(NamedTuple):
     probs: NDArray[numpy.float64]
 
 
+def store_sent_starts(doc: Doc, probs: NDArray[numpy.float32]) -> None:
+    """Keep how likely tokens are to start a sentence.
+
+    doc (Doc): The document.
+    probs (ndarray): float32, by token, NaN where there is none.
+    """
+    _store(doc, _STARTS, {"probs": probs})
+
+
 def store_tags(doc: Doc, guesses: TagGuesses) -> None:
     """Keep the tags that tokens may have.
 
@@ -181,6 +191,17 @@ def parse_values(doc: Doc) -> ParseValues | None:
 
 
 # Getters must be found by name: processes that are spawned get them pickled.
+def sent_start_prob(token: Token) -> float | None:
+    """The probability that a token starts a sentence: `token._.sent_start_prob`.
+
+    token (Token): The token.
+    RETURNS (Optional[float]): None for white space, and if the senter did not see the token.
+    """
+    place = _find(token, _STARTS)
+    value = float("nan") if place is None else float(place.entry["probs"][place.row])
+    return None if isnan(value) else value
+
+
 def tag_probs(token: Token) -> dict[str, float]:
     """The most probable tags of a token, best first: `token._.tag_probs`.
 
@@ -275,6 +296,7 @@ def parses(span: Span) -> list[RankedParse] | None:
 
 # What is read by `token._` and `span._`, by the component that keeps it.
 _EXTENSIONS: dict[str, list[tuple[type, Callable]]] = {
+    _STARTS: [(Token, sent_start_prob)],
     _TAGS: [(Token, tag_probs)],
     _PARSE: [(Token, head_prob), (Token, dep_prob), (Span, parse_logprob), (Span, marginals)],
     _CANDIDATES: [(Span, parses)],

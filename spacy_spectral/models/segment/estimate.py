@@ -30,13 +30,8 @@ class Forms(NamedTuple):
         """RETURNS (Forms): The forms of tokens."""
         types: dict[str, int] = {}
         rows = [types.setdefault(word, len(types) + 1) for word in words]
-        return cls.of_types(list(types), numpy.array(rows, dtype="int32"))
-
-    @classmethod
-    def of_types(cls, types: list[str], rows: NDArray[numpy.int32]) -> "Forms":
-        """RETURNS (Forms): Forms and the row of each token, from 1."""
-        attributes = form_attributes(types)
-        return cls(numpy.insert(attributes, 0, 1, axis=0), rows)
+        attributes = boundary_and(form_attributes(list(types)))
+        return cls(attributes, numpy.array(rows, dtype="int32"))
 
     def with_columns(self, n: int) -> NDArray[numpy.uint32]:
         """RETURNS (ndarray): uint32, one row a token, with so many columns more."""
@@ -44,6 +39,13 @@ class Forms(NamedTuple):
         result = numpy.zeros((len(self.rows), width + n), dtype="uint32")
         result[:, :width] = self.attributes[self.rows]
         return result
+
+
+def boundary_and(attributes: NDArray[numpy.uint32]) -> NDArray[numpy.uint32]:
+    """RETURNS (ndarray): Attributes with a row in front, for what stands beyond the ends of a text."""
+    result = numpy.ones((len(attributes) + 1, attributes.shape[1]), dtype="uint32")
+    result[1:] = attributes
+    return result
 
 
 def fit_classifier(

@@ -1,0 +1,218 @@
+"""Sentences: which words start one. A linear model looks at words, shapes and gaps around a place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from ...base.fields import Format
+from ..tagger._features import FORM_COLUMNS, form_attributes
+from ..tagger.classifier import LinearClassifier, classifier_fields, require_parts
+from ..tagger.estimate import Progress
+from ..tagger.features import FORM
+from .estimate import FIXED, FREE, boundary_and, fit_classifier
+from .features import GAP, LOOK, MARK, SINCE, start_templates
+from .layout import Layout, concatenated
+
+_CUTOFF = 2
+# What ends sentences in one script or another.
+_TERMINATORS = frozenset(
+    ".!?\u2026\u3002\uff01\uff1f\uff61\uff0e\u061f\u06d4\u0964\u0965\u0589\u1362\u1367"
+    "\u203c\u203d\u2047\u2048\u2049"
+)
+# Distances to the last of them are told apart up to these bounds.
+_SINCE_BOUNDS = (1, 2, 3, 4, 6, 9, 14, 24, 40)
+# How often a sentence starts a paragraph when texts are laid out anew and the treebank knows no paragraphs.
+_PARAGRAPHS = 0.2
+
+_FORMAT = Format("senter", 1, starts=classifier_fields(2, 2))
+
+
+@dataclass
+class Passage:
+    """A text in words.
+
+    words (Sequence[str]): The words, without white space.
+    layout (Layout): Where they stand.
+    starts (ndarray): int32, 1 for words that start a sentence, 0 for others, -1 where it is not known.
+    """
+
+    words: Sequence[str]
+    layout: Layout
+    starts: NDArray[numpy.int32]
+
+
+class SenterModel:
+    """A trained splitter of texts into sentences."""
+
+    def __init__(self, starts: LinearClassifier):
+        self._starts = starts
+
+    @classmethod
+    def fit(
+        cls,
+        passages: Sequence[Passage],
+        *,
+        epochs: int = 10,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> "SenterModel":
+        """Train a splitter.
+
+        passages (Sequence[Passage]): Texts whose sentences are known.
+        epochs (int): Passes over them.
+        seed (int): Seed of their order and of other ways to lay them out.
+        progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
+        RETURNS (SenterModel): The trained splitter.
+        """
+        passages = [passage for passage in passages if len(passage.words)]
+        if not any((passage.starts[1:] >= 0).any() for passage in passages):
+            raise ValueError(Errors.S605)
+        passages += _laid_out(passages, Random(seed))
+        types, rows = Types.of([word for passage in passages for word in passage.words])
+        gold = numpy.concatenate([passage.starts for passage in passages]).astype("int32")
+        bounds = numpy.cumsum([0, *(len(passage.words) for passage in passages)], dtype="int32")
+        groups = _groups(bounds)
+        gold[groups == FIXED] = 0
+        layout = concatenated([passage.layout for passage in passages])
+        options: Any = {"epochs": epochs, "seed": seed, "progress": progress, "cutoff": _CUTOFF}
+        classifier = fit_classifier(
+            types.describe(rows, layout, bounds), bounds, gold, groups, start_templates(),
+            n_classes=2, stage="sentences", **options,
+        )  # fmt: skip
+        return cls(classifier)
+
+    def probabilities(
+        self,
+        types: list[str],
+        rows: NDArray[numpy.int32],
+        layout: Layout,
+        bounds: NDArray[numpy.int32],
+    ) -> NDArray[numpy.float32]:
+        """How likely words are to start a sentence.
+
+        types (List[str]): Distinct words.
+        rows (ndarray): int32, which of them each word of the texts is, from 1, one text after the other.
+        layout (Layout): Where they stand.
+        bounds (ndarray): int32, where texts start, closed by the number of words.
+        RETURNS (ndarray): float32, by word; 1 for the first of a text.
+        """
+        groups = _groups(bounds)
+        described = Types.make(types)
+        decided = self._starts.decide(
+            described.describe(rows, layout, bounds), bounds, rows,
+            self._starts.word_scores(described.attributes), groups, top=1,
+        )  # fmt: skip
+        best = decided.probs[:, 0]
+        result = numpy.where(decided.classes == 1, best, 1 - best).astype("float32")
+        result[groups == FIXED] = 1
+        return result
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised model; equal models give equal bytes."""
+        return _FORMAT.pack({"starts": self._starts.to_payload()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "SenterModel":
+        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
+
+        data (bytes): The serialised model.
+        RETURNS (SenterModel): The model.
+        """
+        read = _FORMAT.unpack(data)
+        require_parts(_FORMAT, "starts", read["starts"])
+        return cls(LinearClassifier.from_payload(read["starts"], start_templates()))
+
+
+@dataclass
+class Types:
+    """What can be seen of distinct words; row 0 is what stands beyond the ends of a text.
+
+    attributes (ndarray): uint32, those of forms.
+    looks (ndarray): uint32, whether they are written in capitals, or with one, or not.
+    is_end (ndarray): bool, whether they end sentences.
+    """
+
+    attributes: NDArray[numpy.uint32]
+    looks: NDArray[numpy.uint32]
+    is_end: NDArray[numpy.bool_]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> tuple["Types", NDArray[numpy.int32]]:
+        """RETURNS (Tuple[Types, ndarray]): The types of words, and the row of each word."""
+        numbers: dict[str, int] = {}
+        rows = [numbers.setdefault(word, len(numbers) + 1) for word in words]
+        return cls.make(list(numbers)), numpy.array(rows, dtype="int32")
+
+    @classmethod
+    def make(cls, types: list[str]) -> "Types":
+        """RETURNS (Types): What can be seen of words."""
+        return cls(
+            boundary_and(form_attributes(types)),
+            numpy.array([1, *map(_look, types)], dtype="uint32"),
+            numpy.array([False, *map(_is_end, types)], dtype=bool),
+        )
+
+    def describe(
+        self, rows: NDArray[numpy.int32], layout: Layout, bounds: NDArray[numpy.int32]
+    ) -> NDArray[numpy.uint32]:
+        """RETURNS (ndarray): uint32, what `start_templates` look at, one row a word."""
+        n = len(rows)
+        result = numpy.zeros((n, MARK + 2), dtype="uint32")
+        result[:, :FORM_COLUMNS] = self.attributes[rows]
+        result[:, GAP] = layout.classes(bounds)
+        result[:, LOOK] = self.looks[rows]
+        places = numpy.arange(n)
+        last_end = numpy.maximum.accumulate(numpy.where(self.is_end[rows], places, -1))
+        before = numpy.append(-1, last_end[:-1])[:n]
+        is_own = before >= numpy.repeat(bounds[:-1], numpy.diff(bounds))
+        since = numpy.where(is_own, places - before, _SINCE_BOUNDS[-1])
+        result[:, SINCE] = numpy.digitize(since, _SINCE_BOUNDS) + 2
+        result[:, MARK] = numpy.where(is_own, result[before, FORM], 1)
+        return result
+
+
+def _look(word: str) -> int:
+    if word.isupper() and len(word) > 1:
+        return 2
+    if word[0].isupper():
+        return 3
+    if word.islower():
+        return 4
+    return 5 if any(map(str.isnumeric, word)) else 6
+
+
+def _is_end(word: str) -> bool:
+    return word[-1] in _TERMINATORS or (len(word) > 1 and word[0] in _TERMINATORS)
+
+
+def _groups(bounds: NDArray[numpy.int32]) -> NDArray[numpy.int32]:
+    """There is no choice for the first words of texts."""
+    groups = numpy.full(bounds[-1], FREE, dtype="int32")
+    groups[bounds[:-1][numpy.diff(bounds) > 0]] = FIXED
+    return groups
+
+
+def _laid_out(passages: Sequence[Passage], random: Random) -> list[Passage]:
+    """Every passage in another layout. Where the treebank knows no paragraphs, some sentences start one, and
+    some of those before them lose their full stop, as headlines have none."""
+    if any((passage.layout.line_ends > 1).any() for passage in passages):
+        return [
+            replace(passage, layout=passage.layout.laid_out(passage.layout.line_ends > 1, random))
+            for passage in passages
+        ]
+    result = []
+    for passage in passages:
+        starts = numpy.array([s == 1 and random.random() < _PARAGRAPHS for s in passage.starts])
+        kept = numpy.ones(len(starts), dtype=bool)
+        for i in (numpy.flatnonzero(starts[1:])).tolist():
+            if _is_end(passage.words[i]) and passage.starts[i] != 1:
+                kept[i] = random.random() < 0.5
+        layout = passage.layout.laid_out(starts, random).at(kept)
+        words = [passage.words[i] for i in numpy.flatnonzero(kept).tolist()]
+        result.append(Passage(words, layout, passage.starts[kept]))
+    return result

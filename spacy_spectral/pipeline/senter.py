@@ -1,0 +1,173 @@
+"""The pipeline component `spectral_senter`: sentence boundaries with probabilities."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+import numpy
+from numpy.typing import NDArray
+from spacy.attrs import LENGTH, ORTH, SENT_START, SPACY
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Model
+
+from ..base.progress import EpochBar
+from ..models.segment.layout import Layout, count_line_ends
+from ..models.segment.sentences import Passage, SenterModel
+from ..treebank.documents import set_sentence_starts
+from .annotations import register, store_sent_starts
+from .component import SpectralPipe
+from .documents import string_finder
+
+DEFAULT_MODEL = {"@architectures": "spacy-spectral.LinearSenter.v1"}
+
+
+@Language.factory(
+    "spectral_senter",
+    assigns=["token.is_sent_start", "doc.sents", "token._.sent_start_prob"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "threshold": 0.5,
+        "store": True,
+        "scorer": {"@scorers": "spacy.senter_scorer.v1"},
+    },
+    default_score_weights={"sents_f": 1.0, "sents_p": 0.0, "sents_r": 0.0},
+)
+def make_spectral_senter(
+    nlp: Language, name: str, model: Model, threshold: float, store: bool, scorer: Callable | None
+) -> "SpectralSenter":
+    """Make a senter; see `SpectralSenter`."""
+    return SpectralSenter(nlp.vocab, model, name, threshold=threshold, store=store, scorer=scorer)
+
+
+class SpectralSenter(SpectralPipe):
+    """Splits documents into sentences. Boundaries that are set already are kept."""
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str = "spectral_senter",
+        *,
+        threshold: float = 0.5,
+        store: bool = True,
+        scorer: Callable | None = None,
+    ):
+        """vocab (Vocab): The shared vocabulary.
+        model (Model): From `spacy-spectral.LinearSenter.v1`.
+        name (str): The component's name in the pipeline.
+        threshold (float): How likely a token must be to start a sentence.
+        store (bool): Whether the probabilities are kept, in `token._.sent_start_prob`.
+        scorer (Optional[Callable]): The scoring method.
+        """
+        super().__init__(vocab, model, name, scorer=scorer)
+        self.threshold = threshold
+        self.store = store
+        register("spectral_senter")
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Learn from the sentences of all reference documents; this is the whole training.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline.
+        labels (Optional[Sequence[str]]): There are none; for `spacy init labels`.
+        """
+        examples = self.training_examples(get_examples, nlp)
+        attrs = self.model.attrs
+        with EpochBar(self.name, attrs["epochs"]) as progress:
+            learnt = SenterModel.fit(
+                [passage(eg.reference) for eg in examples],
+                epochs=attrs["epochs"],
+                seed=attrs["seed"],
+                progress=progress,
+            )
+        self.learn(learnt)
+
+    def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.float32]]:
+        """Tell how likely tokens are to start a sentence, without changing documents.
+
+        docs (Iterable[Doc]): The documents.
+        RETURNS (List[ndarray]): float32, by token; NaN for white space, 1 for the first word.
+        """
+        docs = list(docs)
+        if not self.is_learnt:
+            self.learnt  # noqa: B018 (says so)
+        words = _Words(docs)
+        types = [word for word in words.types if not word.isspace()]
+        row_of_type = numpy.cumsum([not word.isspace() for word in words.types])
+        rows = row_of_type[words.type_of[words.places]].astype("int32")
+        values = numpy.full(words.offsets[-1], numpy.nan, dtype="float32")
+        values[words.places] = self.model.predict((types, rows, words.layout, words.bounds))
+        return [values[begin:end] for begin, end in pairwise(words.offsets.tolist())]
+
+    def set_annotations(self, docs: Iterable[Doc], scores: list[NDArray[numpy.float32]]) -> None:
+        """Write sentence boundaries.
+
+        docs (Iterable[Doc]): The documents.
+        scores (List[ndarray]): From `predict`.
+        """
+        for doc, probs in zip(docs, scores, strict=True):
+            if not len(doc):
+                continue
+            given = doc.to_array([SENT_START]).astype("int64").ravel()
+            # NaN is no start; white space in front of a document is in its first sentence
+            starts = numpy.where(probs > self.threshold, 1, -1)
+            starts[numpy.flatnonzero(~numpy.isnan(probs))[:1]] = -1
+            starts[0] = 1
+            set_sentence_starts(doc, numpy.where(given != 0, given, starts))
+            if self.store:
+                # a copy, so that a Doc does not keep the values of its whole batch
+                store_sent_starts(doc, probs.copy())
+
+
+class _Words:
+    """The words of documents and where they stand, one document after the other.
+
+    offsets (ndarray): int64, where the tokens of documents start, closed by their number.
+    types (List[str]): The distinct tokens.
+    type_of (ndarray): int64, which of them each token is.
+    places (ndarray): int64, the tokens that are words, not white space.
+    bounds (ndarray): int32, where the words of documents start, closed by their number.
+    layout (Layout): Where the words stand.
+    """
+
+    def __init__(self, docs: list[Doc]):
+        arrays = [doc.to_array([ORTH, LENGTH, SPACY]).reshape(-1, 3) for doc in docs]
+        array = numpy.concatenate([numpy.zeros((0, 3), dtype="uint64"), *arrays])
+        self.offsets = numpy.cumsum([0, *map(len, docs)])
+        orths, self.type_of = numpy.unique(array[:, 0], return_inverse=True)
+        find = string_finder(docs)
+        self.types = [find(orth) for orth in orths.tolist()]
+        is_space = numpy.array([word.isspace() for word in self.types], dtype=bool)[self.type_of]
+        self.places = numpy.flatnonzero(~is_space)
+        self.bounds = numpy.searchsorted(self.places, self.offsets).astype("int32")
+        lengths, spaces = array[:, 1].astype("int64"), array[:, 2].astype("int64")
+        ends = (numpy.cumsum(lengths + spaces) - spaces)[self.places]
+        own = lengths[self.places]
+        ended = numpy.zeros(len(self.types), dtype="int64")
+        for i, word in enumerate(self.types):
+            if word.isspace():
+                ended[i] = count_line_ends(word)
+        passed = numpy.append(0, numpy.cumsum(ended[self.type_of]))[self.places]
+        gaps = numpy.diff(ends, prepend=0) - own
+        line_ends = numpy.diff(passed, prepend=0)
+        # in front of a document there is nothing
+        first = self.bounds[:-1][numpy.diff(self.bounds) > 0]
+        gaps[first] = line_ends[first] = 0
+        self.layout = Layout(own, gaps, line_ends)
+
+
+def passage(doc: Doc) -> Passage:
+    """RETURNS (Passage): The sentences of a document, to learn from."""
+    own = _Words([doc])
+    starts = doc.to_array([SENT_START]).astype("int64").ravel()[own.places]
+    gold = numpy.where(starts == 1, 1, numpy.where(starts == 0, -1, 0)).astype("int32")
+    words = [own.types[i] for i in own.type_of[own.places].tolist()]
+    return Passage(words, own.layout, gold)

@@ -1,0 +1,133 @@
+"""The senter as spaCy uses it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_spectral.readers import Corpus
+
+
+def train(sample):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_senter")
+    corpus = Corpus(sample["train"], annotations=[])
+    nlp.initialize(lambda: corpus(nlp))
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def nlp(sample):
+    return train(sample)
+
+
+@pytest.fixture(scope="module")
+def texts(sample):
+    nlp = spacy.blank("en")
+    own = [eg.reference.text for eg in Corpus(sample["dev"], annotations=[])(nlp)]
+    return [*own, "", " ", "\n", " \n The dog barks. A cat sleeps.", "word", "a\n\nb\n" * 20]
+
+
+def found(docs):
+    return [[(t.is_sent_start, t._.sent_start_prob) for t in doc] for doc in docs]
+
+
+def test_sentences_of_the_treebank(nlp, sample):
+    examples = list(Corpus(sample["dev"], annotations=[])(nlp))
+    assert nlp.evaluate(examples)["sents_f"] > 0.98
+
+
+def test_call_pipe_processes_threads_files(nlp, texts, tmp_path):
+    expected = found(map(nlp, texts))
+    for options in ({"batch_size": 1}, {"batch_size": 100}, {"n_process": 2}):
+        assert found(nlp.pipe(texts, **options)) == expected
+    with ThreadPoolExecutor(4) as pool:
+        assert found(pool.map(nlp, texts * 2)) == expected * 2
+    nlp.to_disk(tmp_path / "model")
+    assert found(map(spacy.load(tmp_path / "model"), texts)) == expected
+
+
+def test_retraining_gives_the_same_bytes(nlp, sample):
+    again, first = (own.get_pipe("spectral_senter").model for own in (train(sample), nlp))
+    assert again.to_bytes() == first.to_bytes()
+
+
+def test_boundaries_that_are_set_are_kept(nlp):
+    text = "The dog barks. A cat sleeps. A man sees it."
+    doc = nlp.make_doc(text)
+    second, third = (i for i, token in enumerate(doc) if token.text == "A")
+    doc[second].is_sent_start = False
+    doc[1].is_sent_start = True
+    nlp(doc)
+    assert doc[1].is_sent_start and not doc[second].is_sent_start and doc[third].is_sent_start
+
+
+def test_white_space_starts_no_sentence_but_the_first(nlp):
+    doc = nlp(" \n The dog barks. \n\n A cat sleeps. \n")
+    starts = [token.text for token in doc if token.is_sent_start]
+    assert starts == [doc[0].text, "A"]
+    assert all(token._.sent_start_prob is None for token in doc if token.is_space)
+
+
+@settings(max_examples=60)
+@given(text=st.text())
+def test_any_text(nlp, text):
+    doc = nlp(text)
+    assert "".join(sent.text_with_ws for sent in doc.sents) == text
+
+
+def test_values_stay_with_their_tokens(nlp):
+    doc = nlp("The dog barks. A cat sleeps.")
+    expected = {token.idx: token._.sent_start_prob for token in doc}
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    for token in doc[1:]:
+        assert token._.sent_start_prob == expected[token.idx]
+    assert doc[0]._.sent_start_prob is None
+
+
+def test_threshold_and_store(sample):
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("spectral_senter", config={"store": False, "threshold": 1.0})
+    corpus = Corpus(sample["train"], annotations=[])
+    nlp.initialize(lambda: corpus(nlp))
+    doc = nlp("The dog barks. A cat sleeps.")
+    assert len(list(doc.sents)) == 1 and not doc.user_data
+    pipe.threshold = 0.0
+    assert len(list(nlp("The dog barks. A cat sleeps.").sents)) > 1
+
+
+def test_sourced_into_a_pipeline_with_another_vocabulary(nlp, texts):
+    other = spacy.blank("en")
+    other.vocab.strings.add("something")
+    other.add_pipe("spectral_senter", source=nlp)
+    assert found(map(other, texts)) == found(map(nlp, texts))
+    both = [nlp.make_doc("The dog barks."), other.make_doc("A zebra sleeps. It snores.")]
+    assert len(nlp.get_pipe("spectral_senter").predict(both)) == 2
+
+
+def test_long_documents(nlp):
+    words = ["word", ".", "Word"] * 4000
+    doc = nlp(Doc(nlp.vocab, words=words))
+    assert len(list(doc.sents)) > 1000
+    assert numpy.isfinite([t._.sent_start_prob for t in doc]).all()
+
+
+def test_clear_errors(sample):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_senter")
+    with pytest.raises(ValueError, match="S115"):
+        nlp("text")
+    with pytest.raises(ValueError, match="S605"):
+        nlp.initialize()
+    one = Doc(nlp.vocab, words=["a", "b"], sent_starts=[1, 0])
+    with pytest.raises(ValueError, match="S605"):
+        nlp.initialize(lambda: [Example(one, one)])
+    nlp.config["training"]["max_epochs"] = -1
+    with pytest.raises(ValueError, match="S116"):
+        nlp.initialize(lambda: Corpus(sample["dev"], annotations=[])(nlp))
