@@ -245,17 +245,13 @@ class Errors(metaclass=_WithCodes):
         "the training data contains dependency trees."
     )
     S402 = (
-        "Sentence {sentence} (counted from 0) of the training data is not a tree: its heads must "
-        "be positions in the sentence, with one root and no cycle. Correct the annotation, or mark "
-        "heads you do not know as missing."
+        "Sentence {sentence} (counted from 0) of the training data is no projective tree: its heads must be "
+        "positions in the sentence, with one root, no cycle and no crossing arcs. Correct the annotation, or "
+        "mark heads you do not know as missing."
     )
     S403 = (
         "No projective tree with one root has the fixed heads of sentence {sentence} (counted from "
         "0). Fix fewer heads, and none that cross each other, form a cycle or make a second root."
-    )
-    S404 = (
-        "This parser was trained with a pruner of its own that is not part of the model. Pass the "
-        "arcs it keeps: parse(sentences, arcs=...)."
     )
     S405 = (
         "Can't fix the head of token {token} to {head}: a head is another position of the sentence "
@@ -266,10 +262,11 @@ class Errors(metaclass=_WithCodes):
         "model.encoder(), not with the encoder of another model."
     )
     S407 = (
-        "Bad arcs from a pruner: every token needs at least one head, ascending positions of its "
-        "own sentence (0 for the root), none of them the token itself, and a probability for each."
+        "Bad arcs: every token needs at least one head, ascending positions of its own sentence (0 for the "
+        "root), none of them the token itself, and a probability for each."
     )
     S408 = "The log-linear parser needs {setting} between {low} and {high}, not {value}."
+    S409 = "Scores of another model ('extra') need one row of {labels} labels for each of the {arcs} arcs."
     S440 = (
         "spacy-spectral.Biaffine.v1 needs an even scan_size >= 2, scan_depth >= 0, arc_size >= 1 and "
         "label_size >= 1."

@@ -409,6 +409,24 @@ cdef int k_best(
     return found
 
 
+cdef int best_projective(
+    int n, const double* arcs, int* heads, double* score, Arena* arena
+) noexcept nogil:
+    """What `best_tree` does, for n > 0. Returns 0, or -1 if memory ran out; no heads are written if every
+    tree uses a forbidden arc."""
+    cdef Chart chart
+    cdef int root
+    if _lay_out(&chart, n, arcs, arena) < 0:
+        return -1
+    _fill(&chart)
+    score[0] = _best_root(&chart, &root)
+    if score[0] != -INFINITY:
+        _read_best(&chart, LEFT, 1, root, heads)
+        _read_best(&chart, RIGHT, root, n, heads)
+        heads[root - 1] = 0
+    return 0
+
+
 def best_tree(const double[:, ::1] arcs not None):
     """The best projective single-root tree.
 
@@ -416,9 +434,8 @@ def best_tree(const double[:, ::1] arcs not None):
     RETURNS (Tuple[ndarray, float]): Head of every token (1-based, 0 is the root), and the score: -inf if
         every tree uses a forbidden arc, and then the heads are just some tree.
     """
-    cdef int n = arcs.shape[0] - 1, root = 0, failed
+    cdef int n = arcs.shape[0] - 1, failed
     cdef Arena arena
-    cdef Chart chart
     cdef double score = -INFINITY
     heads_array = numpy.arange(n, dtype="int32")
     cdef int[::1] heads = heads_array
@@ -426,14 +443,7 @@ def best_tree(const double[:, ::1] arcs not None):
         return heads_array, 0.0
     memset(&arena, 0, sizeof(arena))
     with nogil:
-        failed = _lay_out(&chart, n, &arcs[0, 0], &arena)
-        if not failed:
-            _fill(&chart)
-            score = _best_root(&chart, &root)
-            if score != -INFINITY:
-                _read_best(&chart, LEFT, 1, root, &heads[0])
-                _read_best(&chart, RIGHT, root, n, &heads[0])
-                heads[root - 1] = 0
+        failed = best_projective(n, &arcs[0, 0], &heads[0], &score, &arena)
         arena_free(&arena)
     if failed:
         raise MemoryError()
@@ -489,13 +499,13 @@ def greedy_tree(const double[:, ::1] marginals not None):
                     largest = value
                     best = h
             heads[m - 1] = best
-        tree = _is_projective_tree(heads)
+        tree = is_projective(&heads[0] if n else NULL, n)
     return heads_array if tree else None
 
 
 def is_projective_tree(const int[::1] heads not None):
     """Whether heads (1-based, 0 is the root) form a projective tree with exactly one root."""
-    return _is_projective_tree(heads)
+    return is_projective(&heads[0] if heads.shape[0] else NULL, heads.shape[0])
 
 
 def is_part_of_tree(const int[::1] heads not None):
@@ -512,12 +522,12 @@ def is_part_of_tree(const int[::1] heads not None):
     return bool(result)
 
 
-cdef bint _is_projective_tree(const int[::1] heads) noexcept nogil:
+cdef bint is_projective(const int* heads, int n) noexcept nogil:
     """One root; every token under an arc has its head under or at the ends of it; no cycle.
 
     The root stands left of all tokens, so its arc forbids others to reach over its child.
     """
-    cdef int n = heads.shape[0], m, h, k, steps, roots = 0
+    cdef int m, h, k, steps, roots = 0
     for m in range(1, n + 1):
         h = heads[m - 1]
         if h < 0 or h > n or h == m:

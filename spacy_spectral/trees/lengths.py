@@ -13,6 +13,11 @@ _PSEUDO_COUNT = 20.0
 DISTANCE_BINS = numpy.digitize(numpy.arange(_EDGES[-1] + 1), _EDGES).astype("int32")
 
 
+def distance_bins(distances: NDArray) -> NDArray[numpy.int64]:
+    """RETURNS (ndarray): The bin of each distance, whatever its direction; `_lengths.pxd` has the same."""
+    return numpy.digitize(numpy.abs(distances), _EDGES)
+
+
 def length_table(
     heads: NDArray, modifiers: NDArray, distances: NDArray, n_symbols: int
 ) -> NDArray[numpy.float64]:
@@ -24,7 +29,7 @@ def length_table(
     RETURNS (ndarray): [head symbol, direction, modifier symbol, bin]
     """
     counts = numpy.zeros((n_symbols, 2, n_symbols, N_BINS))
-    bins = numpy.digitize(numpy.abs(distances), _EDGES)
+    bins = distance_bins(distances)
     numpy.add.at(counts, (heads, (distances > 0).astype("int64"), modifiers, bins), 1.0)
     by_direction = counts.sum(axis=(0, 2)) + 1.0 / N_BINS
     by_direction /= by_direction.sum(axis=-1, keepdims=True)

@@ -215,7 +215,7 @@ class PiecewiseParses:
     def head_probs(self) -> NDArray[numpy.float32]:
         probs = self._pieces.head_probs().copy()
         as_root = probs[self._roots]
-        pieces = numpy.flatnonzero(self._several[self._layout.sentence])
+        pieces = numpy.flatnonzero(self._several[self._layout.sentence]).tolist()
         totals = [self._roots_of(p, min_prob=0.0)[1].sum() for p in pieces]
         heads = numpy.where(self._top.heads > 0, (as_root / totals)[self._heads_of_roots], 1.0)
         probs[self._roots] = as_root * self._top.head_probs() * heads
@@ -331,9 +331,9 @@ class PiecewiseParses:
         result = numpy.zeros(len(parses))
         for i, parse in enumerate(parses):
             root = int(numpy.flatnonzero(parse.heads == 0)[0])
-            prob = by_label.get((root + 1, int(parse.labels[root])))
-            if prob:
-                result[i] = numpy.log(prob / total[root + 1])
+            given = by_label.get((root + 1, int(parse.labels[root])), 0.0)
+            if given:
+                result[i] = numpy.log(given / total[root + 1])
         return result
 
     def _between(self, sentence: int, *, labelled: bool, min_prob: float) -> Iterator[_Between]:

@@ -1,9 +1,9 @@
 """The log-linear parser: conditional training on pruned arcs. Knows nothing of spaCy."""
 
+from .arcs import Arcs
 from .encode import Encoder, Sentences
 from .estimate import Annotated, Epoch, Settings, fit
-from .model import LogLinearModel, Parses
-from .pruner import Arcs
+from .model import LogLinearModel, ModelParses
 
 __all__ = [
     "Annotated",
@@ -11,7 +11,7 @@ __all__ = [
     "Encoder",
     "Epoch",
     "LogLinearModel",
-    "Parses",
+    "ModelParses",
     "Sentences",
     "Settings",
     "fit",

@@ -12,31 +12,29 @@ An arc h -> m of state c (the class of m's label), m being the outermost modifie
 
 (C_L in mirror image). States live on arcs only: they multiply sibling pairs, not the sums over split
 points, and those are dot products of contiguous rows. `outside` is the adjoint, line by line.
+With neither siblings nor states it would be the chart of `trees._first_order`, which the pruner uses.
 """
-import numpy as np
-
-from libc.math cimport INFINITY, NAN, log
-from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from ...base._arena cimport Arena, take, take_zeros
+from ...base._rows cimport add, dot
 
 
 cdef int chart_layout(
-    Chart *chart, Arena *arena, int n, int n_arcs, int n_states, int *head, int *mod
+    Chart* chart, Arena* arena, int n, int n_arcs, int n_states, int* head, int* mod
 ) noexcept nogil:
     """Sort the arcs by head and side and take memory for the potentials. `head` and `mod` list the
     arcs grouped by modifier, modifiers ascending. RETURNS (int): 0, or -1 without memory."""
     cdef int a, h, side, at, i, n_pairs = 0
-    cdef int *fill
+    cdef int* fill
     chart.n, chart.n_arcs, chart.n_states = n, n_arcs, n_states
     chart.head, chart.mod = head, mod
     chart.right = chart.d_right = NULL
-    chart.side_start = <int *>take_zeros(arena, (2 * n + 3) * sizeof(int))
-    chart.side_arcs = <int *>take(arena, (n_arcs + 1) * sizeof(int))
-    chart.rank = <int *>take(arena, (n_arcs + 1) * sizeof(int))
-    chart.pair_start = <int *>take(arena, (n_arcs + 1) * sizeof(int))
-    fill = <int *>take(arena, (2 * n + 3) * sizeof(int))
+    chart.side_start = <int*>take_zeros(arena, (2 * n + 3) * sizeof(int))
+    chart.side_arcs = <int*>take(arena, (n_arcs + 1) * sizeof(int))
+    chart.rank = <int*>take(arena, (n_arcs + 1) * sizeof(int))
+    chart.pair_start = <int*>take(arena, (n_arcs + 1) * sizeof(int))
+    fill = <int*>take(arena, (2 * n + 3) * sizeof(int))
     if chart.side_start == NULL or chart.side_arcs == NULL or fill == NULL:
         return -1
     if chart.rank == NULL or chart.pair_start == NULL:
@@ -64,57 +62,35 @@ cdef int chart_layout(
         if head[a] > 0:  # the root has one child: nothing goes before it
             n_pairs += chart.rank[a] + 1
     chart.pair_start[n_arcs] = n_pairs
-    chart.phi = <double *>take(arena, n_arcs * n_states * sizeof(double))
-    chart.sibling = <double *>take(arena, n_pairs * sizeof(double))
-    chart.last = <double *>take(arena, n_arcs * sizeof(double))
-    chart.empty = <double *>take(arena, (2 * n + 2) * sizeof(double))
-    chart.moves = <const double **>take(arena, (2 * n + 2) * sizeof(double *))
+    chart.phi = <double*>take(arena, n_arcs * n_states * sizeof(double))
+    chart.sibling = <double*>take(arena, n_pairs * sizeof(double))
+    chart.last = <double*>take(arena, n_arcs * sizeof(double))
+    chart.empty = <double*>take(arena, (2 * n + 2) * sizeof(double))
+    chart.moves = <const double**>take(arena, (2 * n + 2) * sizeof(double*))
     if chart.phi == NULL or chart.sibling == NULL or chart.last == NULL:
         return -1
     return -1 if chart.empty == NULL or chart.moves == NULL else 0
 
 
-cdef inline double _dot(const double *x, const double *y, int n) noexcept nogil:
-    # four sums: strict floating point would make one sum wait for every addition
-    cdef double a = 0, b = 0, c = 0, d = 0
-    cdef int i = 0
-    while i + 4 <= n:
-        a += x[i] * y[i]
-        b += x[i + 1] * y[i + 1]
-        c += x[i + 2] * y[i + 2]
-        d += x[i + 3] * y[i + 3]
-        i += 4
-    while i < n:
-        a += x[i] * y[i]
-        i += 1
-    return (a + b) + (c + d)
-
-
-cdef inline void _add(double *x, double factor, const double *y, int n) noexcept nogil:
-    cdef int i
-    for i in range(n):
-        x[i] += factor * y[i]
-
-
-cdef inline double _join(Chart *chart, int i, int j) noexcept nogil:
+cdef inline double _join(Chart* chart, int i, int j) noexcept nogil:
     cdef Py_ssize_t width = chart.n + 2
-    cdef double *cell = chart.join + i * width + j
+    cdef double* cell = chart.join + i * width + j
     if cell[0] < 0:
-        cell[0] = _dot(chart.right + i * width + i, chart.left + j * width + i + 1, j - i)
+        cell[0] = dot(chart.right + i * width + i, chart.left + j * width + i + 1, j - i)
     return cell[0]
 
 
-cdef void _inner(Chart *chart, int a) noexcept nogil:
+cdef void _inner(Chart* chart, int a) noexcept nogil:
     """inner, before and outer of an arc all of whose inner spans are done."""
     cdef int h = chart.head[a], m = chart.mod[a], n_states = chart.n_states
     cdef Py_ssize_t width = chart.n + 2
     cdef int c, c2, r, s, side = 2 * h + (m > h)
-    cdef double *before = chart.before + a * (n_states + 1)
-    cdef double *inner = chart.inner + a * n_states
-    cdef const double *phi = chart.phi + a * n_states
-    cdef const double *moves = chart.moves[side]
-    cdef const double *sibling = chart.sibling + chart.pair_start[a]
-    cdef const double *row
+    cdef double* before = chart.before + a * (n_states + 1)
+    cdef double* inner = chart.inner + a * n_states
+    cdef const double* phi = chart.phi + a * n_states
+    cdef const double* moves = chart.moves[side]
+    cdef const double* sibling = chart.sibling + chart.pair_start[a]
+    cdef const double* row
     cdef double factor, total = 0
     if m > h:
         before[n_states] = sibling[0] * chart.left[m * width + h + 1]
@@ -128,38 +104,38 @@ cdef void _inner(Chart *chart, int a) noexcept nogil:
         factor = sibling[r + 1]
         factor *= _join(chart, chart.mod[s], m) if m > h else _join(chart, m, chart.mod[s])
         if factor != 0:
-            _add(before, factor, chart.inner + s * n_states, n_states)
+            add(before, factor, chart.inner + s * n_states, n_states)
     for c in range(n_states + 1):
         if before[c] != 0:
-            _add(inner, before[c], moves + c * (n_states + 1), n_states)
+            add(inner, before[c], moves + c * (n_states + 1), n_states)
     for c in range(n_states):
         inner[c] *= phi[c]
         total += inner[c] * moves[c * (n_states + 1) + n_states]
     chart.outer[a] = total * chart.last[a]
 
 
-cdef int _take_inside(Chart *chart, Arena *arena) noexcept nogil:
+cdef int _take_inside(Chart* chart, Arena* arena) noexcept nogil:
     cdef size_t cells = <size_t>(chart.n + 2) * (chart.n + 2)
-    chart.right = <double *>take(arena, cells * sizeof(double))
-    chart.left = <double *>take(arena, cells * sizeof(double))
-    chart.join = <double *>take(arena, cells * sizeof(double))
-    chart.inner = <double *>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
-    chart.before = <double *>take(
+    chart.right = <double*>take(arena, cells * sizeof(double))
+    chart.left = <double*>take(arena, cells * sizeof(double))
+    chart.join = <double*>take(arena, cells * sizeof(double))
+    chart.inner = <double*>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
+    chart.before = <double*>take(
         arena, (chart.n_arcs * (chart.n_states + 1) + 1) * sizeof(double))
-    chart.outer = <double *>take(arena, (chart.n_arcs + 1) * sizeof(double))
-    chart.n_right = <int *>take(arena, (chart.n + 2) * sizeof(int))
+    chart.outer = <double*>take(arena, (chart.n_arcs + 1) * sizeof(double))
+    chart.n_right = <int*>take(arena, (chart.n + 2) * sizeof(int))
     if chart.right == NULL or chart.left == NULL or chart.join == NULL or chart.inner == NULL:
         return -1
     return -1 if chart.before == NULL or chart.outer == NULL or chart.n_right == NULL else 0
 
 
-cdef int chart_inside(Chart *chart, Arena *arena) noexcept nogil:
+cdef int chart_inside(Chart* chart, Arena* arena) noexcept nogil:
     """Fill the inside tables and z, in the memory of the last time if there was one. RETURNS (int): 0,
     or -1 without memory."""
     cdef int n = chart.n, n_states = chart.n_states, corner
     cdef int i, j, k, a, first, done
     cdef Py_ssize_t width = n + 2, cell
-    cdef int *n_right
+    cdef int* n_right
     cdef double total
     if chart.right == NULL and _take_inside(chart, arena):
         return -1
@@ -202,19 +178,19 @@ cdef int chart_inside(Chart *chart, Arena *arena) noexcept nogil:
     return 0
 
 
-cdef void _d_inner(Chart *chart, int a, double *d_move) noexcept nogil:
+cdef void _d_inner(Chart* chart, int a, double* d_move) noexcept nogil:
     """The adjoint of `_inner`, and the expected counts of the arc."""
     cdef int h = chart.head[a], m = chart.mod[a], n_states = chart.n_states
     cdef Py_ssize_t cell, width = chart.n + 2
     cdef int c, c2, r, s, side = 2 * h + (m > h)
-    cdef double *before = chart.before + a * (n_states + 1)
-    cdef double *inner = chart.inner + a * n_states
-    cdef double *d_inner = chart.d_inner + a * n_states
-    cdef const double *phi = chart.phi + a * n_states
-    cdef const double *moves = chart.moves[side]
-    cdef const double *sibling = chart.sibling + chart.pair_start[a]
-    cdef double *mu_sibling = chart.mu_sibling + chart.pair_start[a]
-    cdef const double *row
+    cdef double* before = chart.before + a * (n_states + 1)
+    cdef double* inner = chart.inner + a * n_states
+    cdef double* d_inner = chart.d_inner + a * n_states
+    cdef const double* phi = chart.phi + a * n_states
+    cdef const double* moves = chart.moves[side]
+    cdef const double* sibling = chart.sibling + chart.pair_start[a]
+    cdef double* mu_sibling = chart.mu_sibling + chart.pair_start[a]
+    cdef const double* row
     cdef double d_outer = chart.d_outer[a] * chart.last[a]
     cdef double scale = 1 / chart.z, value, d_before, factor
     chart.mu_last[a] = chart.outer[a] * chart.d_outer[a] * scale
@@ -244,23 +220,23 @@ cdef void _d_inner(Chart *chart, int a, double *d_move) noexcept nogil:
     for r in range(chart.rank[a]):
         s = chart.side_arcs[chart.side_start[side] + r]
         cell = chart.mod[s] * width + m if m > h else m * width + chart.mod[s]
-        value = sibling[r + 1] * _dot(before, chart.inner + s * n_states, n_states)
+        value = sibling[r + 1] * dot(before, chart.inner + s * n_states, n_states)
         factor = sibling[r + 1] * chart.join[cell]
         mu_sibling[r + 1] = value * chart.join[cell] * scale
         chart.d_join[cell] += value
         if factor != 0:
-            _add(chart.d_inner + s * n_states, factor, before, n_states)
+            add(chart.d_inner + s * n_states, factor, before, n_states)
 
 
-cdef int _take_outside(Chart *chart, Arena *arena) noexcept nogil:
+cdef int _take_outside(Chart* chart, Arena* arena) noexcept nogil:
     cdef size_t cells = <size_t>(chart.n + 2) * (chart.n + 2)
-    chart.d_right = <double *>take(arena, 3 * cells * sizeof(double))
-    chart.d_inner = <double *>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
-    chart.d_outer = <double *>take(arena, (chart.n_arcs + 1) * sizeof(double))
-    chart.mu = <double *>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
-    chart.mu_last = <double *>take(arena, (chart.n_arcs + 1) * sizeof(double))
-    chart.mu_empty = <double *>take(arena, (2 * chart.n + 2) * sizeof(double))
-    chart.mu_sibling = <double *>take(
+    chart.d_right = <double*>take(arena, 3 * cells * sizeof(double))
+    chart.d_inner = <double*>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
+    chart.d_outer = <double*>take(arena, (chart.n_arcs + 1) * sizeof(double))
+    chart.mu = <double*>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
+    chart.mu_last = <double*>take(arena, (chart.n_arcs + 1) * sizeof(double))
+    chart.mu_empty = <double*>take(arena, (2 * chart.n + 2) * sizeof(double))
+    chart.mu_sibling = <double*>take(
         arena, (chart.pair_start[chart.n_arcs] + 1) * sizeof(double))
     if chart.d_right == NULL or chart.d_inner == NULL or chart.d_outer == NULL or chart.mu == NULL:
         return -1
@@ -269,13 +245,13 @@ cdef int _take_outside(Chart *chart, Arena *arena) noexcept nogil:
     return -1 if chart.mu_last == NULL or chart.mu_empty == NULL or chart.mu_sibling == NULL else 0
 
 
-cdef int chart_outside(Chart *chart, Arena *arena, double **d_moves) noexcept nogil:
+cdef int chart_outside(Chart* chart, Arena* arena, double** d_moves) noexcept nogil:
     """Expected counts, after `chart_inside` found z > 0. `d_moves` (may be NULL) holds for each
     2 * head + side where the expected counts of moves are added. RETURNS (int): 0, or -1."""
     cdef int n = chart.n, n_states = chart.n_states, corner
     cdef int i, j, k, a, first, done
     cdef Py_ssize_t width = n + 2
-    cdef int *n_right = chart.n_right
+    cdef int* n_right = chart.n_right
     cdef double total, scale = 1 / chart.z
     if chart.d_right == NULL and _take_outside(chart, arena):
         return -1
@@ -324,8 +300,8 @@ cdef int chart_outside(Chart *chart, Arena *arena, double **d_moves) noexcept no
                 done -= 1
             total = chart.d_join[i * width + j]
             if total != 0:
-                _add(chart.d_right + i * width + i, total, chart.left + j * width + i + 1, j - i)
-                _add(chart.d_left + j * width + i + 1, total, chart.right + i * width + i, j - i)
+                add(chart.d_right + i * width + i, total, chart.left + j * width + i + 1, j - i)
+                add(chart.d_left + j * width + i + 1, total, chart.right + i * width + i, j - i)
         chart.mu_empty[2 * j] = chart.d_left[j * width + j] * chart.left[j * width + j] * scale
         chart.mu_empty[2 * j + 1] = chart.d_right[j * width + j] * chart.right[j * width + j] * scale
         if d_moves != NULL:
@@ -334,31 +310,11 @@ cdef int chart_outside(Chart *chart, Arena *arena, double **d_moves) noexcept no
     return 0
 
 
-cdef double span_growth(const double *right, const double *left, int n) noexcept nogil:
-    """By how much the logarithm of a span grows with every token, from the longest spans that stay in
-    the range of doubles. RETURNS (double): The growth, nan if no span does.
-
-    right, left (double[n + 2, n + 2]): By head and end, tokens being 1..n.
-    """
-    cdef int i, span
-    cdef Py_ssize_t width = n + 2
-    cdef double largest, value
-    for span in range(n - 1, 0, -1):
-        largest = 0
-        for i in range(1, n - span + 1):
-            value = right[i * width + i + span] + left[(i + span) * width + i]
-            if not (value <= largest):  # a nan is out of range, too: it came from an overflow
-                largest = value if value == value else INFINITY
-        if 1e-200 < largest < 1e200:
-            return log(largest) / span
-    return NAN
-
-
-cdef int chart_local(Chart *chart, Arena *arena) noexcept nogil:
+cdef int chart_local(Chart* chart, Arena* arena) noexcept nogil:
     """In place of `chart_outside` where z is out of reach: every modifier by itself."""
     cdef int a, c, m, n_states = chart.n_states
-    cdef double *total = <double *>take_zeros(arena, (chart.n + 1) * sizeof(double))
-    chart.mu = <double *>take_zeros(arena, chart.n_arcs * n_states * sizeof(double))
+    cdef double* total = <double*>take_zeros(arena, (chart.n + 1) * sizeof(double))
+    chart.mu = <double*>take_zeros(arena, chart.n_arcs * n_states * sizeof(double))
     if total == NULL or chart.mu == NULL:
         return -1
     for a in range(chart.n_arcs):
@@ -370,158 +326,3 @@ cdef int chart_local(Chart *chart, Arena *arena) noexcept nogil:
             if total[m] > 0:
                 chart.mu[a * n_states + c] = chart.phi[a * n_states + c] / total[m]
     return 0
-
-
-cdef bint is_projective_tree(const int *heads, int n) noexcept nogil:
-    """Whether heads[1..n] are one projective tree with one root."""
-    cdef int m, k, low, high, steps, n_roots = 0
-    for m in range(1, n + 1):
-        n_roots += heads[m] == 0
-    if n_roots != 1:
-        return False
-    for m in range(1, n + 1):
-        low, high = min(heads[m], m), max(heads[m], m)
-        for k in range(low + 1, high):
-            if heads[k] < low or heads[k] > high:
-                return False
-        k, steps = m, 0
-        while k != 0:
-            k = heads[k]
-            steps += 1
-            if steps > n:
-                return False
-    return True
-
-
-cdef int eisner(const Chart *chart, const double *score, int *heads, Arena *arena) noexcept nogil:
-    """The best projective tree with one root, by the scores of the kept arcs. Without any tree among
-    them it is the chain of arcs from the left. RETURNS (int): 0, or -1 without memory."""
-    cdef int n = chart.n, i, j, k, a, b, first, done, best_k, top
-    cdef Py_ssize_t width = n + 2, cells = width * width
-    # complete[i, j] has its head at i (i may be right of j), and `outermost` is its last arc
-    cdef double *complete = <double *>take(arena, cells * sizeof(double))
-    cdef int *outermost = <int *>take(arena, cells * sizeof(int))
-    cdef double *linked = <double *>take(arena, (chart.n_arcs + 1) * sizeof(double))
-    cdef int *middle = <int *>take(arena, (chart.n_arcs + 1) * sizeof(int))
-    cdef int *n_right = <int *>take_zeros(arena, width * sizeof(int))
-    cdef int *stack = <int *>take(arena, (4 * n + 8) * 3 * sizeof(int))
-    cdef double best, value
-    if complete == NULL or outermost == NULL or linked == NULL or middle == NULL:
-        return -1
-    if n_right == NULL or stack == NULL:
-        return -1
-    for j in range(1, n + 1):
-        complete[j * width + j] = 0
-        done = chart.side_start[2 * j]
-        for i in range(j - 1, 0, -1):
-            first = chart.side_start[2 * i + 1]
-            k = first + n_right[i]
-            a = chart.side_arcs[k] if k < chart.side_start[2 * i + 2] else -1
-            if a >= 0 and chart.mod[a] != j:
-                a = -1
-            b = chart.side_arcs[done] if done < chart.side_start[2 * j + 1] else -1
-            if b >= 0 and chart.mod[b] != i:
-                b = -1
-            if a >= 0 or b >= 0:
-                best, best_k = -INFINITY, i
-                for k in range(i, j):
-                    value = complete[i * width + k] + complete[j * width + k + 1]
-                    if value > best:
-                        best, best_k = value, k
-                if a >= 0:
-                    linked[a], middle[a] = best + score[a], best_k
-                    n_right[i] += 1
-                if b >= 0:
-                    linked[b], middle[b] = best + score[b], best_k
-                    done += 1
-            best, best_k = -INFINITY, -1
-            for k in range(first, first + n_right[i]):
-                a = chart.side_arcs[k]
-                value = linked[a] + complete[chart.mod[a] * width + j]
-                if value > best:
-                    best, best_k = value, a
-            complete[i * width + j], outermost[i * width + j] = best, best_k
-            best, best_k = -INFINITY, -1
-            for k in range(chart.side_start[2 * j], done):
-                a = chart.side_arcs[k]
-                value = linked[a] + complete[chart.mod[a] * width + i]
-                if value > best:
-                    best, best_k = value, a
-            complete[j * width + i], outermost[j * width + i] = best, best_k
-    best, best_k = -INFINITY, -1
-    for k in range(chart.side_start[1], chart.side_start[2]):
-        j = chart.mod[chart.side_arcs[k]]
-        value = score[chart.side_arcs[k]] + complete[j * width + 1] + complete[j * width + n]
-        if value > best:
-            best, best_k = value, j
-    if best_k < 0:
-        for j in range(1, n + 1):
-            heads[j] = j - 1
-        return 0
-    heads[best_k] = 0
-    stack[0], stack[1], stack[2], stack[3] = best_k, 1, best_k, n
-    top = 2
-    while top:
-        top -= 1
-        i, j = stack[2 * top], stack[2 * top + 1]
-        if i == j:
-            continue
-        a = outermost[i * width + j]
-        k = chart.mod[a]
-        heads[k] = i
-        stack[2 * top], stack[2 * top + 1] = k, j
-        stack[2 * top + 2], stack[2 * top + 3] = i, middle[a] + (k < i)
-        stack[2 * top + 4], stack[2 * top + 5] = k, middle[a] + (i < k)
-        top += 3
-    return 0
-
-
-def lift_heads(const int32_t[::1] starts not None, const int32_t[::1] heads not None):
-    """Make trees projective: the shortest arc that is not goes to its head's head, again and again.
-
-    starts (int32[sentences + 1]): Where sentences start.
-    heads (int32[n]): Heads inside the sentences, 0 the root, -1 unknown. Sentences with an unknown
-        head stay as they are.
-    RETURNS (Tuple[ndarray, int]): The lifted heads, and the first sentence that is not a tree with
-        one root, or -1.
-    """
-    result = np.array(heads, dtype=np.int32)
-    cdef int32_t[::1] out = result
-    cdef int s, start, n, m, k, top, low, high, best, best_size, steps, n_roots
-    cdef bint complete
-    for s in range(starts.shape[0] - 1):
-        start = starts[s] - 1  # positions count from 1
-        n = starts[s + 1] - starts[s]
-        n_roots = 0
-        complete = True
-        for m in range(1, n + 1):
-            complete = complete and out[start + m] >= 0
-            n_roots += out[start + m] == 0
-        if not complete or n == 0:
-            continue
-        if n_roots != 1:
-            return result, s
-        for m in range(1, n + 1):
-            k, steps = m, 0
-            while k:
-                k = out[start + k]
-                steps += 1
-                if steps > n or k > n:
-                    return result, s
-        while True:
-            best_size = n + 1
-            for m in range(1, n + 1):
-                top = out[start + m]
-                low, high = min(m, top), max(m, top)
-                if high - low >= best_size:
-                    continue
-                for k in range(low + 1, high):
-                    while k and k != top:
-                        k = out[start + k]
-                    if k != top:
-                        best, best_size = m, high - low
-                        break
-            if best_size > n:
-                break
-            out[start + best] = out[start + out[start + best]]
-    return result, -1

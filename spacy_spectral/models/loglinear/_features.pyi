@@ -1,11 +1,19 @@
 from collections.abc import Sequence
 
-import numpy as np
+import numpy
+from numpy.typing import NDArray
 
 MAX_PARTS: int
 
-def hash_strings(strings: Sequence[str]) -> np.ndarray: ...
-def build_slots(keys: np.ndarray, row_starts: np.ndarray, slots: np.ndarray) -> None: ...
-def number_keys(
-    keys: np.ndarray, blocks: np.ndarray, min_blocks: int
-) -> tuple[np.ndarray, np.ndarray]: ...
+def hash_strings(strings: Sequence[str]) -> NDArray[numpy.uint64]: ...
+def fill_children(
+    columns: NDArray[numpy.uint64],
+    starts: NDArray[numpy.int32],
+    arc_start: NDArray[numpy.int32],
+    arc_head: NDArray[numpy.int32],
+    arc_prob: NDArray[numpy.float32],
+    is_function: NDArray[numpy.uint8],
+    word: int,
+    left: int,
+    right: int,
+) -> None: ...

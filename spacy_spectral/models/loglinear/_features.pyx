@@ -3,26 +3,29 @@
 number, once per token; the key of an arc is then one multiplication of two composites. 0 stands for
 "does not apply" (no cluster, no morphology): every key made from it is 0 as well and never looked up.
 """
-import numpy as np
+import numpy
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint64_t
+
+from ...base._slots cimport mix
 
 cpdef enum:
     MAX_PARTS = 4
+    NO_CHILD = 7  # stands for a word that is not there
 
 
-def hash_strings(strings) -> np.ndarray:
+def hash_strings(strings) -> numpy.ndarray:
     """Hash texts to 64 bits (FNV-1a over UTF-8, mixed), never to 0.
 
     strings (Sequence[str]): The texts.
-    RETURNS (np.ndarray): One uint64 for each.
+    RETURNS (numpy.ndarray): One uint64 for each.
     """
-    result = np.empty(len(strings), dtype=np.uint64)
+    result = numpy.empty(len(strings), dtype=numpy.uint64)
     cdef uint64_t[::1] out = result
     cdef Py_ssize_t i
     cdef uint64_t value
     cdef bytes data
-    cdef const unsigned char *text
+    cdef const unsigned char* text
     cdef Py_ssize_t position
     for i, string in enumerate(strings):
         data = string.encode("utf8", "surrogatepass")
@@ -36,12 +39,12 @@ def hash_strings(strings) -> np.ndarray:
 
 
 cdef void fill_composites(
-    const Context *context, const uint64_t *columns, int length, uint64_t *out
+    const Context* context, const uint64_t* columns, int length, uint64_t* out
 ) noexcept nogil:
     """Composites of positions 0 (the root) to `length` of one sentence."""
     cdef int position, k, part, at, column
     cdef uint64_t value, atom
-    cdef const int32_t *parts
+    cdef const int32_t* parts
     for position in range(length + 1):
         for k in range(context.n_composites):
             parts = context.composites + k * MAX_PARTS * 2
@@ -65,71 +68,37 @@ cdef void fill_composites(
             out[position * context.n_composites + k] = value
 
 
-def build_slots(
-    const uint64_t[::1] keys not None, const uint32_t[::1] row_starts not None,
-    Slot[::1] slots not None,
+def fill_children(
+    uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+    const int32_t[::1] arc_start not None, const int32_t[::1] arc_head not None,
+    const float[::1] arc_prob not None, const uint8_t[::1] is_function not None, int word, int left,
+    int right,
 ):
-    """Enter rows into an empty table with open addressing, whose size is a power of two.
+    """Write beside every token the outermost function words that seem to depend on it.
 
-    keys (uint64[n]): Distinct keys, none of them 0.
-    row_starts (uint32[n]): Their rows, none of them 0.
-    slots (structured array): Zeros, more than n of them.
+    is_function (uint8[n]): Tokens that hardly ever have modifiers (see `statistics.function_tags`).
+    word (int): The column that is copied.
+    left, right (int): Columns for the word of the outermost function word on that side whose likeliest
+        head is the token; NO_CHILD where there is none.
     """
-    cdef Py_ssize_t i
-    cdef uint64_t at, mask = slots.shape[0] - 1
+    cdef int s, start, n, m, a, best
     with nogil:
-        for i in range(keys.shape[0]):
-            at = keys[i] & mask
-            while slots[at].start:
-                at = (at + 1) & mask
-            slots[at].check = <uint32_t>(keys[i] >> 32)
-            slots[at].start = row_starts[i]
-
-
-def number_keys(const uint64_t[::1] keys not None, const int32_t[::1] blocks not None, int min_blocks):
-    """Number the keys that occur in enough blocks.
-
-    keys (uint64[n]): Keys in any order, 0 for none.
-    blocks (int32[n]): The block of the text each comes from, ascending.
-    min_blocks (int): In how many different blocks a key must occur.
-    RETURNS (Tuple[ndarray, ndarray]): The kept keys in order of first occurrence, and for each place
-        the number of its key (int32), -1 if it was not kept.
-    """
-    cdef Py_ssize_t n = keys.shape[0], i
-    cdef uint64_t mask = 1, at
-    while mask < 2 * <uint64_t>n + 2:
-        mask *= 2
-    cdef int32_t[::1] table = np.full(mask, -1, dtype=np.int32)
-    mask -= 1
-    numbers = np.full(n, -1, dtype=np.int32)
-    cdef int32_t[::1] number = numbers
-    cdef uint64_t[::1] distinct = np.empty(n, dtype=np.uint64)
-    cdef int32_t[::1] last = np.empty(n, dtype=np.int32)
-    cdef int32_t[::1] count = np.zeros(n + 1, dtype=np.int32)
-    cdef int32_t n_distinct = 0, n_kept = 0
-    with nogil:
-        for i in range(n):
-            if keys[i] == 0:
-                continue
-            at = keys[i] & mask
-            while table[at] >= 0 and distinct[table[at]] != keys[i]:
-                at = (at + 1) & mask
-            if table[at] < 0:
-                table[at] = n_distinct
-                distinct[n_distinct] = keys[i]
-                last[n_distinct] = -1
-                n_distinct += 1
-            number[i] = table[at]
-            if last[table[at]] != blocks[i]:
-                last[table[at]] = blocks[i]
-                count[table[at]] += 1
-        for i in range(n_distinct):  # `last` becomes the new number
-            last[i] = -1
-            if count[i] >= min_blocks:
-                last[i] = n_kept
-                distinct[n_kept] = distinct[i]
-                n_kept += 1
-        for i in range(n):
-            if number[i] >= 0:
-                number[i] = last[number[i]]
-    return np.asarray(distinct)[:n_kept].copy(), numbers
+        for s in range(columns.shape[0]):
+            columns[s, left] = columns[s, right] = NO_CHILD
+        for s in range(starts.shape[0] - 1):
+            start = starts[s]
+            n = starts[s + 1] - start
+            for m in range(n, 0, -1):  # the leftmost one is written last
+                if not is_function[start + m - 1]:
+                    continue
+                best = arc_start[start + m - 1]
+                for a in range(best + 1, arc_start[start + m]):
+                    if arc_prob[a] > arc_prob[best]:
+                        best = a
+                best = arc_head[best]
+                if best == 0:
+                    continue
+                if best > m:
+                    columns[start + best - 1, left] = columns[start + m - 1, word]
+                elif columns[start + best - 1, right] == NO_CHILD:
+                    columns[start + best - 1, right] = columns[start + m - 1, word]

@@ -5,7 +5,7 @@ A tree's score is a sum over its arcs, its neighbouring modifiers and the moves 
 The chart has all of them; they are kept as logarithms, so that one more tree of a sentence costs its
 length.
 """
-import numpy as np
+import numpy
 
 from libc.math cimport INFINITY, isfinite, log
 from libc.stdint cimport int32_t
@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 from ...base._arena cimport Arena, arena_free, take
 from ...trees._eisner cimport k_best
 from ._chart cimport Chart
-from ._score cimport Machine, Scored
+from ._layout cimport Machine, Scored
 
 
 cdef class Forests:
@@ -26,7 +26,7 @@ cdef class Forests:
     """
 
     def __cinit__(self, int n, owner):
-        self.forests = <Forest **>calloc(n + 1, sizeof(Forest *))
+        self.forests = <Forest**>calloc(n + 1, sizeof(Forest*))
         if self.forests == NULL:
             raise MemoryError
         self.n_forests = n
@@ -42,16 +42,16 @@ cdef class Forests:
         return self.n_forests
 
     cdef int keep(
-        self, int sentence, const Machine *machine, const Scored *scored, const float *probs,
-        const int32_t *labels
+        self, int sentence, const Machine* machine, const Scored* scored, const float* probs,
+        const int32_t* labels
     ) noexcept nogil:
         """Copy what is needed from a chart. RETURNS (int): 0, or -1 without memory."""
-        cdef const Chart *chart = &scored.chart
+        cdef const Chart* chart = &scored.chart
         cdef int a, i, n = scored.n, n_arcs = scored.n_arcs, n_pairs = chart.pair_start[n_arcs]
-        cdef Forest *forest
-        cdef double *numbers
-        cdef int32_t *integers
-        forest = <Forest *>malloc(
+        cdef Forest* forest
+        cdef double* numbers
+        cdef int32_t* integers
+        forest = <Forest*>malloc(
             sizeof(Forest) + (3 * n_arcs + 2 * n + 2 + n_pairs) * sizeof(double)
             + (6 * n_arcs + n) * sizeof(int32_t) + n_arcs * machine.n_labels * sizeof(float))
         if forest == NULL:
@@ -60,15 +60,15 @@ cdef class Forests:
         forest.n, forest.n_arcs, forest.log_z = n, n_arcs, scored.log_z
         forest.moves, forest.n_states = machine.log_moves, machine.n_states
         forest.n_labels = machine.n_labels
-        numbers = <double *>(forest + 1)
+        numbers = <double*>(forest + 1)
         forest.score, forest.log_prob, forest.last = numbers, numbers + n_arcs, numbers + 2 * n_arcs
         forest.empty = numbers + 3 * n_arcs
         forest.sibling = forest.empty + 2 * n + 2
-        integers = <int32_t *>(forest.sibling + n_pairs)
+        integers = <int32_t*>(forest.sibling + n_pairs)
         forest.head, forest.mod, forest.label = integers, integers + n_arcs, integers + 2 * n_arcs
         forest.state, forest.rank = integers + 3 * n_arcs, integers + 4 * n_arcs
         forest.pair_start, forest.tags = integers + 5 * n_arcs, integers + 6 * n_arcs
-        forest.joint = <float *>(forest.tags + n)
+        forest.joint = <float*>(forest.tags + n)
         for a in range(n_arcs):
             i = scored.origin[a]
             forest.head[a], forest.mod[a] = chart.head[a], chart.mod[a]
@@ -91,11 +91,11 @@ cdef class Forests:
         RETURNS (Tuple[ndarray, ndarray, ndarray]): head and modifier (int32) of the arcs that were scored,
             by modifier, and P(arc and label) (float32[arcs, labels]).
         """
-        cdef Forest *forest = self.forests[sentence]
+        cdef Forest* forest = self.forests[sentence]
         cdef int n_arcs = forest.n_arcs if forest != NULL else 0
         cdef int n_labels = forest.n_labels if forest != NULL else 0
-        heads, mods = np.empty(n_arcs, dtype=np.int32), np.empty(n_arcs, dtype=np.int32)
-        probs = np.empty((n_arcs, n_labels), dtype=np.float32)
+        heads, mods = numpy.empty(n_arcs, dtype=numpy.int32), numpy.empty(n_arcs, dtype=numpy.int32)
+        probs = numpy.empty((n_arcs, n_labels), dtype=numpy.float32)
         cdef int32_t[::1] out_heads = heads
         cdef int32_t[::1] out_mods = mods
         cdef float[:, ::1] out_probs = probs
@@ -114,12 +114,12 @@ cdef class Forests:
         RETURNS (Tuple[ndarray, ndarray, ndarray]): heads (int32[k, n]), labels (int32[k, n]) and
             log p(labelled tree | sentence) (float64[k]); none at all for a sentence whose chart failed.
         """
-        cdef Forest *forest = self.forests[sentence]
+        cdef Forest* forest = self.forests[sentence]
         cdef Arena arena
         cdef int found = 0, n = forest.n if forest != NULL else 0
-        heads = np.empty((k, n), dtype=np.int32)
-        labels = np.empty((k, n), dtype=np.int32)
-        logs = np.empty(k, dtype=np.float64)
+        heads = numpy.empty((k, n), dtype=numpy.int32)
+        labels = numpy.empty((k, n), dtype=numpy.int32)
+        logs = numpy.empty(k, dtype=numpy.float64)
         cdef int32_t[:, ::1] out_heads = heads
         cdef int32_t[:, ::1] out_labels = labels
         cdef double[::1] out_logs = logs
@@ -130,18 +130,18 @@ cdef class Forests:
                 arena_free(&arena)
         if found < 0:
             raise MemoryError
-        order = np.argsort(-logs[:found], kind="stable")
+        order = numpy.argsort(-logs[:found], kind="stable")
         return heads[order], labels[order], logs[order]
 
 
 cdef int _k_best(
-    const Forest *forest, int k, int32_t *heads, int32_t *labels, double *logs, Arena *arena
+    const Forest* forest, int k, int32_t* heads, int32_t* labels, double* logs, Arena* arena
 ) noexcept nogil:
     """RETURNS (int): How many trees there are, or -1 without memory."""
     cdef int width = forest.n + 1, a, t, found
-    cdef double *arcs = <double *>take(arena, <size_t>width * width * sizeof(double))
-    cdef int *arc_at = <int *>take(arena, <size_t>width * width * sizeof(int))
-    cdef int *latest = <int *>take(arena, 2 * width * sizeof(int))
+    cdef double* arcs = <double*>take(arena, <size_t>width * width * sizeof(double))
+    cdef int* arc_at = <int*>take(arena, <size_t>width * width * sizeof(int))
+    cdef int* latest = <int*>take(arena, 2 * width * sizeof(int))
     if arcs == NULL or arc_at == NULL or latest == NULL:
         return -1
     for a in range(width * width):
@@ -149,7 +149,7 @@ cdef int _k_best(
     for a in range(forest.n_arcs):
         arcs[forest.head[a] * width + forest.mod[a]] = forest.log_prob[a]
         arc_at[forest.head[a] * width + forest.mod[a]] = a
-    found = k_best(forest.n, arcs, k, <int *>heads, logs, arena)
+    found = k_best(forest.n, arcs, k, <int*>heads, logs, arena)
     for t in range(found):
         logs[t] = _tree_log_prob(
             forest, arc_at, heads + t * forest.n, labels + t * forest.n, latest)
@@ -157,7 +157,7 @@ cdef int _k_best(
 
 
 cdef inline double _move(
-    const Forest *forest, int head, int side, int before, int after
+    const Forest* forest, int head, int side, int before, int after
 ) noexcept nogil:
     """Log weight of going from the state of one modifier to the state of the next; START and STOP are
     the last."""
@@ -167,7 +167,7 @@ cdef inline double _move(
 
 
 cdef inline double _arc_score(
-    const Forest *forest, int a, int head, int side, int *latest
+    const Forest* forest, int a, int head, int side, int* latest
 ) noexcept nogil:
     """Score of the next arc on one side of a head; `latest` is the one before it, or -1."""
     cdef double score = forest.score[a]
@@ -183,7 +183,7 @@ cdef inline double _arc_score(
 
 
 cdef double _tree_log_prob(
-    const Forest *forest, const int *arc_at, const int32_t *heads, int32_t *labels, int *latest
+    const Forest* forest, const int* arc_at, const int32_t* heads, int32_t* labels, int* latest
 ) noexcept nogil:
     """Log-probability of a tree whose arcs are all in the forest; writes its labels."""
     cdef int n = forest.n, width = n + 1, m, h, a, side

@@ -1,81 +1,13 @@
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from ...base._arena cimport Arena
-from ._chart cimport Chart
-from ._features cimport Context, Entry, Slot
+from ._layout cimport Machine, Scored
 
 
-cdef enum:
-    N_DISTANCES = 7
-
-
-cdef struct Machine:
-    # templates
-    Context context
-    int n_pairs
-    const int32_t *pairs  # n_pairs x (composite of the head, of the modifier, with what is between?)
-    int n_unaries
-    const int32_t *unaries  # composites
-    int n_siblings
-    const int32_t *siblings  # n_siblings x (composite of the head, previous modifier, modifier)
-    # weights
-    const Slot *slots
-    uint64_t mask
-    const Entry *entries
-    const double *moves  # tags x 2 sides x (C+1) x (C+1), exponentiated
-    const float *log_moves  # the same before; those of tag 0 are to be added to every other's
-    int n_labels
-    int n_states
-    const int32_t *label_state
-    const uint8_t *allowed  # 2 x labels: for arcs between tokens, for arcs from the root
-    const uint8_t *between_bit  # of a tag
-
-
-cdef struct Scored:
-    # one sentence with all its scores; rows are 0 where a feature is unknown
-    int n
-    int n_arcs
-    const int32_t *tags  # of positions 1..n at 0..n-1
-    uint64_t *composites
-    uint32_t *unary_rows  # (n+1) x n_unaries
-    uint32_t *pair_rows  # arcs x n_pairs
-    uint32_t *sibling_rows  # pairs of the chart x n_siblings
-    uint32_t *last_rows  # arcs x n_siblings
-    uint32_t *empty_rows  # (2n+2) x n_siblings
-    int *origin  # which of the given arcs this is
-    int *distance  # bin of an arc
-    float *score  # arcs x labels
-    double *potential  # arcs x labels: exp(score - shift of the modifier)
-    double *sibling_score  # logarithms of the chart's potentials
-    double *last_score
-    double *empty_score
-    double shift  # sum of the shifts
-    double log_z
-    Chart chart
-    float *joint  # arcs x labels: P(arc and label), after decoding
-    # gradients, after differentiation
-    double *gradient  # arcs x labels
-    double *sibling_gradient
-    double *last_gradient
-    double *empty_gradient
-    double *move_gradient  # (2n+2) x (C+1) x (C+1)
-    double likelihood
-
-
-cdef int unary_width(const Machine *machine) noexcept nogil
 cdef int score_sentence(
-    const Machine *machine, Scored *scored, Arena *arena, const uint64_t *columns,
-    const int32_t *tags, int n, const int32_t *arc_start, const int32_t *arc_head, double margin,
+    const Machine* machine, Scored* scored, Arena* arena, const uint64_t* columns,
+    const int32_t* tags, int n, const int32_t* arc_start, const int32_t* arc_head,
+    const float* extra, double margin,
 ) noexcept nogil
 cdef void state_potentials(
-    const Machine *machine, const double *potential, int n_arcs, double *phi) noexcept nogil
-cdef inline int distance_bin(int distance) noexcept nogil:
-    if distance <= 4:
-        return distance - 1
-    if distance <= 6:
-        return 4
-    return 5 if distance <= 10 else 6
-
-
-cdef inline int direction_of(int head, int mod) noexcept nogil:
-    return 2 if head == 0 else (mod > head)
+    const Machine* machine, const double* potential, int n_arcs, double* phi) noexcept nogil

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-import numpy as np
+import numpy
+from numpy.typing import NDArray
 
 from ...base.cache import RowCache
 from ._features import hash_strings
@@ -15,7 +16,7 @@ N_WORD_COLUMNS = COLUMNS.index("tag")
 N_CLUSTERS = sum(name.startswith("cluster") for name in COLUMNS)
 _CACHE_SIZE = 50_000
 # A second tag less likely than the first bound is none; the others part the rest into classes.
-_SECOND_BOUNDS = tuple(np.array([0.02, 0.1, 0.3], dtype=np.float32).tolist())
+_SECOND_BOUNDS = tuple(numpy.array([0.02, 0.1, 0.3], dtype="float32").tolist())
 
 
 @dataclass
@@ -28,10 +29,10 @@ class Sentences:
     wordlike (bool[n]): Whether the token has a letter or a digit.
     """
 
-    columns: np.ndarray
-    starts: np.ndarray
-    tags: np.ndarray
-    wordlike: np.ndarray
+    columns: NDArray[numpy.uint64]
+    starts: NDArray[numpy.int32]
+    tags: NDArray[numpy.int32]
+    wordlike: NDArray[numpy.bool_]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -41,12 +42,12 @@ class Sentences:
         first, last = int(self.starts[begin]), int(self.starts[end])
         return Sentences(
             self.columns[first:last],
-            self.starts[begin : end + 1] - np.int32(first),
+            self.starts[begin : end + 1] - numpy.int32(first),
             self.tags[first:last],
             self.wordlike[first:last],
         )
 
-    def select(self, tokens: np.ndarray | slice, starts: np.ndarray) -> "Sentences":
+    def select(self, tokens: NDArray | slice, starts: NDArray[numpy.int32]) -> "Sentences":
         """RETURNS (Sentences): Some of the tokens as sentences that start at `starts`."""
         return Sentences(self.columns[tokens], starts, self.tags[tokens], self.wordlike[tokens])
 
@@ -77,17 +78,17 @@ def _shape(word: str) -> str:
     return shape
 
 
-def _describe_words(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def _describe_words(words: list[str]) -> tuple[NDArray, NDArray]:
     """RETURNS (Tuple[ndarray, ndarray]): Hashes of what templates see of words, and which are wordlike."""
     parts: list[str] = []
     for word in words:
         lower = word.lower()
         parts += (word, lower, lower[:3], lower[-2:], lower[-3:], _shape(word))
-    wordlike = np.array([any(map(str.isalnum, word)) for word in words], dtype=bool)
+    wordlike = numpy.array([any(map(str.isalnum, word)) for word in words], dtype=bool)
     return hash_strings(parts).reshape(len(words), N_WORD_COLUMNS), wordlike
 
 
-def _describe_strings(strings: list[str]) -> tuple[np.ndarray]:
+def _describe_strings(strings: list[str]) -> tuple[NDArray]:
     """RETURNS (Tuple[ndarray]): Hashes of strings, 0 for the empty one: there is nothing."""
     hashes = hash_strings(strings)
     hashes[[not string for string in strings]] = 0
@@ -113,7 +114,7 @@ class Encoder:
         second: Sequence[Sequence[str]] | None = None,
         pos: Sequence[Sequence[str]] | None = None,
         morphs: Sequence[Sequence[str]] | None = None,
-        clusters: np.ndarray | None = None,
+        clusters: NDArray[numpy.int32] | None = None,
     ) -> Sentences:
         """Encode sentences.
 
@@ -121,14 +122,14 @@ class Encoder:
         tags (Sequence[Sequence[str]]): Their tags.
         second (Optional[Sequence[Sequence[str]]]): Second-best tags, from `second_names`.
         pos, morphs (Optional[Sequence[Sequence[str]]]): Coarse tags and morphology, "" for none.
-        clusters (Optional[np.ndarray]): Word clusters of all tokens in order, one column per
+        clusters (Optional[ndarray]): Word clusters of all tokens in order, one column per
             granularity, coarse to fine, -1 for a word without one.
         RETURNS (Sentences): The arrays.
         """
-        lengths = np.fromiter(map(len, words), dtype=np.int32, count=len(words))
-        starts = np.zeros(len(words) + 1, dtype=np.int32)
-        np.cumsum(lengths, out=starts[1:])
-        columns = np.zeros((int(starts[-1]), len(COLUMNS)), dtype=np.uint64)
+        lengths = numpy.fromiter(map(len, words), dtype=numpy.int32, count=len(words))
+        starts = numpy.zeros(len(words) + 1, dtype=numpy.int32)
+        numpy.cumsum(lengths, out=starts[1:])
+        columns = numpy.zeros((int(starts[-1]), len(COLUMNS)), dtype=numpy.uint64)
         flat_tags = list(chain.from_iterable(tags))
         rows, (hashes, wordlike) = self._words(list(chain.from_iterable(words)))
         columns[:, :N_WORD_COLUMNS] = hashes[rows]
@@ -138,12 +139,14 @@ class Encoder:
                 self._fill(columns, name, list(chain.from_iterable(values)))
         if clusters is not None:
             first = COLUMNS.index("cluster0")
-            known = np.asarray(clusters)[:, :N_CLUSTERS].astype(np.int64) + 1
-            columns[:, first : first + known.shape[1]] = known.astype(np.uint64)
+            known = numpy.asarray(clusters)[:, :N_CLUSTERS].astype(numpy.int64) + 1
+            columns[:, first : first + known.shape[1]] = known.astype(numpy.uint64)
         get = self.tag_index.get
-        ids = np.fromiter((get(tag, 0) for tag in flat_tags), dtype=np.int32, count=len(flat_tags))
+        ids = numpy.fromiter(
+            (get(tag, 0) for tag in flat_tags), dtype=numpy.int32, count=len(flat_tags)
+        )
         return Sentences(columns, starts, ids, wordlike[rows])
 
-    def _fill(self, columns: np.ndarray, name: str, strings: list[str]) -> None:
+    def _fill(self, columns: NDArray[numpy.uint64], name: str, strings: list[str]) -> None:
         rows, (hashes,) = self._strings(strings)
         columns[:, COLUMNS.index(name)] = hashes[rows]

@@ -8,16 +8,22 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
+import numpy
+from numpy.typing import NDArray
 
 from ...base.errors import Errors, Warnings
-from ._chart import lift_heads
+from ...trees._eisner import is_projective_tree
+from ...trees.inventory import Inventory
+from ...trees.sentences import MISSING
+from ._learn import Learner
+from .arcs import Arcs
 from .encode import Sentences
 from .format import MAX_HEADS, MAX_LABELS, MAX_STATES
-from .model import LogLinearModel, check_arcs, score
-from .pruner import Arcs, Prune, fit_pruner
+from .model import LogLinearModel
+from .pruner.model import fit_pruner
 from .statistics import function_tags, label_classes, label_successions, separators
 from .table import build_table, drop_small_weights
 from .templates import COLUMNS, GUESSED, SIBLINGS, UNARIES, compile_templates
@@ -33,8 +39,8 @@ class Annotated:
     """
 
     sentences: Sentences
-    heads: np.ndarray
-    labels: np.ndarray
+    heads: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
 
 
 # Kernels rely on some of these.
@@ -108,8 +114,8 @@ class Settings:
 
 
 class Epoch(NamedTuple):
-    """Progress of training: the epoch (from 1), the loss per token, and scores on the development
-    data (0..1), if there is any."""
+    """Progress of training: the epoch (from 1), the loss per token, and scores on the development data (0..1)
+    if there is any."""
 
     epoch: int
     n_epochs: int
@@ -125,31 +131,25 @@ def fit(
     labels: Sequence[str],
     dev: Annotated | None = None,
     settings: Settings | None = None,
-    prune: Prune | None = None,
     progress: Callable[[Epoch], None] | None = None,
 ) -> LogLinearModel:
     """Train a parser.
 
-    Trees that are not projective are lifted. Heads and labels that are not annotated are summed
-    out.
+    Heads and labels that are not annotated are summed out.
 
-    train (Annotated): The training sentences, encoded by an `Encoder` of the same tags.
+    train (Annotated): The training sentences, encoded by an `Encoder` of the same tags; trees are projective.
     tags (Sequence[str]): The tags.
     labels (Sequence[str]): The labels.
     dev (Optional[Annotated]): Sentences to choose the best epoch by, with the trees as a user wants them:
         crossing arcs and plain labels. Without any head they choose nothing.
     settings (Optional[Settings]): How to train.
-    prune (Optional[Prune]): A pruner of your own, e.g. by the marginals of automata. It should
-        not have
-        been trained on the sentences it prunes for training. The model does not keep it: give
-        its arcs to `LogLinearModel.parse`.
     progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
     RETURNS (LogLinearModel): The parser.
     """
     settings = settings or Settings()
     data, n_tags, n_labels = train.sentences, len(tags) + 1, len(labels)
-    heads = _projective(train)
-    gold_labels = np.ascontiguousarray(train.labels, dtype=np.int32)
+    heads = _checked_heads(train)
+    gold_labels = numpy.ascontiguousarray(train.labels, dtype="int32")
     if not len(heads) or not ((heads >= 0) & (gold_labels >= 0)).any():
         raise ValueError(Errors.S401)
     if n_labels > MAX_LABELS:
@@ -163,21 +163,23 @@ def fit(
     if not settings.second_tag:
         missing.add("second")
     between_bit = separators(data, heads, n_tags=n_tags, n_bits=settings.n_between)
-    if prune is None:
-        pruner, arcs = fit_pruner(
-            data, heads, between_bit=between_bit, missing=missing,
-            threshold=settings.prune_threshold, most=settings.prune_most,
-            epochs=settings.prune_epochs, rate=settings.prune_rate, seed=settings.seed,
-        )  # fmt: skip
-    else:
-        pruner, arcs = None, Arcs(*prune(data, heads))
-        check_arcs(arcs, data.starts)
+    pruner, arcs = fit_pruner(
+        data,
+        heads,
+        between_bit=between_bit,
+        missing=missing,
+        threshold=settings.prune_threshold,
+        most=settings.prune_most,
+        epochs=settings.prune_epochs,
+        rate=settings.prune_rate,
+        seed=settings.seed,
+    )
     templates = compile_templates(
         missing,
         unaries=UNARIES if settings.windows else "",
         siblings=SIBLINGS if settings.siblings else "",
     )
-    allowed = np.zeros((2, n_labels), dtype=np.uint8)
+    allowed = numpy.zeros((2, n_labels), dtype="uint8")
     for from_root in (0, 1):
         seen = gold_labels[((heads == 0) == from_root) & (heads >= 0) & (gold_labels >= 0)]
         allowed[from_root, seen] = 1
@@ -186,91 +188,115 @@ def fit(
     classes = label_classes(
         label_successions(data.starts, heads, gold_labels, n_labels), settings.n_states
     )
-    function = function_tags(data, heads, n_tags=n_tags)
     n_states = int(classes.max()) + 1
+    nothing = numpy.zeros(0)  # until the pruner has filled all columns
     model = LogLinearModel(
-        tags=list(tags), labels=list(labels), templates=templates, pruner=pruner,
-        slots=None, entries=None, label_classes=classes, allowed=allowed,
-        between_bit=between_bit, function_tags=function,
-        moves=np.zeros((n_tags, 2, n_states + 1, n_states + 1), dtype=np.float32),
-    )  # fmt: skip
+        tags=list(tags),
+        labels=list(labels),
+        templates=templates,
+        slots=nothing,
+        entries=nothing,
+        moves=numpy.zeros((n_tags, 2, n_states + 1, n_states + 1), dtype="float32"),
+        label_classes=classes,
+        allowed=allowed,
+        between_bit=between_bit,
+        function_tags=function_tags(data, heads, n_tags=n_tags),
+        pruner=pruner,
+    )
     data = model.with_children(data, arcs)
     keys, row_starts, model.slots, model.entries = build_table(
-        data, heads, gold_labels, templates=templates, between_bit=between_bit, n_labels=n_labels,
-        n_blocks=settings.n_blocks, min_blocks=min(settings.min_blocks, len(data)),
-    )  # fmt: skip
+        data,
+        heads,
+        gold_labels,
+        templates=templates,
+        between_bit=between_bit,
+        n_labels=n_labels,
+        n_blocks=settings.n_blocks,
+        min_blocks=min(settings.min_blocks, len(data)),
+    )
     if dev is not None and not (dev.heads >= 0).any():
         dev = None
-    dev_arcs = None if prune is None or dev is None else Arcs(*prune(dev.sentences, None))
-    return _climb(
-        model, keys, row_starts, data, arcs, heads, gold_labels, settings, dev, dev_arcs, progress
-    )
+    gold = Annotated(data, heads, gold_labels)
+    return _climb(model, keys, row_starts, gold, arcs, settings, dev, progress)
 
 
-def _projective(train: Annotated) -> np.ndarray:
-    data = train.sentences
-    heads = np.ascontiguousarray(train.heads, dtype=np.int32)
-    lengths = np.repeat(np.diff(data.starts), np.diff(data.starts))
-    wrong = np.flatnonzero((heads > lengths) | (heads < -1))
-    if len(wrong):
-        sentence = int(np.searchsorted(data.starts, wrong[0], side="right")) - 1
-        raise ValueError(Errors.S402.format(sentence=sentence))
-    heads, sentence = lift_heads(data.starts, heads)
-    if sentence >= 0:
-        raise ValueError(Errors.S402.format(sentence=sentence))
+def _checked_heads(train: Annotated) -> NDArray[numpy.int32]:
+    """RETURNS (ndarray): The heads; sentences whose heads are all known are projective trees."""
+    heads = numpy.ascontiguousarray(train.heads, dtype="int32")
+    for sentence, (first, last) in enumerate(pairwise(train.sentences.starts.tolist())):
+        own = heads[first:last]
+        whole = (own >= 0).all()
+        if (
+            own.max(initial=0) > last - first
+            or own.min(initial=0) < MISSING
+            or (whole and last > first and not is_projective_tree(own))
+        ):
+            raise ValueError(Errors.S402.format(sentence=sentence))
     return heads
 
 
 def _climb(
     model: LogLinearModel,
-    keys: np.ndarray,
-    row_starts: np.ndarray,
-    data: Sentences,
+    keys: NDArray[numpy.uint64],
+    row_starts: NDArray[numpy.int64],
+    gold: Annotated,
     arcs: Arcs,
-    heads: np.ndarray,
-    labels: np.ndarray,
     settings: Settings,
     dev: Annotated | None,
-    dev_arcs: Arcs | None,
     progress: Callable[[Epoch], None] | None,
 ) -> LogLinearModel:
     """Maximise the conditional likelihood. RETURNS (LogLinearModel): The averaged model."""
-    engine = model.engine()
-    engine.begin_learning(1.0)
-    rng = np.random.default_rng(settings.seed)
+    learner = Learner(model.engine(), 1.0)
+    data = gold.sentences
+    rng = numpy.random.default_rng(settings.seed)
     best, best_las, best_epoch = model, -1.0, 0
     warned = False
     with ThreadPoolExecutor(settings.n_threads) as pool:
         run = pool.map if settings.n_threads > 1 else map
         for epoch in range(1, settings.epochs + 1):
             loss, skipped = 0.0, 0
-            order = rng.permutation(len(data)).astype(np.int32)
+            order = rng.permutation(len(data)).astype("int32")
             for start in range(0, len(order), settings.batch_size):
-                batch = order[start : start + settings.batch_size]
-                batch_loss, batch_skipped = engine.gradient(
-                    data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels,
-                    batch, run, settings.n_threads,
-                )  # fmt: skip
-                engine.step(settings.rate, settings.decay)
+                batch_loss, batch_skipped = learner.gradient(
+                    data.columns,
+                    data.starts,
+                    data.tags,
+                    arcs.starts,
+                    arcs.heads,
+                    gold.heads,
+                    gold.labels,
+                    order[start : start + settings.batch_size],
+                    run,
+                    settings.n_threads,
+                )
+                learner.step(settings.rate, settings.decay)
                 loss += batch_loss
                 skipped += batch_skipped
             if skipped and not warned:
                 warned = True
-                warnings.warn(
-                    Warnings.W401.format(skipped=skipped, sentences=len(data)), stacklevel=2
-                )
-            weights, moves = engine.averaged()
+                message = Warnings.W401.format(skipped=skipped, sentences=len(data))
+                warnings.warn(message, stacklevel=2)
+            weights, moves = learner.averaged()
             slots, entries = drop_small_weights(
                 keys, row_starts, model.entries, weights, smallest=settings.smallest
             )
             averaged = replace(model, slots=slots, entries=entries, moves=moves)
-            uas = las = None
-            if dev is not None:
-                uas, las = score(averaged, dev.sentences, dev.heads, dev.labels, arcs=dev_arcs)
+            uas, las = (None, None) if dev is None else score(averaged, dev)
             if progress is not None:
-                progress(Epoch(epoch, settings.epochs, loss / len(heads), uas, las))
+                progress(Epoch(epoch, settings.epochs, loss / len(gold.heads), uas, las))
             if las is None or las > best_las:
                 best, best_las, best_epoch = averaged, las or 0.0, epoch
             elif epoch - best_epoch >= settings.patience:
                 break
     return best
+
+
+def score(model: LogLinearModel, gold: Annotated) -> tuple[float, float]:
+    """RETURNS (Tuple[float, float]): UAS and LAS over all tokens whose head is annotated, of trees as users
+    get them: crossing arcs restored, labels plain."""
+    parses = model.parse(gold.sentences)
+    inventory = Inventory(model.labels)
+    heads, labels = inventory.restored(parses.starts, parses.heads, parses.labels)
+    known = gold.heads >= 0
+    right = (heads == gold.heads)[known]
+    return float(right.mean()), float((right & (labels == gold.labels)[known]).mean())

@@ -6,8 +6,9 @@ from typing import Any
 import numpy
 
 from ...base.fields import Array, Float, Format, Int, Record, Strings
-from . import _pruner, _score
-from .pruner import ArcPruner
+from . import _score
+from .pruner import _pruner
+from .pruner.model import ArcPruner
 from .table import pack_table, unpack_table
 from .templates import COLUMNS, MAX_PARTS, Templates
 
@@ -49,7 +50,6 @@ _FORMAT = Format(
         weights=Array(("float16", "float32"), "rows+outputs+1", **_WEIGHTS),
     ),
     pruner=Record(
-        optional=True,
         templates=_templates(_pruner.MAX_TEMPLATES),
         size=Int(low=2, high=1 << 24),
         used=Array("uint32", "used", low=1, below="size", order="strict"),
@@ -69,18 +69,16 @@ def pack_model(model: Any) -> bytes:
     }  # fmt: skip
     payload["templates"] = asdict(model.templates)
     payload["table"] = pack_table(model.slots, model.entries)
-    payload["pruner"] = None
-    if model.pruner is not None:
-        weights = model.pruner.weights
-        used = numpy.flatnonzero(weights).astype("uint32")
-        payload["pruner"] = {
-            "templates": asdict(model.pruner.templates),
-            "size": len(weights),
-            "used": used,
-            "weights": weights[used],
-            "threshold": float(model.pruner.threshold),
-            "most": int(model.pruner.most),
-        }
+    weights = model.pruner.weights
+    used = numpy.flatnonzero(weights).astype("uint32")
+    payload["pruner"] = {
+        "templates": asdict(model.pruner.templates),
+        "size": len(weights),
+        "used": used,
+        "weights": weights[used],
+        "threshold": float(model.pruner.threshold),
+        "most": int(model.pruner.most),
+    }
     return _FORMAT.pack(payload)
 
 
@@ -97,8 +95,7 @@ def unpack_model(data: bytes) -> dict[str, Any]:
     _FORMAT.require(1 <= n_states <= MAX_STATES, "moves", f"has {n_states} states")
     read["templates"] = _read_templates(read["templates"], "templates", n_flags=2)
     read["slots"], read["entries"] = _read_table(read.pop("table"), len(read["labels"]))
-    if read["pruner"] is not None:
-        read["pruner"] = _read_pruner(read["pruner"], read["between_bit"])
+    read["pruner"] = _read_pruner(read["pruner"], read["between_bit"])
     return read
 
 

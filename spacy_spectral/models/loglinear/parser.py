@@ -1,29 +1,28 @@
-"""The log-linear model as a parser of the component: clusters, crossing arcs, long sentences, n-best.
+"""The log-linear model as a parser of the component: clusters, crossing arcs, long sentences.
 
 Implements `trees.interface`. Knows nothing of spaCy.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
-import numpy as np
+import numpy
+from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
-from ...trees.interface import ArcProbs, Clusters, Parse, Parses
+from ...trees.interface import Clusters, Parses
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.pieces import cut_treebank, parse_in_pieces
-from ...trees.sentences import MISSING, Tokens, Treebank
+from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .encode import Encoder, Sentences, second_names
 from .estimate import Annotated, Epoch, Settings, fit
 from .model import LogLinearModel
-from .model import Parses as ModelParses
+from .parses import LogLinearParses
 
 _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
-_SMALLEST_PROB = 1e-12
 
 
 class LogLinearParser:
@@ -74,7 +73,7 @@ class LogLinearParser:
         tags = sorted({symbol for symbol in treebank.tokens.symbols if symbol})
         encoder = Encoder(tags)
 
-        def annotated(tokens: Tokens, heads: np.ndarray, names: list[str]) -> Annotated:
+        def annotated(tokens: Tokens, heads: NDArray[numpy.int32], names: list[str]) -> Annotated:
             return Annotated(_encode(encoder, tokens, clusters), heads, inventory.encode(names))
 
         def progress(epoch: Epoch) -> None:
@@ -92,13 +91,15 @@ class LogLinearParser:
         return cls(model, clusters, max_length=max_length)
 
     def parse(
-        self, tokens: Tokens, *, fixed: np.ndarray | None = None, decode: str = "mbr"
+        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
     ) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         sentences = _encode(self._encoder, tokens, self.clusters)
 
         def parse(
-            chosen: np.ndarray | slice, starts: np.ndarray, fixed: np.ndarray | None
+            chosen: NDArray[numpy.int64] | slice,
+            starts: NDArray[numpy.int32],
+            fixed: NDArray[numpy.int32] | None,
         ) -> LogLinearParses:
             parses = self.model.parse(sentences.select(chosen, starts), constraints=fixed)
             return LogLinearParses(parses, self.inventory, fixed)
@@ -119,7 +120,6 @@ class LogLinearParser:
         """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
         read = _FORMAT.unpack(data)
         model = LogLinearModel.from_bytes(read["model"])
-        _FORMAT.require(model.pruner is not None, "model", "has no pruner")
         whole = set(map(plain, model.labels)) <= set(model.labels)
         _FORMAT.require(whole, "model", "has decorated labels without their plain forms")
         return cls(model, clusters_from_bytes(read["clusters"]), max_length=read["max_length"])
@@ -127,76 +127,6 @@ class LogLinearParser:
     def __reduce__(self) -> tuple[Any, ...]:
         # through the same bytes: compiled parts and caches don't travel to other processes
         return LogLinearParser.from_bytes, (self.to_bytes(),)
-
-
-class LogLinearParses:
-    """Parses of a batch; see `trees.interface.Parses`."""
-
-    labelled = True
-
-    def __init__(self, parses: ModelParses, inventory: Inventory, fixed: np.ndarray | None):
-        """parses (Parses): What the model says.
-        inventory (Inventory): The labels.
-        fixed (Optional[ndarray]): The heads that were given, MISSING for others.
-        """
-        self._parses = parses
-        self._inventory = inventory
-        self._fixed = fixed
-        self.heads, self.labels = inventory.restored(
-            parses.starts, parses.heads, parses.labels, fixed
-        )
-
-    @cached_property
-    def _probs(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._parses.probs()
-
-    def head_probs(self) -> np.ndarray:
-        return self._probs[0]
-
-    def label_probs(self) -> np.ndarray:
-        return self._probs[1]
-
-    def log_probs(self) -> np.ndarray:
-        logs = self._parses.log_probs.copy()
-        failed = np.flatnonzero(np.isnan(logs))
-        if len(failed):
-            # where the chart failed tokens were parsed one by one
-            own = np.log(np.maximum(self._probs[0] * self._probs[1], _SMALLEST_PROB))
-            for s in failed:
-                logs[s] = own[self._own(s)].sum()
-        return logs
-
-    def marginals(self, sentence: int) -> np.ndarray:
-        return self._parses.marginals(sentence)
-
-    def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
-        heads, modifiers, joint = self._parses.forests.joint(sentence)
-        table = joint if labelled else joint.sum(axis=1, keepdims=True)
-        arc, label = np.nonzero((table >= min_prob) & (table > 0))
-        labels = label.astype(np.int32) if labelled else np.full(len(arc), MISSING, dtype=np.int32)
-        return ArcProbs(heads[arc], modifiers[arc], labels, table[arc, label].astype(np.float64))
-
-    def label_distributions(self, sentence: int) -> np.ndarray:
-        return self._parses.label_probs[self._own(sentence)].astype(np.float64)
-
-    def k_best(self, sentence: int, k: int) -> list[Parse]:
-        heads, labels, logs = self._parses.forests.k_best(sentence, k)
-        if not len(heads):
-            own = self._own(sentence)
-            log_prob = float(self.log_probs()[sentence])
-            return [Parse(self.heads[own], self.labels[own], log_prob)]
-        k, n = heads.shape
-        final = self._inventory.restored(
-            np.arange(k + 1) * n,
-            heads.ravel(),
-            labels.ravel(),
-            None if self._fixed is None else np.tile(self._fixed[self._own(sentence)], k),
-        )
-        return list(map(Parse, *(column.reshape(k, n) for column in final), logs.tolist()))
-
-    def _own(self, sentence: int) -> slice:
-        starts = self._parses.starts
-        return slice(int(starts[sentence]), int(starts[sentence + 1]))
 
 
 def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sentences:

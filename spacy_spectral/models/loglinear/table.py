@@ -1,36 +1,36 @@
 """The feature table: which features are kept, and which outputs each has a weight for.
 
-A feature must occur in several blocks of the text: what occurs in one document only looks
-reliable in
-training and is never seen again. A row is a weight for the arc, then weights for the bins of
-distance and the labels that were seen with the feature (`_score.pyx` has the layout of outputs).
+A feature must occur in several blocks of the text: what occurs in one document only looks reliable in
+training and is never seen again. A row is a weight for the arc, then weights for the bins of distance and the
+labels that were seen with the feature (`_layout.pxd` has the layout of outputs).
 """
 
 from typing import Any
 
-import numpy as np
+import numpy
+from numpy.typing import NDArray
 
-from ._features import build_slots, number_keys
-from ._score import training_keys
+from ...trees.lengths import N_BINS, distance_bins
+from ._table import build_slots, number_keys, training_keys
 from .encode import Sentences
-from .statistics import N_DISTANCES, distance_bins, positions
+from .statistics import positions
 from .templates import Templates
 
-SLOT = np.dtype([("check", "<u4"), ("start", "<u4")])
-ENTRY = np.dtype([("weight", "<f4"), ("output", "<u4")])
+SLOT = numpy.dtype([("check", "<u4"), ("start", "<u4")])
+ENTRY = numpy.dtype([("weight", "<f4"), ("output", "<u4")])
 
 
 def build_table(
     data: Sentences,
-    heads: np.ndarray,
-    labels: np.ndarray,
+    heads: NDArray[numpy.int32],
+    labels: NDArray[numpy.int32],
     *,
     templates: Templates,
-    between_bit: np.ndarray,
+    between_bit: NDArray[numpy.uint8],
     n_labels: int,
     n_blocks: int,
     min_blocks: int,
-) -> tuple[np.ndarray, ...]:
+) -> tuple[NDArray, ...]:
     """Make the table with all weights 0.
 
     data (Sentences), heads (ndarray), labels (ndarray): The annotated sentences.
@@ -46,74 +46,78 @@ def build_table(
         templates.unaries, templates.siblings, between_bit,
     )  # fmt: skip
     offset, position = positions(data.starts)
-    labels = labels.astype(np.int64)
+    labels = labels.astype(numpy.int64)
     known, labelled = heads >= 0, (heads >= 0) & (labels >= 0)
     distance = distance_bins(heads - position)
     # outputs of pairs: distance, label
-    width = N_DISTANCES + n_labels
-    pair_outputs = [np.where(known, distance, -1), np.where(labelled, N_DISTANCES + labels, -1)]
+    width = N_BINS + n_labels
+    pair_outputs = [numpy.where(known, distance, -1), numpy.where(labelled, N_BINS + labels, -1)]
     # outputs of tokens: (direction as modifier | side as head) x (arc, distance, label)
     block = 1 + width
-    side = (position > heads).astype(np.int64)
-    as_mod = np.where(heads == 0, 2, side) * block
+    side = (position > heads).astype(numpy.int64)
+    as_mod = numpy.where(heads == 0, 2, side) * block
     as_head = (3 + side) * block
     inner = heads > 0
     head_at = (offset + heads - 1)[inner]
-    nothing = np.int64(-1)
-    mod_outputs = [np.where(known, as_mod, nothing), np.where(known, as_mod + 1 + distance,
-                   nothing),
-                   np.where(labelled, as_mod + 1 + N_DISTANCES + labels, nothing)]  # fmt: skip
-    head_outputs = [np.where(known, as_head, nothing),
-                    np.where(known, as_head + 1 + distance, nothing),
-                    np.where(labelled, as_head + 1 + N_DISTANCES + labels, nothing)]  # fmt: skip
+
+    def outputs(first: NDArray[numpy.int64]) -> list[NDArray[numpy.int64]]:
+        """Of the block that starts there: any arc, its distance, its label; -1 for what is not known."""
+        seen = (
+            (known, first),
+            (known, first + 1 + distance),
+            (labelled, first + 1 + N_BINS + labels),
+        )
+        return [numpy.where(where, output, -1) for where, output in seen]
+
+    mod_outputs, head_outputs = outputs(as_mod), outputs(as_head)
     blocks = _blocks(len(heads), n_blocks)
     rows = []
     for column in pair_keys.T:
-        keys, numbers = number_keys(np.ascontiguousarray(column), blocks, min_blocks)
+        keys, numbers = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
         rows.append((keys, *_outputs(len(keys), width, [(numbers, pair_outputs)])))
     for column in unary_keys.T:
-        keys, numbers = number_keys(np.ascontiguousarray(column), blocks, min_blocks)
+        keys, numbers = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
         seen = [(numbers, mod_outputs), (numbers[head_at], [out[inner] for out in head_outputs])]
         rows.append((keys, *_outputs(len(keys), 5 * block, seen)))
     blocks = _blocks(len(sibling_keys), n_blocks)
     for column in sibling_keys.T:
-        keys, _ = number_keys(np.ascontiguousarray(column), blocks, min_blocks)
+        keys, _ = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
         rows.append((keys, *_outputs(len(keys), 1, [])))
-    return _lay_out(*(np.concatenate(part) for part in zip(*rows, strict=True)))
+    return _lay_out(*(numpy.concatenate(part) for part in zip(*rows, strict=True)))
 
 
-def _blocks(n: int, n_blocks: int) -> np.ndarray:
-    return (np.arange(n, dtype=np.int64) * n_blocks // max(n, 1)).astype(np.int32)
+def _blocks(n: int, n_blocks: int) -> NDArray:
+    return (numpy.arange(n, dtype=numpy.int64) * n_blocks // max(n, 1)).astype(numpy.int32)
 
 
 def _outputs(
-    n_keys: int, width: int, seen: list[tuple[np.ndarray, list[np.ndarray]]]
-) -> tuple[np.ndarray, np.ndarray]:
+    n_keys: int, width: int, seen: list[tuple[NDArray, list[NDArray]]]
+) -> tuple[NDArray, NDArray]:
     """RETURNS (Tuple[ndarray, ndarray]): How many outputs were seen with each key, and which."""
-    codes = [np.zeros(0, dtype=np.int64)]
+    codes = [numpy.zeros(0, dtype=numpy.int64)]
     for numbers, outputs in seen:
         codes += [
-            (numbers * np.int64(width) + output)[(numbers >= 0) & (output >= 0)]
+            (numbers * numpy.int64(width) + output)[(numbers >= 0) & (output >= 0)]
             for output in outputs
         ]
-    distinct = np.unique(np.concatenate(codes))
-    return np.bincount(distinct // width, minlength=n_keys), distinct % width
+    distinct = numpy.unique(numpy.concatenate(codes))
+    return numpy.bincount(distinct // width, minlength=n_keys), distinct % width
 
 
-def _lay_out(keys: np.ndarray, sizes: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, ...]:
+def _lay_out(keys: NDArray[numpy.uint64], sizes: NDArray, outputs: NDArray) -> tuple[NDArray, ...]:
     starts, entries = _rows(sizes, outputs)
     return keys, starts, _hash(keys, starts), entries
 
 
-def _rows(sizes: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _rows(sizes: NDArray, outputs: NDArray) -> tuple[NDArray, NDArray]:
     """RETURNS (Tuple[ndarray, ndarray]): Where the rows start, and their entries with weights of 0."""
     # entry 0 is the row of all unknown features: a weight of 0 and nothing else
-    sizes = sizes.astype(np.int64)
-    ends = 1 + np.cumsum(sizes + 1)
+    sizes = sizes.astype(numpy.int64)
+    ends = 1 + numpy.cumsum(sizes + 1)
     starts = ends - sizes - 1
-    entries = np.empty(int(ends[-1]) if len(ends) else 1, dtype=ENTRY)
+    entries = numpy.empty(int(ends[-1]) if len(ends) else 1, dtype=ENTRY)
     entries[:] = 0
-    is_output = np.ones(len(entries), dtype=bool)
+    is_output = numpy.ones(len(entries), dtype=bool)
     is_output[0] = False
     is_output[starts] = False
     entries["output"][starts] = sizes
@@ -121,31 +125,31 @@ def _rows(sizes: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return starts, entries
 
 
-def _hash(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def _hash(keys: NDArray[numpy.uint64], starts: NDArray[numpy.int64]) -> NDArray:
     n_slots = 16
     while n_slots < 2 * len(keys):
         n_slots *= 2
     # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
-    slots = np.empty(n_slots, dtype=SLOT)
+    slots = numpy.empty(n_slots, dtype=SLOT)
     slots[:] = 0
-    build_slots(np.ascontiguousarray(keys), starts.astype(np.uint32), slots)
+    build_slots(numpy.ascontiguousarray(keys), starts.astype(numpy.uint32), slots)
     return slots
 
 
-def pack_table(slots: np.ndarray, entries: np.ndarray) -> dict[str, Any]:
+def pack_table(slots: NDArray, entries: NDArray) -> dict[str, Any]:
     """RETURNS (Dict[str, Any]): The table without its empty slots, in as few bytes as it takes."""
-    used = np.flatnonzero(slots["start"])
-    used = used[np.argsort(slots["start"][used])]
+    used = numpy.flatnonzero(slots["start"])
+    used = used[numpy.argsort(slots["start"][used])]
     starts = slots["start"][used]
-    is_output = np.ones(len(entries), dtype=bool)
+    is_output = numpy.ones(len(entries), dtype=bool)
     is_output[0] = False
     is_output[starts] = False
     outputs, sizes = entries["output"][is_output], entries["output"][starts]
-    weights = np.ascontiguousarray(entries["weight"])
-    half = weights.astype(np.float16)
+    weights = numpy.ascontiguousarray(entries["weight"])
+    half = weights.astype(numpy.float16)
     return {
         "n_slots": len(slots),
-        "used": used.astype(np.uint32),
+        "used": used.astype(numpy.uint32),
         "checks": slots["check"][used],
         "sizes": _narrow(sizes),
         "outputs": _narrow(outputs),
@@ -153,30 +157,30 @@ def pack_table(slots: np.ndarray, entries: np.ndarray) -> dict[str, Any]:
     }
 
 
-def unpack_table(packed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
     """RETURNS (Tuple[ndarray, ndarray]): Slots and entries; the caller has checked what is packed."""
     starts, entries = _rows(packed["sizes"], packed["outputs"])
     entries["weight"] = packed["weights"]
     # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
-    slots = np.empty(packed["n_slots"], dtype=SLOT)
+    slots = numpy.empty(packed["n_slots"], dtype=SLOT)
     slots[:] = 0
     slots["check"][packed["used"]] = packed["checks"]
     slots["start"][packed["used"]] = starts
     return slots, entries
 
 
-def _narrow(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.uint16 if values.max(initial=0) < 1 << 16 else np.uint32)
+def _narrow(values: NDArray) -> NDArray:
+    return values.astype(numpy.uint16 if values.max(initial=0) < 1 << 16 else numpy.uint32)
 
 
 def drop_small_weights(
-    keys: np.ndarray,
-    starts: np.ndarray,
-    entries: np.ndarray,
-    weights: np.ndarray,
+    keys: NDArray[numpy.uint64],
+    starts: NDArray[numpy.int64],
+    entries: NDArray,
+    weights: NDArray[numpy.float32],
     *,
     smallest: float,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[NDArray, NDArray]:
     """The table without what hardly counts: it takes less memory and is read faster.
 
     keys, starts, entries (ndarray): A table as `build_table` made it.
@@ -184,19 +188,19 @@ def drop_small_weights(
     smallest (float): Weights nearer to 0 than this are dropped, and rows that have no others.
     RETURNS (Tuple[ndarray, ndarray]): Slots and entries.
     """
-    is_start = np.zeros(len(entries), dtype=bool)
+    is_start = numpy.zeros(len(entries), dtype=bool)
     is_start[starts] = True
-    row = np.cumsum(is_start) - 1
-    large = np.abs(weights) >= smallest
+    row = numpy.cumsum(is_start) - 1
+    large = numpy.abs(weights) >= smallest
     large[0] = False
-    alive = np.bincount(row[1:], weights=large[1:], minlength=len(keys)) > 0
+    alive = numpy.bincount(row[1:], weights=large[1:], minlength=len(keys)) > 0
     keep = large | is_start
     keep[1:] &= alive[row[1:]]
     keep[0] = True
-    result = np.empty(int(keep.sum()), dtype=ENTRY)
+    result = numpy.empty(int(keep.sum()), dtype=ENTRY)
     result["output"] = entries["output"][keep]
     # as precise as they are stored
-    result["weight"] = np.where(large, weights, 0)[keep].astype(np.float16)
-    new_starts = np.flatnonzero(is_start[keep])
-    result["output"][new_starts] = np.diff(np.append(new_starts, len(result))) - 1
+    result["weight"] = numpy.where(large, weights, 0)[keep].astype(numpy.float16)
+    new_starts = numpy.flatnonzero(is_start[keep])
+    result["output"][new_starts] = numpy.diff(numpy.append(new_starts, len(result))) - 1
     return _hash(keys[alive], new_starts), result

@@ -1,13 +1,13 @@
 """What the log-linear parser looks at. Nothing here is about one language.
 
-A composite is written "tag@-1+tag": columns of a token and of its neighbours, joined. Columns "
-"that a
-corpus does not have (no clusters, no morphology) take their templates with them.
+A composite is written "tag@-1+tag": columns of a token and of its neighbours, joined. Columns that a corpus
+does not have (no clusters, no morphology) take their templates with them.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
+import numpy
+from numpy.typing import NDArray
 
 from ._features import MAX_PARTS
 
@@ -162,10 +162,10 @@ class Templates:
     unaries (int32[u]), siblings (int32[s, 3]): Composites.
     """
 
-    composites: np.ndarray
-    pairs: np.ndarray
-    unaries: np.ndarray
-    siblings: np.ndarray
+    composites: NDArray[numpy.int32]
+    pairs: NDArray[numpy.int32]
+    unaries: NDArray[numpy.int32]
+    siblings: NDArray[numpy.int32]
 
 
 def compile_templates(
@@ -188,7 +188,7 @@ def compile_templates(
         parts += [(0, -1)] * (MAX_PARTS - len(parts))
         return index.setdefault(tuple(parts), len(index))
 
-    def rows(text: str, n_composites: int, flags: dict[str, int] | None = None) -> np.ndarray:
+    def rows(text: str, n_composites: int, flags: dict[str, int] | None = None) -> NDArray:
         result = []
         for line in text.strip().splitlines():
             fields = [field.strip() for field in line.split("|")]
@@ -198,11 +198,11 @@ def compile_templates(
             if None not in row:
                 result.append(row)
         n_columns = n_composites + (flags is not None)
-        return np.asarray(result, dtype=np.int32).reshape(len(result), n_columns)
+        return numpy.asarray(result, dtype=numpy.int32).reshape(len(result), n_columns)
 
     flags = {"": 0, "between": 1, "d": 1, "b": 2, "db": 3}
     compiled_pairs = rows(pairs, 2, flags)
     compiled_unaries = rows(unaries, 1)[:, 0].copy()
     compiled_siblings = rows(siblings, 3)
-    composites = np.asarray(list(index), dtype=np.int32).reshape(len(index), MAX_PARTS, 2)
+    composites = numpy.asarray(list(index), dtype=numpy.int32).reshape(len(index), MAX_PARTS, 2)
     return Templates(composites, compiled_pairs, compiled_unaries, compiled_siblings)

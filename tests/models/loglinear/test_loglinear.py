@@ -17,17 +17,19 @@ from spacy_spectral.models.loglinear import (
     Settings,
     fit,
 )
-from spacy_spectral.models.loglinear import pruner as pruner_module
 from spacy_spectral.models.loglinear import statistics as statistics_module
-from spacy_spectral.models.loglinear._chart import lift_heads
-from spacy_spectral.models.loglinear._pruner import train_pruner
-from spacy_spectral.models.loglinear._score import training_keys
+from spacy_spectral.models.loglinear._learn import Learner
+from spacy_spectral.models.loglinear._score import kernel_bins
+from spacy_spectral.models.loglinear._table import training_keys
 from spacy_spectral.models.loglinear.encode import Sentences
-from spacy_spectral.models.loglinear.pruner import ArcPruner
-from spacy_spectral.models.loglinear.statistics import N_DISTANCES, distance_bins, separators
+from spacy_spectral.models.loglinear.pruner import model as pruner_module
+from spacy_spectral.models.loglinear.pruner._pruner import train_pruner
+from spacy_spectral.models.loglinear.pruner.model import ArcPruner
+from spacy_spectral.models.loglinear.statistics import separators
 from spacy_spectral.models.loglinear.table import build_table
 from spacy_spectral.models.loglinear.templates import COLUMNS, PRUNER, compile_templates
 from spacy_spectral.trees import _eisner as eisner_trees
+from spacy_spectral.trees.lengths import N_BINS, distance_bins
 
 TAGS = ["D", "N", "V", "P"]
 LABELS = ["root", "det", "arg", "mod"]
@@ -108,7 +110,10 @@ def random_model():
         label_classes=np.asarray([0, 1, 2, 2], dtype=np.int32),
         allowed=np.asarray([[0, 1, 1, 1], [1, 0, 0, 0]], dtype=np.uint8),
         between_bit=between_bit, function_tags=np.asarray([0, 1, 0, 0, 1], dtype=np.uint8),
-        pruner=None,
+        pruner=ArcPruner(
+            compile_templates(set(), pairs=PRUNER, unaries="", siblings=""),
+            np.zeros(1 << 10, dtype=np.float32), between_bit, 0.0, 20,
+        ),
     )  # fmt: skip
     data = model.with_children(data, all_arcs(data.starts))
     *_, model.slots, model.entries = build_table(
@@ -149,14 +154,14 @@ def tree_scores(model, data, heads):
         t.pairs, t.unaries, t.siblings, model.between_bit,
     )  # fmt: skip
     common = sum(row_weights(model, key)[0] for key in siblings.ravel())
-    block = 1 + N_DISTANCES + len(LABELS)
+    block = 1 + N_BINS + len(LABELS)
     by_label = np.zeros((n, len(LABELS)))
     for m, h in enumerate(heads, 1):
         bin_ = int(np.searchsorted([1, 2, 3, 4, 6, 10], abs(m - h)))
         for key in pairs[m - 1]:
             weight, outputs = row_weights(model, key)
             common += weight + outputs.get(bin_, 0)
-            by_label[m - 1] += [outputs.get(N_DISTANCES + label, 0) for label in range(len(LABELS))]
+            by_label[m - 1] += [outputs.get(N_BINS + label, 0) for label in range(len(LABELS))]
         direction = 2 if h == 0 else int(m > h)
         roles = [(m, direction)] + ([(h, 3 + direction)] if h else [])
         for token, role in roles:
@@ -165,7 +170,7 @@ def tree_scores(model, data, heads):
                 first = role * block
                 common += outputs.get(first, 0) + outputs.get(first + 1 + bin_, 0)
                 by_label[m - 1] += [
-                    outputs.get(first + 1 + N_DISTANCES + label, 0) for label in range(len(LABELS))
+                    outputs.get(first + 1 + N_BINS + label, 0) for label in range(len(LABELS))
                 ]
     sequences = []
     for h in range(1, n + 1):
@@ -248,29 +253,49 @@ def test_marginals_are_those_of_enumeration(random_model, pruned):
         assert np.exp(parsed["log_probs"][sentence]) == pytest.approx(own, abs=1e-5)
 
 
-def one_sentence(data, arcs, sentence):
-    """What the engine takes, of one sentence."""
-    part = data.part(sentence, sentence + 1)
-    first, last = data.starts[sentence : sentence + 2]
-    own = arcs.starts[first : last + 1]
-    return part.columns, part.starts, part.tags, own - own[0], arcs.heads[own[0] : own[-1]]
-
-
-def test_probabilities_of_many_trees_are_those_of_enumeration(random_model):
+def test_labels_of_all_arcs_are_those_of_enumeration(random_model):
     model, data, heads, _ = random_model
     arcs = pruned_arcs(np.random.default_rng(3), data, heads)
-    engine = model.engine()
+    inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
+    forests = model.engine().parse(*inputs, no_margins(data))["forests"]
     for sentence in range(len(data)):
-        trees = list(enumerate_sentence(model, data, arcs, sentence).items())[:40]
-        some_heads, some_labels = (
-            np.asarray(column, dtype=np.int32)
-            for column in zip(*(tree for tree, _ in trees), strict=True)
-        )
-        got = engine.log_probs(*one_sentence(data, arcs, sentence), some_heads, some_labels)
-        assert np.exp(got[:, 0]) == pytest.approx([p for _, p in trees], abs=1e-5)
-        some_heads[:, -1] = some_heads.shape[1]  # its own head
-        got = engine.log_probs(*one_sentence(data, arcs, sentence), some_heads, some_labels)
-        assert (got == -np.inf).all()
+        arc_heads, modifiers, joint = forests.joint(sentence)
+        expected = np.zeros((6, 6, len(LABELS)))
+        for (tree_heads, tree_labels), p in enumerate_sentence(model, data, arcs, sentence).items():
+            for m, (h, label) in enumerate(zip(tree_heads, tree_labels, strict=True), 1):
+                expected[h, m, label] += p
+        assert joint == pytest.approx(expected[arc_heads, modifiers], abs=1e-5)
+        assert joint.sum() == pytest.approx(expected.sum(), abs=1e-4)
+
+
+def test_scores_of_another_model_join_before_anything_is_summed(random_model):
+    model, data, heads, _ = random_model
+    rng = np.random.default_rng(4)
+    arcs = pruned_arcs(rng, data, heads)
+    extra = rng.normal(size=(len(arcs.heads), len(LABELS))).astype(np.float32)
+    parses = model.infer(data, arcs, extra=extra)
+    for sentence in range(len(data)):
+        first, last = data.starts[sentence : sentence + 2]
+        more = {
+            (t - first + 1, arcs.heads[a]): extra[a]
+            for t in range(first, last)
+            for a in range(arcs.starts[t], arcs.starts[t + 1])
+        }
+        trees = enumerate_sentence(model, data, arcs, sentence)
+        for tree in trees:
+            arcs_of_tree = enumerate(zip(*tree, strict=True), 1)
+            trees[tree] *= np.exp(sum(more[m, h][label] for m, (h, label) in arcs_of_tree))
+        total = sum(trees.values())
+        expected = np.zeros((last - first + 1, last - first + 1))
+        for (tree_heads, _), p in trees.items():
+            expected[list(tree_heads), range(1, last - first + 1)] += p / total
+        assert parses.marginals(sentence) == pytest.approx(expected, abs=1e-4)
+        own = tuple(parses.heads[first:last].tolist()), tuple(parses.labels[first:last].tolist())
+        assert np.exp(parses.log_probs[sentence]) == pytest.approx(trees[own] / total, abs=1e-4)
+    none = model.infer(data, arcs, extra=np.zeros_like(extra))
+    assert none.arcs.probs.tolist() == model.infer(data, arcs).arcs.probs.tolist()
+    with pytest.raises(ValueError, match="S409"):
+        model.infer(data, arcs, extra=extra[:-1])
 
 
 @pytest.mark.parametrize("k", [1, 7, 10_000])
@@ -425,11 +450,10 @@ def test_missing_annotation_is_summed_out(random_model):
     model, data, heads, labels = random_model
     some_heads, some_labels = hide(np.random.default_rng(5), heads, labels)
     arcs = all_arcs(data.starts)
-    engine = model.engine()
-    engine.begin_learning(1.0)
+    learner = Learner(model.engine(), 1.0)
     for sentence in range(len(data)):
         first, last = data.starts[sentence : sentence + 2]
-        loss, skipped = engine.gradient(
+        loss, skipped = learner.gradient(
             data.columns, data.starts, data.tags, arcs.starts, arcs.heads, some_heads, some_labels,
             np.asarray([sentence], dtype=np.int32),
         )  # fmt: skip
@@ -454,17 +478,14 @@ def test_gradient_is_that_of_finite_differences(random_model, partial):
     model = replace(model, entries=model.entries.copy(), moves=model.moves.copy())
     batch = np.arange(len(data), dtype=np.int32)
 
-    def loss(engine):
-        return engine.gradient(
+    def loss(learner):
+        return learner.gradient(
             data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels, batch
         )[0]
 
-    engine = model.engine()
-    engine.begin_learning(1.0)
-    assert loss(engine) > 0
-    entry_gradient, move_gradient = engine.gradients()
-    other = model.engine()  # shares the weights
-    other.begin_learning(1.0)
+    learner = Learner(model.engine(), 1.0)
+    assert loss(learner) > 0
+    entry_gradient, move_gradient = learner.gradients()
     step = 2.0**-6
 
     def difference(array, at):
@@ -472,8 +493,7 @@ def test_gradient_is_that_of_finite_differences(random_model, partial):
         values = []
         for sign in (1, -1):
             array[at] = before + sign * step
-            other.refresh_moves()
-            values.append(-loss(other))
+            values.append(-loss(Learner(model.engine(), 1.0)))  # shares the weights
         array[at] = before
         return (values[0] - values[1]) / (2 * step)
 
@@ -557,11 +577,7 @@ def test_learns_a_toy_language(toy_model):
     assert (parses.label_probs.max(axis=1) == label_probs).all()
     totals = np.add.reduceat(parses.arcs.probs, parses.arcs.starts[:-1])
     assert totals == pytest.approx(1, abs=1e-4)
-    log_probs = toy_model.log_probs(test.sentences, parses.heads, parses.labels)
-    assert (log_probs <= 1e-6).all() and np.isfinite(log_probs).all()
-    assert log_probs == pytest.approx(parses.log_probs, abs=1e-3)  # all but a margin of arcs
-    twice = np.stack([parses.heads] * 2), np.stack([parses.labels] * 2)
-    assert (toy_model.log_probs(test.sentences, *twice) == log_probs).all()
+    assert np.isfinite(parses.log_probs).all() and (parses.log_probs <= 1e-6).all()
     matrix = parses.marginals(3)
     assert matrix[:, 1:].sum(axis=0) == pytest.approx(1, abs=1e-4)
     assert matrix[0].sum() == pytest.approx(1, abs=1e-4)
@@ -766,43 +782,30 @@ def test_a_part_left_out(part, left_out):
     assert (again.parse(test.sentences).label_probs == parses.label_probs).all()
 
 
-def test_another_pruner():
-    train, test = toy_corpus(0, 120), toy_corpus(1, 30)
-    model = fit(
-        train, tags=TAGS, labels=LABELS, settings=SMALL,
-        prune=lambda data, keep: all_arcs(data.starts),
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="S404"):
-        model.parse(test.sentences)
+def test_other_arcs_than_those_of_the_pruner(toy_model):
+    test = toy_corpus(1, 30)
+    prepared, own = toy_model.prepare(test.sentences)
+    parses = toy_model.parse(test.sentences)
+    assert toy_model.infer(prepared, own).arcs.probs.tolist() == parses.arcs.probs.tolist()
     arcs = all_arcs(test.sentences.starts)
-    assert (model.parse(test.sentences, arcs=arcs).heads == test.heads).mean() > 0.98
+    assert (toy_model.infer(prepared, arcs).heads == test.heads).mean() > 0.98
     for bad in (arcs.heads + 1, arcs.heads[::-1], arcs.heads[:-1]):
         with pytest.raises(ValueError, match="S407"):
-            model.parse(test.sentences, arcs=arcs._replace(heads=np.ascontiguousarray(bad)))
+            toy_model.infer(prepared, arcs._replace(heads=np.ascontiguousarray(bad)))
     foreign = Encoder([*TAGS, "new"])([["x"]], [["new"]])
     with pytest.raises(ValueError, match="S406"):
-        model.parse(foreign, arcs=all_arcs(foreign.starts))
+        toy_model.parse(foreign)
 
 
 def test_sentences_that_teach_nothing_are_counted():
     train = toy_corpus(0, 40)
     starts = train.sentences.starts
-    chains = {s for s in (3, 17) if (train.heads[starts[s] : starts[s + 1]] != 0).any()}
-
-    def prune(data, keep):
-        """All arcs, but of two sentences only those from the left."""
-        arcs = all_arcs(data.starts)
-        mods = np.repeat(np.arange(len(data.tags)), np.diff(arcs.starts))
-        sentence = np.searchsorted(data.starts, mods, side="right") - 1
-        left = arcs.heads == mods - data.starts[sentence]
-        kept = left | ~np.isin(sentence, list(chains))
-        counts = np.bincount(mods[kept], minlength=len(data.tags))
-        ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        return Arcs(ends, arcs.heads[kept], arcs.probs[kept])
-
-    assert len(chains) == 2
+    long = np.flatnonzero(np.diff(starts) >= 4)[:2]
+    assert len(long) == 2
+    for first in starts[long]:
+        train.heads[first : first + 4] = 3, 4, -1, -1  # these two cross
     with pytest.warns(UserWarning, match=r"\[W401\].* 2 of 40 ") as caught:
-        fit(train, tags=TAGS, labels=LABELS, settings=SMALL, prune=prune)
+        fit(train, tags=TAGS, labels=LABELS, settings=SMALL)
     assert len(caught) == 1
 
 
@@ -811,6 +814,7 @@ def test_memory_of_training_does_not_grow_with_the_batch():
     peak = peak_memory("""
         import numpy as np
         from spacy_spectral.models.loglinear import Annotated, Encoder, Settings, fit
+        from spacy_spectral.models.loglinear._learn import Learner
         n, tags = 200, ["N", "V"]
         data = Encoder(tags)([["dog", "ran"] * (n // 2)], [tags * (n // 2)])
         heads = np.arange(n, dtype=np.int32)
@@ -819,9 +823,7 @@ def test_memory_of_training_does_not_grow_with_the_batch():
             settings=Settings(epochs=1, n_blocks=1, min_blocks=1),
         )
         arcs = model.pruner(data, heads)
-        engine = model.engine()
-        engine.begin_learning(1.0)
-        engine.gradient(
+        Learner(model.engine(), 1.0).gradient(
             data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads,
             np.zeros(n, dtype=np.int32), np.zeros(400, dtype=np.int32),
         )
@@ -839,25 +841,9 @@ def test_useless_training_data_is_named():
         fit(train, tags=TAGS, labels=LABELS)
 
 
-def test_lifting():
-    starts = np.asarray([0, 4, 8], dtype=np.int32)
-    # 1 -> 3 crosses 2 -> 4 in the first tree; the second is projective
-    heads = np.asarray([0, 4, 1, 1, 2, 0, 2, 3], dtype=np.int32)
-    lifted, wrong = lift_heads(starts, heads)
-    assert wrong == -1
-    assert lifted[4:].tolist() == [2, 0, 2, 3]
-    assert is_tree(lifted[:4].tolist()) and (lifted[:4] != heads[:4]).sum() == 1
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        n = int(rng.integers(1, 9))
-        order = rng.permutation(n) + 1
-        tree = np.zeros(n, dtype=np.int32)
-        for i, token in enumerate(order[1:], 1):
-            tree[token - 1] = order[rng.integers(0, i)]
-        lifted, wrong = lift_heads(np.asarray([0, n], dtype=np.int32), tree)
-        assert wrong == -1 and is_tree(lifted.tolist())
-        if is_tree(tree.tolist()):
-            assert lifted.tolist() == tree.tolist()
+def test_kernels_have_the_bins_of_the_tables():
+    assert kernel_bins(40) == distance_bins(np.arange(1, 41)).tolist()
+    assert max(kernel_bins(40)) == N_BINS - 1
 
 
 def test_templates_without_columns():
@@ -877,8 +863,8 @@ def tagged_sentences(rng, lengths, n_tags):
 
 def separators_by_definition(data, heads, n_tags, n_bits):
     """Every arc with a mirror image, every tag: is it between?"""
-    counts = np.full((2, N_DISTANCES, n_tags), 0.5)
-    totals = np.zeros(N_DISTANCES)
+    counts = np.full((2, N_BINS, n_tags), 0.5)
+    totals = np.zeros(N_BINS)
     for begin, end in pairwise(data.starts):
         tags = data.tags[begin:end]
         for m, h in enumerate(heads[begin:end], 1):

@@ -1,37 +1,20 @@
 """Which arcs the log-linear model looks at."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
+import numpy
+from numpy.typing import NDArray
 
+from ..arcs import Arcs
+from ..encode import Sentences
+from ..templates import PRUNER, Templates, compile_templates
 from ._pruner import prune, train_pruner
-from .encode import Sentences
-from .templates import PRUNER, Templates, compile_templates
 
 _SIZE = 1 << 21
 _PARTS = 4
 # Longer arcs are looked at only if they are of one of the likeliest roots.
 _REACH = 32
 _N_FAR = 16
-
-
-class Arcs(NamedTuple):
-    """Kept arcs.
-
-    starts (ndarray): int32, where the heads of each token start, closed by their number.
-    heads (ndarray): int32, positions in the sentence, ascending for each token; 0 is the root.
-    probs (ndarray): float32, how likely the pruner thinks them.
-    """
-
-    starts: np.ndarray
-    heads: np.ndarray
-    probs: np.ndarray
-
-
-# (sentences, heads that must be kept or None) -> arcs
-Prune = Callable[[Sentences, np.ndarray | None], Arcs]
 
 
 @dataclass
@@ -46,12 +29,12 @@ class ArcPruner:
     """
 
     templates: Templates
-    weights: np.ndarray
-    between_bit: np.ndarray
+    weights: NDArray[numpy.float32]
+    between_bit: NDArray[numpy.uint8]
     threshold: float
     most: int
 
-    def __call__(self, data: Sentences, keep: np.ndarray | None = None) -> Arcs:
+    def __call__(self, data: Sentences, keep: NDArray[numpy.int32] | None = None) -> Arcs:
         """Prune.
 
         data (Sentences): The sentences.
@@ -60,7 +43,7 @@ class ArcPruner:
             always a tree.
         """
         if keep is None:
-            keep = np.full(len(data.tags), -1, dtype=np.int32)
+            keep = numpy.full(len(data.tags), -1, dtype=numpy.int32)
         return Arcs(*prune(
             data.columns, data.starts, data.tags, self.templates.composites, self.templates.pairs,
             self.between_bit, self.weights, self.threshold, self.most, _REACH, _N_FAR, keep,
@@ -69,9 +52,9 @@ class ArcPruner:
 
 def fit_pruner(
     data: Sentences,
-    heads: np.ndarray,
+    heads: NDArray[numpy.int32],
     *,
-    between_bit: np.ndarray,
+    between_bit: NDArray[numpy.uint8],
     missing: set[str],
     threshold: float,
     most: int,
@@ -91,33 +74,39 @@ def fit_pruner(
     RETURNS (Tuple[ArcPruner, Arcs]): The pruner, and the arcs of the training sentences.
     """
     templates = compile_templates(missing, pairs=PRUNER, unaries="", siblings="")
-    rng = np.random.default_rng(seed)
+    rng = numpy.random.default_rng(seed)
     middle = len(data) // 2
-    halves = [np.arange(middle, dtype=np.int32), np.arange(middle, len(data), dtype=np.int32)]
+    halves = [
+        numpy.arange(middle, dtype=numpy.int32),
+        numpy.arange(middle, len(data), dtype=numpy.int32),
+    ]
     if not middle:
         halves = [halves[1], halves[1]]
-    weights = []
+    weights: list[NDArray[numpy.float32]] = []
     for half in halves:
-        current, squares, total = (np.full(_SIZE, x, dtype=np.float32) for x in (0, 1, 0))
+        current, squares, total = (numpy.full(_SIZE, x, dtype=numpy.float32) for x in (0, 1, 0))
         for epoch in range(epochs):
-            for part in np.array_split(rng.permutation(half), _PARTS):
+            for part in numpy.array_split(rng.permutation(half), _PARTS):
                 train_pruner(
                     data.columns, data.starts, data.tags, heads, templates.composites,
                     templates.pairs, between_bit, current, squares, part, rate, _REACH, _N_FAR,
                 )  # fmt: skip
                 if epoch or epochs == 1:
                     total += current
-        weights.append(total / (_PARTS * max(epochs - 1, 1)))
+        weights.append((total / (_PARTS * max(epochs - 1, 1))).astype("float32"))
 
-    def pruner(of: np.ndarray) -> ArcPruner:
+    def pruner(of: NDArray[numpy.float32]) -> ArcPruner:
         return ArcPruner(templates, of, between_bit, threshold, most)
 
     cut = int(data.starts[middle])
     first = pruner(weights[1])(data.part(0, middle), heads[:cut])
     second = pruner(weights[0])(data.part(middle, len(data)), heads[cut:])
     arcs = Arcs(
-        np.concatenate([first.starts[:-1], first.starts[-1] + second.starts]).astype(np.int32),
-        np.concatenate([first.heads, second.heads]),
-        np.concatenate([first.probs, second.probs]),
+        numpy.concatenate([first.starts[:-1], first.starts[-1] + second.starts]).astype(
+            numpy.int32
+        ),
+        numpy.concatenate([first.heads, second.heads]),
+        numpy.concatenate([first.probs, second.probs]),
     )
-    return pruner((weights[0] + weights[1]) / 2), arcs
+    mean = ((weights[0] + weights[1]) / 2).astype("float32")
+    return pruner(mean), arcs

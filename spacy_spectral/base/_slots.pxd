@@ -1,0 +1,33 @@
+"""Hashing of features, and the table with open addressing that rows of weights are found by."""
+from libc.stdint cimport uint32_t, uint64_t
+
+
+cdef inline uint64_t mix(uint64_t value) noexcept nogil:
+    value ^= value >> 32
+    value *= <uint64_t>0xD6E8FEB86659FD93
+    value ^= value >> 32
+    return value
+
+
+cdef inline uint64_t rotate(uint64_t value, int bits) noexcept nogil:
+    return (value << bits) | (value >> (64 - bits))
+
+
+cdef inline uint64_t pair_key(uint64_t first, uint64_t second, uint64_t seed) noexcept nogil:
+    return mix((first + seed) * <uint64_t>0x9E3779B97F4A7C15 ^ rotate(second, 27))
+
+
+cdef packed struct Slot:
+    uint32_t check  # upper half of the key
+    uint32_t start  # where the row is, 0 for an empty slot
+
+
+cdef inline uint32_t find_row(const Slot* slots, uint64_t mask, uint64_t key) noexcept nogil:
+    """Where the row of a key is, 0 for none. The number of slots is a power of two, some are empty."""
+    cdef uint32_t check = <uint32_t>(key >> 32)
+    cdef uint64_t at = key & mask
+    while slots[at].start:
+        if slots[at].check == check:
+            return slots[at].start
+        at = (at + 1) & mask
+    return 0

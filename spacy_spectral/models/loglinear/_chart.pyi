@@ -1,3 +1,0 @@
-import numpy as np
-
-def lift_heads(starts: np.ndarray, heads: np.ndarray) -> tuple[np.ndarray, int]: ...

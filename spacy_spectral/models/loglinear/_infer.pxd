@@ -1,0 +1,23 @@
+from libc.stdint cimport int32_t
+
+from ...base._arena cimport Arena
+from ._chart cimport Chart
+from ._layout cimport Entry, Machine, Scored
+
+
+cdef class Engine:
+    cdef Machine machine
+    cdef object keep
+    cdef Entry[::1] entries
+    cdef float[:, :, :, ::1] moves
+    cdef double[:, :, :, ::1] exp_moves
+
+    cdef void refresh_moves(self) noexcept nogil
+
+
+cdef int run_chart(
+    Scored* scored, Chart* chart, double* potential, int n_labels, Arena* arena, double** counts
+) noexcept nogil
+cdef double tree_score(
+    const Machine* machine, Scored* scored, const int32_t* heads, const int32_t* labels, bint count
+) noexcept nogil

@@ -1,0 +1,313 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The compiled model: from sentences and their kept arcs to parses.
+
+log p(tree | x) = score(tree) - log Z, over all labelled projective trees of the kept arcs. The tree that is
+given is the one with the best product of arc marginals.
+"""
+import numpy
+
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, log
+from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.string cimport memset
+
+from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ...base._slots cimport Slot
+from ...trees._eisner cimport best_projective, is_projective
+from ...trees._first_order cimport RESCALINGS, span_growth
+from ._chart cimport Chart, chart_inside, chart_local, chart_outside
+from ._forest cimport Forests
+from ._layout cimport Entry, Machine, Scored, move_size
+from ._score cimport score_sentence
+
+cdef double MIN_PROB = 1e-12
+
+
+cdef class Engine:
+    """Arrays of a model, checked by the caller, behind pointers.
+
+    slots, entries (structured arrays): The feature table. Entries are changed by learning.
+    moves (float32[tags, 2, C+1, C+1]): Log weights of state moves; tag 0 is shared by all.
+    """
+
+    def __init__(
+        self, *, const int32_t[:, :, ::1] composites not None, const int32_t[:, ::1] pairs not None,
+        const int32_t[::1] unaries not None, const int32_t[:, ::1] siblings not None,
+        const Slot[::1] slots not None, Entry[::1] entries not None,
+        float[:, :, :, ::1] moves not None, const int32_t[::1] label_state not None,
+        const uint8_t[:, ::1] allowed not None, const uint8_t[::1] between_bit not None, int n_columns,
+    ):
+        cdef Machine* machine = &self.machine
+        self.keep = (composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit)
+        self.entries = entries
+        self.moves = moves
+        memset(machine, 0, sizeof(Machine))
+        machine.context.n_columns = n_columns
+        machine.context.n_composites = composites.shape[0]
+        machine.context.composites = &composites[0, 0, 0]
+        machine.n_pairs = pairs.shape[0]
+        machine.pairs = &pairs[0, 0] if pairs.shape[0] else NULL
+        machine.n_unaries = unaries.shape[0]
+        machine.unaries = &unaries[0] if unaries.shape[0] else NULL
+        machine.n_siblings = siblings.shape[0]
+        machine.siblings = &siblings[0, 0] if siblings.shape[0] else NULL
+        machine.slots = &slots[0]
+        machine.mask = slots.shape[0] - 1
+        machine.entries = &entries[0]
+        machine.n_labels = label_state.shape[0]
+        machine.n_states = moves.shape[2] - 1
+        machine.label_state = &label_state[0]
+        machine.allowed = &allowed[0, 0]
+        machine.between_bit = &between_bit[0]
+        self.exp_moves = numpy.empty_like(moves, dtype=numpy.float64)
+        machine.moves = &self.exp_moves[0, 0, 0, 0]
+        machine.log_moves = &moves[0, 0, 0, 0]
+        self.refresh_moves()
+
+    cdef void refresh_moves(self) noexcept nogil:
+        """Make the potentials of moves from their weights."""
+        cdef int tag, i, size = move_size(&self.machine)
+        cdef const float* shared = &self.moves[0, 0, 0, 0]
+        cdef const float* own
+        cdef double* out
+        for tag in range(self.moves.shape[0]):
+            own, out = &self.moves[tag, 0, 0, 0], &self.exp_moves[tag, 0, 0, 0]
+            for i in range(size):
+                out[i] = exp(shared[i] + own[i] if tag else shared[i])
+
+    def parse(
+        self, const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+        const int32_t[::1] tags not None, const int32_t[::1] arc_start not None,
+        const int32_t[::1] arc_head not None, const double[::1] margins not None,
+        const float[:, ::1] extra=None,
+    ):
+        """Marginals and the tree of most expected correct arcs, for every sentence.
+
+        columns (uint64[n, columns]), tags (int32[n]): The tokens of all sentences.
+        starts (int32[sentences + 1]): Where sentences start.
+        arc_start (int32[n + 1]), arc_head (int32[arcs]): The kept heads of every token.
+        margins (float64[sentences]): Drop arcs whose own score is that much below the best of their
+            modifier.
+        extra (Optional[float32[arcs, labels]]): What else speaks for arcs with labels, in logarithms: it is
+            added to what the model says.
+        RETURNS (Dict[str, Any]): heads (int32[n]); labels (int32[n]); label_probs (float32[n, labels]),
+            the probability of every label given the head; arc_probs (float32[arcs]); arc_labels
+            (int32[arcs]), the likeliest label of every arc; log_probs (float64[sentences]) of the
+            labelled trees, nan if the chart failed; forests (Forests).
+        """
+        cdef int s, n, start, attempt, n_sentences = starts.shape[0] - 1, failed = 0
+        cdef Arena arena
+        cdef Scored scored
+        cdef Forests forests = Forests(n_sentences, self)
+        heads = numpy.zeros(columns.shape[0], dtype=numpy.int32)
+        labels = numpy.zeros(columns.shape[0], dtype=numpy.int32)
+        label_probs = numpy.zeros((columns.shape[0], self.machine.n_labels), dtype=numpy.float32)
+        arc_probs = numpy.zeros(arc_head.shape[0], dtype=numpy.float32)
+        arc_labels = numpy.zeros(arc_head.shape[0], dtype=numpy.int32)
+        log_probs = numpy.zeros(n_sentences, dtype=numpy.float64)
+        cdef int32_t[::1] out_heads = heads
+        cdef int32_t[::1] out_labels = labels
+        cdef float[:, ::1] out_label_probs = label_probs
+        cdef float[::1] out_probs = arc_probs
+        cdef int32_t[::1] out_arc_labels = arc_labels
+        cdef double[::1] out_log_probs = log_probs
+        cdef const float* more = &extra[0, 0] if extra is not None and extra.size else NULL
+        memset(&arena, 0, sizeof(arena))
+        with nogil:
+            for s in range(n_sentences):
+                start = starts[s]
+                n = starts[s + 1] - start
+                if n == 0:
+                    continue
+                for attempt in range(2):  # without a tree left, once more with all arcs
+                    failed = _fill_chart(
+                        &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n, &arc_start[start],
+                        &arc_head[0],
+                        NULL if more == NULL else more + arc_start[start] * <size_t>self.machine.n_labels,
+                        INFINITY if attempt else margins[s])
+                    if failed or isfinite(scored.log_z) or margins[s] == INFINITY:
+                        break
+                failed = failed or _decode(
+                    &self.machine, &scored, &arena, &out_heads[start], &out_labels[start],
+                    &out_label_probs[start, 0], &out_probs[arc_start[start]],
+                    &out_arc_labels[arc_start[start]])
+                failed = failed or forests.keep(
+                    s, &self.machine, &scored, &out_probs[arc_start[start]],
+                    &out_arc_labels[arc_start[start]])
+                if failed:
+                    break
+                out_log_probs[s] = scored.likelihood
+            arena_free(&arena)
+        if failed:
+            raise MemoryError
+        return {
+            "heads": heads, "labels": labels, "label_probs": label_probs, "arc_probs": arc_probs,
+            "arc_labels": arc_labels, "log_probs": log_probs, "forests": forests,
+        }
+
+
+cdef int _fill_chart(
+    const Machine* machine, Scored* scored, Arena* arena, const uint64_t* columns,
+    const int32_t* tags, int n, const int32_t* arc_start, const int32_t* arc_head,
+    const float* extra, double margin
+) noexcept nogil:
+    """Scores and the chart of one sentence, without expected moves."""
+    arena_reset(arena)
+    return score_sentence(
+        machine, scored, arena, columns, tags, n, arc_start, arc_head, extra, margin
+    ) or run_chart(scored, &scored.chart, scored.potential, machine.n_labels, arena, NULL)
+
+
+cdef int run_chart(
+    Scored* scored, Chart* chart, double* potential, int n_labels, Arena* arena, double** counts
+) noexcept nogil:
+    """Inside and outside. RETURNS (int): 0, or -1 without memory; log_z is nan if z is useless."""
+    cdef int attempt, i
+    cdef double growth, factor, shift = scored.shift
+    if chart_inside(chart, arena):
+        return -1
+    for attempt in range(RESCALINGS):
+        if 1e-250 < chart.z < 1e250:
+            break
+        # A long sentence: what every token must take once can be shared out at will. The growth of
+        # spans tells how much of it each should take; where they hardly grow, nothing is gained.
+        growth = span_growth(chart.right, chart.left, chart.n)
+        if not fabs(growth) * scored.n > 1:
+            break
+        factor = exp(-growth)
+        for i in range(scored.n_arcs * n_labels):
+            potential[i] *= factor
+        for i in range(scored.n_arcs * chart.n_states):
+            chart.phi[i] *= factor
+        shift += scored.n * growth
+        if chart_inside(chart, arena):
+            return -1
+    if potential == scored.potential:
+        scored.shift = shift  # for a second chart made from these potentials
+    if not (chart.z > 0 and isfinite(chart.z)):
+        scored.log_z = NAN
+        return chart_local(chart, arena)
+    scored.log_z = log(chart.z) + shift
+    return chart_outside(chart, arena, counts)
+
+
+cdef int _decode(
+    const Machine* machine, Scored* scored, Arena* arena, int32_t* heads, int32_t* labels,
+    float* label_probs, float* probs, int32_t* arc_labels
+) noexcept nogil:
+    """Read the tree and all probabilities from a chart; `likelihood` becomes the tree's."""
+    cdef int a, l, m, c, n = scored.n, n_labels = machine.n_labels, best_label
+    cdef int n_states = machine.n_states
+    cdef Chart* chart = &scored.chart
+    cdef int* best = <int*>take_zeros(arena, (n + 2) * sizeof(int))
+    cdef double* top = <double*>take(arena, (n + 1) * sizeof(double))
+    cdef double* ratio = <double*>take(arena, scored.n_arcs * n_states * sizeof(double))
+    cdef double total, value, best_value
+    scored.joint = <float*>take(arena, scored.n_arcs * n_labels * sizeof(float))
+    if best == NULL or top == NULL or ratio == NULL or scored.joint == NULL:
+        return -1
+    for m in range(n + 1):
+        top[m] = -1
+    for a in range(scored.n_arcs * n_states):
+        ratio[a] = chart.mu[a] / chart.phi[a] if chart.phi[a] > 0 else 0
+    for a in range(scored.n_arcs):
+        total = 0
+        best_value, best_label = -1, 0
+        for c in range(n_states):
+            total += chart.mu[a * n_states + c]
+        for l in range(n_labels):
+            value = (scored.potential[a * n_labels + l]
+                     * ratio[a * n_states + machine.label_state[l]])
+            scored.joint[a * n_labels + l] = value
+            if value > best_value:
+                best_value, best_label = value, l
+        probs[scored.origin[a]] = total
+        arc_labels[scored.origin[a]] = best_label
+        m = chart.mod[a]
+        if total > top[m]:
+            top[m] = total
+            best[m] = chart.head[a]
+    # every token's best head: if that is a tree, no tree is better (96 % of sentences)
+    if not is_projective(best + 1, n) and _best_tree(scored, probs, best, arena):
+        return -1
+    for a in range(scored.n_arcs):
+        m = chart.mod[a]
+        if best[m] != chart.head[a]:
+            continue
+        labels[m - 1] = arc_labels[scored.origin[a]]
+        total = max(<double>probs[scored.origin[a]], MIN_PROB)
+        for l in range(n_labels):
+            label_probs[(m - 1) * n_labels + l] = scored.joint[a * n_labels + l] / total
+    for m in range(1, n + 1):
+        heads[m - 1] = best[m]
+    scored.likelihood = tree_score(machine, scored, heads, labels, False) - scored.log_z
+    return 0
+
+
+cdef int _best_tree(const Scored* scored, const float* probs, int* heads, Arena* arena) noexcept nogil:
+    """The tree with the best product of arc probabilities; heads of 1..n."""
+    cdef int n = scored.n, a, m
+    cdef size_t width = n + 1, i
+    cdef double score
+    cdef double* logs = <double*>take(arena, width * width * sizeof(double))
+    if logs == NULL:
+        return -1
+    for i in range(width * width):
+        logs[i] = -INFINITY
+    for a in range(scored.n_arcs):
+        logs[scored.chart.head[a] * width + scored.chart.mod[a]] = (
+            log(max(<double>probs[scored.origin[a]], MIN_PROB)))
+    if best_projective(n, logs, heads + 1, &score, arena):
+        return -1
+    if score == -INFINITY:  # every token on its neighbour: these arcs are always kept
+        for m in range(1, n + 1):
+            heads[m] = m - 1
+    return 0
+
+
+cdef double tree_score(
+    const Machine* machine, Scored* scored, const int32_t* heads, const int32_t* labels, bint count
+) noexcept nogil:
+    """The score of a labelled tree, -inf if it is not in the chart; with `count`, its features
+    are added to the gradients."""
+    cdef Chart* chart = &scored.chart
+    cdef int h, side, i, a, r, previous, state, label, n_labels = machine.n_labels
+    cdef int n_states = machine.n_states, n_found = 0, size = move_size(machine) // 2
+    cdef double score = 0
+    for h in range(scored.n + 1):
+        for side in range(2):
+            previous, state = -1, n_states
+            for i in range(chart.side_start[2 * h + side], chart.side_start[2 * h + side + 1]):
+                a = chart.side_arcs[i]
+                if heads[chart.mod[a] - 1] != h:
+                    continue
+                n_found += 1
+                label = labels[chart.mod[a] - 1]
+                if not machine.allowed[(h == 0) * n_labels + label]:
+                    return -INFINITY
+                score += scored.score[a * n_labels + label]
+                if count:
+                    scored.gradient[a * n_labels + label] += 1
+                if h == 0:
+                    continue
+                r = chart.pair_start[a] + (0 if previous < 0 else chart.rank[previous] + 1)
+                score += scored.sibling_score[r]
+                if count:
+                    scored.sibling_gradient[r] += 1
+                r = state * (n_states + 1) + machine.label_state[label]
+                score += log(chart.moves[2 * h + side][r])
+                if count:
+                    scored.move_gradient[(2 * h + side) * size + r] += 1
+                previous, state = a, machine.label_state[label]
+            if h == 0:
+                continue
+            r = state * (n_states + 1) + n_states
+            score += log(chart.moves[2 * h + side][r])
+            score += (scored.empty_score[2 * h + side] if previous < 0
+                      else scored.last_score[previous])
+            if count:
+                scored.move_gradient[(2 * h + side) * size + r] += 1
+                if previous < 0:
+                    scored.empty_gradient[2 * h + side] += 1
+                else:
+                    scored.last_gradient[previous] += 1
+    return score if n_found == scored.n else -INFINITY

@@ -1,0 +1,389 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Learning by conditional likelihood: gradients of sentences, AdaGrad, averages.
+
+The gradient of log p(tree | x) for a feature is its count in the tree minus the expected count, and the chart
+gives the expected counts (Geman & Johnson 2002: it is the packed forest). Tokens without annotation are summed
+out: their tree count becomes the expected count under the annotation, from a second chart in which everything
+that contradicts it has potential 0.
+"""
+import numpy
+
+from libc.math cimport INFINITY, NAN, fabs, isfinite, sqrt
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memset
+
+from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ...trees._lengths cimport N_DISTANCES
+from ._chart cimport Chart
+from ._infer cimport Engine, run_chart, tree_score
+from ._layout cimport Machine, Scored, block_width, direction_of, move_size, token_width
+from ._score cimport score_sentence, state_potentials
+
+cdef double NEGLIGIBLE = 1e-5  # gradients below it are not worth a visit to memory
+
+
+cdef packed struct Slope:
+    float gradient
+    float squares
+    float drift  # sum of step number * change, for the average over steps
+
+
+cdef class Learner:
+    """Changes the entries and moves of a model.
+
+    engine (Engine): The model.
+    initial_squares (float): Where every AdaGrad accumulator starts.
+    """
+
+    cdef Engine engine
+    cdef Machine* machine
+    cdef Slope* slopes
+    cdef Slope* move_slopes
+    cdef uint32_t* touched
+    cdef size_t n_touched
+    cdef size_t touched_size
+    cdef double[:, :, :, ::1] move_counts
+    cdef long n_steps
+    cdef Arena* arenas  # one per sentence of a round: they are computed in any order, added in one
+    cdef Scored* scored
+    cdef int n_arenas
+
+    def __cinit__(self, Engine engine not None, double initial_squares):
+        cdef size_t i
+        self.engine = engine
+        self.machine = &engine.machine
+        self.slopes = <Slope*>calloc(engine.entries.shape[0], sizeof(Slope))
+        self.move_slopes = <Slope*>calloc(engine.moves.size, sizeof(Slope))
+        if self.slopes == NULL or self.move_slopes == NULL:
+            raise MemoryError
+        for i in range(<size_t>engine.entries.shape[0]):
+            self.slopes[i].squares = initial_squares
+        for i in range(<size_t>engine.moves.size):
+            self.move_slopes[i].squares = initial_squares
+        self.move_counts = numpy.zeros_like(engine.moves, dtype=numpy.float64)
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.n_arenas):
+            arena_free(&self.arenas[i])
+        free(self.arenas)
+        free(self.scored)
+        free(self.slopes)
+        free(self.move_slopes)
+        free(self.touched)
+
+    def gradient(
+        self, const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+        const int32_t[::1] tags not None, const int32_t[::1] arc_start not None,
+        const int32_t[::1] arc_head not None, const int32_t[::1] heads not None,
+        const int32_t[::1] labels not None, const int32_t[::1] batch not None, run=map,
+        int n_threads=1,
+    ):
+        """Add the gradient of the log-likelihood of some sentences.
+
+        heads, labels (int32[n]): The annotation, -1 where it is missing; annotated arcs must be kept.
+        batch (int32[]): Which sentences.
+        run (Callable): `map` of an executor with `n_threads` threads.
+        RETURNS (Tuple[float, int]): The negative log-likelihood of the annotation, and how many sentences
+            were left out because their charts failed or no tree agrees with the annotation.
+        """
+        cdef int i, begin, end = 0, failed = 0, skipped = 0
+        cdef double loss = 0
+
+        def compute(int worker):
+            cdef int k, s, n, start, bad = 0
+            with nogil:
+                k = worker - n_threads
+                while k + n_threads < end - begin:
+                    k += n_threads
+                    s = batch[begin + k]
+                    start = starts[s]
+                    n = starts[s + 1] - start
+                    arena_reset(&self.arenas[k])
+                    self.scored[k].n = n
+                    self.scored[k].likelihood = 0
+                    if n == 0:
+                        continue
+                    bad = score_sentence(
+                        self.machine, &self.scored[k], &self.arenas[k], &columns[start, 0],
+                        &tags[start], n, &arc_start[start], &arc_head[0], NULL, INFINITY)
+                    bad = bad or self._differentiate(
+                        &self.scored[k], &self.arenas[k], &heads[start], &labels[start])
+                    if bad:
+                        break
+            return bad
+
+        self._prepare_arenas(1 if n_threads == 1 else 4 * n_threads)
+        while end < batch.shape[0]:  # in rounds: memory does not grow with the batch
+            begin, end = end, min(end + self.n_arenas, <int>batch.shape[0])
+            if any(list(run(compute, range(n_threads)))):
+                raise MemoryError
+            with nogil:
+                for i in range(end - begin):
+                    if self.scored[i].n == 0:
+                        continue
+                    if not isfinite(self.scored[i].likelihood):
+                        skipped += 1
+                        continue
+                    loss -= self.scored[i].likelihood
+                    failed |= self._spread(&self.scored[i], &self.arenas[i])
+            if failed:
+                raise MemoryError
+        return loss, skipped
+
+    cdef void _prepare_arenas(self, int n) except *:
+        cdef int i
+        cdef void* longer
+        if n <= self.n_arenas:
+            return
+        longer = realloc(self.scored, n * sizeof(Scored))
+        if longer == NULL:
+            raise MemoryError
+        self.scored = <Scored*>longer
+        longer = realloc(self.arenas, n * sizeof(Arena))
+        if longer == NULL:
+            raise MemoryError
+        self.arenas = <Arena*>longer
+        memset(self.arenas + self.n_arenas, 0, (n - self.n_arenas) * sizeof(Arena))
+        self.n_arenas = n
+
+    cdef int _differentiate(
+        self, Scored* scored, Arena* arena, const int32_t* heads, const int32_t* labels
+    ) noexcept nogil:
+        """Gradients of the potentials of a sentence, and its log-likelihood."""
+        cdef int n = scored.n, m, i, n_arcs = scored.n_arcs, n_labels = self.machine.n_labels
+        cdef int n_pairs = scored.chart.pair_start[n_arcs], size = move_size(self.machine) // 2
+        cdef bint complete = True
+        cdef Chart given
+        cdef double log_z
+        cdef double** counts = <double**>take(arena, (2 * n + 2) * sizeof(double*))
+        scored.gradient = <double*>take_zeros(arena, n_arcs * n_labels * sizeof(double))
+        scored.sibling_gradient = <double*>take_zeros(arena, n_pairs * sizeof(double))
+        scored.last_gradient = <double*>take_zeros(arena, n_arcs * sizeof(double))
+        scored.empty_gradient = <double*>take_zeros(arena, (2 * n + 2) * sizeof(double))
+        scored.move_gradient = <double*>take_zeros(
+            arena, <size_t>(2 * n + 2) * size * sizeof(double))
+        if counts == NULL or scored.gradient == NULL or scored.sibling_gradient == NULL:
+            return -1
+        if scored.last_gradient == NULL or scored.empty_gradient == NULL:
+            return -1
+        if scored.move_gradient == NULL:
+            return -1
+        for i in range(2 * n + 2):
+            counts[i] = scored.move_gradient + i * size
+        if run_chart(scored, &scored.chart, scored.potential, n_labels, arena, counts):
+            return -1
+        if not isfinite(scored.log_z):  # there are no expected counts
+            scored.likelihood = NAN
+            return 0
+        self._add_expected(scored, &scored.chart, scored.potential, -1)
+        for i in range((2 * n + 2) * size):
+            scored.move_gradient[i] = -scored.move_gradient[i]
+        for m in range(n):
+            complete = complete and heads[m] >= 0 and labels[m] >= 0
+        log_z = scored.log_z
+        if complete:
+            scored.likelihood = tree_score(self.machine, scored, heads, labels, True) - log_z
+            return 0
+        given = scored.chart
+        if self._given_chart(scored, &given, arena, heads, labels, counts):
+            return -1
+        scored.likelihood = scored.log_z - log_z
+        return 0
+
+    cdef int _given_chart(
+        self, Scored* scored, Chart* given, Arena* arena, const int32_t* heads,
+        const int32_t* labels, double** counts
+    ) noexcept nogil:
+        """The chart of all trees that agree with the annotation."""
+        cdef int a, l, m, n_labels = self.machine.n_labels
+        cdef double* potential = <double*>take_zeros(
+            arena, scored.n_arcs * n_labels * sizeof(double))
+        given.phi = <double*>take(arena, scored.n_arcs * self.machine.n_states * sizeof(double))
+        if potential == NULL or given.phi == NULL:
+            return -1
+        for a in range(scored.n_arcs):
+            m = given.mod[a] - 1
+            if heads[m] >= 0 and heads[m] != given.head[a]:
+                continue
+            for l in range(n_labels):
+                if labels[m] < 0 or labels[m] == l:
+                    potential[a * n_labels + l] = scored.potential[a * n_labels + l]
+        state_potentials(self.machine, potential, scored.n_arcs, given.phi)
+        if run_chart(scored, given, potential, n_labels, arena, counts):
+            return -1
+        if isfinite(scored.log_z):
+            self._add_expected(scored, given, potential, 1)
+        return 0
+
+    cdef void _add_expected(
+        self, Scored* scored, Chart* chart, const double* potential, double sign
+    ) noexcept nogil:
+        cdef int a, l, c, i, n_labels = self.machine.n_labels, n_states = self.machine.n_states
+        for a in range(scored.n_arcs):
+            for l in range(n_labels):
+                c = a * n_states + self.machine.label_state[l]
+                if potential[a * n_labels + l] > 0:
+                    scored.gradient[a * n_labels + l] += (
+                        sign * chart.mu[c] * potential[a * n_labels + l] / chart.phi[c])
+            scored.last_gradient[a] += sign * chart.mu_last[a]
+        for i in range(chart.pair_start[scored.n_arcs]):
+            scored.sibling_gradient[i] += sign * chart.mu_sibling[i]
+        for i in range(2, 2 * scored.n + 2):
+            scored.empty_gradient[i] += sign * chart.mu_empty[i]
+
+    cdef inline int _touch(self, uint32_t at, float gradient) noexcept nogil:
+        cdef void* longer
+        if self.slopes[at].gradient == 0:
+            if self.n_touched == self.touched_size:
+                self.touched_size = 2 * self.touched_size + 4096
+                longer = realloc(self.touched, self.touched_size * sizeof(uint32_t))
+                if longer == NULL:
+                    return -1
+                self.touched = <uint32_t*>longer
+            self.touched[self.n_touched] = at
+            self.n_touched += 1
+        self.slopes[at].gradient += gradient
+        return 0
+
+    cdef int _spread(self, Scored* scored, Arena* arena) noexcept nogil:
+        """From gradients of potentials to gradients of weights, added to those of other sentences."""
+        cdef int a, l, m, t, h, i, direction, n_labels = self.machine.n_labels, n = scored.n
+        cdef int width = token_width(n_labels), block = block_width(n_labels)
+        cdef int bin, failed = 0, n_siblings = self.machine.n_siblings
+        cdef double* gradient
+        cdef double total
+        cdef bint matters
+        cdef float* own = <float*>take_zeros(arena, (n + 1) * width * sizeof(float))
+        cdef float* part
+        cdef uint32_t row, last
+        cdef double* counts
+        if own == NULL:
+            return -1
+        for h in range(1, n + 1):
+            counts = &self.move_counts[scored.tags[h - 1], 0, 0, 0]
+            for i in range(move_size(self.machine)):
+                counts[i] += scored.move_gradient[h * move_size(self.machine) + i]
+        for a in range(scored.n_arcs):
+            gradient = scored.gradient + a * n_labels
+            total, matters = 0, False
+            for l in range(n_labels):
+                total += gradient[l]
+                matters = matters or fabs(gradient[l]) > NEGLIGIBLE
+            if not matters:
+                continue
+            h, m, bin = scored.chart.head[a], scored.chart.mod[a], scored.distance[a]
+            direction = direction_of(h, m)
+            for t in range(self.machine.n_pairs):
+                row = scored.pair_rows[a * self.machine.n_pairs + t]
+                if row == 0:
+                    continue
+                failed |= self._touch(row, total)
+                last = row + self.engine.entries[row].output
+                row += 1
+                while row <= last and self.engine.entries[row].output < N_DISTANCES:
+                    if self.engine.entries[row].output == <uint32_t>bin:
+                        failed |= self._touch(row, total)
+                    row += 1
+                while row <= last and self.engine.entries[row].output - N_DISTANCES < <uint32_t>n_labels:
+                    l = self.engine.entries[row].output - N_DISTANCES
+                    if fabs(gradient[l]) > NEGLIGIBLE:
+                        failed |= self._touch(row, gradient[l])
+                    row += 1
+            for i in range(2 if h else 1):
+                part = (own + h * width + (3 + direction) * block if i
+                        else own + m * width + direction * block)
+                part[0] += total
+                part[1 + bin] += total
+                for l in range(n_labels):
+                    part[1 + N_DISTANCES + l] += gradient[l]
+        for m in range(1, n + 1):
+            part = own + m * width
+            for t in range(self.machine.n_unaries):
+                row = scored.unary_rows[m * self.machine.n_unaries + t]
+                last = row + self.engine.entries[row].output
+                row += 1
+                while row <= last:
+                    if fabs(part[self.engine.entries[row].output]) > NEGLIGIBLE:
+                        failed |= self._touch(row, part[self.engine.entries[row].output])
+                    row += 1
+        for i in range(scored.chart.pair_start[scored.n_arcs]):
+            if fabs(scored.sibling_gradient[i]) > NEGLIGIBLE:
+                for t in range(n_siblings):
+                    row = scored.sibling_rows[i * n_siblings + t]
+                    if row:
+                        failed |= self._touch(row, scored.sibling_gradient[i])
+        for a in range(scored.n_arcs):
+            if fabs(scored.last_gradient[a]) > NEGLIGIBLE:
+                for t in range(n_siblings):
+                    row = scored.last_rows[a * n_siblings + t]
+                    if row:
+                        failed |= self._touch(row, scored.last_gradient[a])
+        for i in range(2, 2 * n + 2):
+            if fabs(scored.empty_gradient[i]) > NEGLIGIBLE:
+                for t in range(n_siblings):
+                    row = scored.empty_rows[i * n_siblings + t]
+                    if row:
+                        failed |= self._touch(row, scored.empty_gradient[i])
+        return failed
+
+    def step(self, double rate, double decay):
+        """Go one step along the added gradients and forget them.
+
+        rate (float): Learning rate of AdaGrad.
+        decay (float): L2 penalty, applied to the weights a step touches.
+        """
+        cdef size_t i, n_moves = self.engine.moves.size, size = move_size(self.machine)
+        cdef float* weights = &self.engine.moves[0, 0, 0, 0]
+        cdef double* counts = &self.move_counts[0, 0, 0, 0]
+        cdef uint32_t at
+        with nogil:
+            self.n_steps += 1
+            for i in range(self.n_touched):
+                at = self.touched[i]
+                _adagrad(&self.engine.entries[at].weight, &self.slopes[at], rate, decay, self.n_steps)
+            self.n_touched = 0
+            for i in range(size, n_moves):
+                counts[i % size] += counts[i]  # what is counted for any tag is counted for all
+            for i in range(n_moves):
+                if counts[i] != 0:
+                    self.move_slopes[i].gradient = counts[i]
+                    _adagrad(weights + i, &self.move_slopes[i], rate, decay, self.n_steps)
+                    counts[i] = 0
+        self.engine.refresh_moves()
+
+    def gradients(self):
+        """RETURNS (Tuple[ndarray, ndarray]): The added gradients of entries and moves, for tests."""
+        cdef Py_ssize_t i
+        entries = numpy.zeros(self.engine.entries.shape[0])
+        for i in range(self.engine.entries.shape[0]):
+            entries[i] = self.slopes[i].gradient
+        moves = numpy.array(self.move_counts)
+        moves[0] = moves.sum(axis=0)
+        return entries, moves
+
+    def averaged(self):
+        """RETURNS (Tuple[ndarray, ndarray]): Weights of entries and moves, averaged over all steps."""
+        cdef Py_ssize_t i
+        entries = numpy.zeros(self.engine.entries.shape[0], dtype=numpy.float32)
+        moves = numpy.zeros(self.engine.moves.size, dtype=numpy.float32)
+        cdef float[::1] out = entries
+        cdef float[::1] out_moves = moves
+        cdef float* weights = &self.engine.moves[0, 0, 0, 0]
+        for i in range(self.engine.entries.shape[0]):
+            out[i] = self.engine.entries[i].weight - self.slopes[i].drift / (self.n_steps + 1)
+        for i in range(out_moves.shape[0]):
+            out_moves[i] = weights[i] - self.move_slopes[i].drift / (self.n_steps + 1)
+        return entries, moves.reshape(numpy.asarray(self.engine.moves).shape)
+
+
+cdef inline void _adagrad(
+    float* weight, Slope* slope, double rate, double decay, long n_steps
+) noexcept nogil:
+    cdef float gradient = slope.gradient - decay * weight[0], change
+    slope.gradient = 0
+    slope.squares += gradient * gradient
+    change = rate * gradient / sqrt(slope.squares)
+    weight[0] += change
+    slope.drift += change * n_steps

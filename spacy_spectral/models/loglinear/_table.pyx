@@ -1,0 +1,150 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The feature table is made: keys of annotated trees, those worth keeping, their slots."""
+import numpy
+
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from ...base._slots cimport Slot
+from ._features cimport fill_composites
+from ._keys cimport arc_key, between_of, sibling_keys, unary_key
+from ._layout cimport Machine, direction_of
+
+
+def training_keys(
+    const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
+    const int32_t[::1] tags not None, const int32_t[::1] heads not None,
+    const int32_t[:, :, ::1] composites not None, const int32_t[:, ::1] pairs not None,
+    const int32_t[::1] unaries not None, const int32_t[:, ::1] siblings not None,
+    const uint8_t[::1] between_bit not None,
+):
+    """The keys of everything in annotated trees, to choose the features worth keeping.
+
+    heads (int32[n]): Heads inside the sentence, 0 the root, -1 unknown (gives no keys).
+    RETURNS (Tuple[ndarray, ndarray, ndarray]): uint64 keys of arcs (tokens x pair templates), of tokens
+        (tokens x unary templates) and of neighbouring modifiers (any number x sibling templates).
+    """
+    cdef Machine machine
+    cdef int s, n, m, h, t, k, side, previous, direction, between, start, n_sibling = 0
+    cdef Py_ssize_t total = columns.shape[0]
+    memset(&machine, 0, sizeof(machine))
+    machine.context.n_columns = columns.shape[1]
+    machine.context.n_composites = k = composites.shape[0]
+    machine.context.composites = &composites[0, 0, 0]
+    machine.n_siblings = siblings.shape[0]
+    machine.siblings = &siblings[0, 0]
+    machine.between_bit = &between_bit[0]
+    longest = int(numpy.diff(starts).max()) if starts.shape[0] > 1 else 0
+    cdef uint64_t[:, ::1] values = numpy.empty((longest + 1, k), dtype=numpy.uint64)
+    pair_keys = numpy.zeros((total, pairs.shape[0]), dtype=numpy.uint64)
+    unary_keys = numpy.zeros((total, unaries.shape[0]), dtype=numpy.uint64)
+    # every token ends its modifiers on either side, and has one head
+    among_siblings = numpy.zeros((3 * total + 1, siblings.shape[0]), dtype=numpy.uint64)
+    cdef uint64_t[:, ::1] out_pairs = pair_keys
+    cdef uint64_t[:, ::1] out_unaries = unary_keys
+    cdef uint64_t[:, ::1] out_siblings = among_siblings
+    cdef uint64_t* first
+    for s in range(starts.shape[0] - 1):
+        start = starts[s]
+        n = starts[s + 1] - start
+        if n == 0:
+            continue
+        first = &values[0, 0]
+        with nogil:
+            fill_composites(&machine.context, &columns[start, 0], n, first)
+            for m in range(1, n + 1):
+                for t in range(unaries.shape[0]):
+                    out_unaries[start + m - 1, t] = unary_key(t, values[m, unaries[t]])
+                h = heads[start + m - 1]
+                if h < 0:
+                    continue
+                direction = direction_of(h, m)
+                between = between_of(&machine, &tags[start], h, m)
+                for t in range(pairs.shape[0]):
+                    out_pairs[start + m - 1, t] = arc_key(
+                        t, direction, values[h, pairs[t, 0]], values[m, pairs[t, 1]],
+                        between + 1 if pairs[t, 2] else 0)
+            for h in range(1, n + 1):
+                for side in range(2):
+                    previous = 0
+                    m = h + 1 if side else h - 1
+                    while 1 <= m <= n:
+                        if heads[start + m - 1] == h:
+                            sibling_keys(&machine, first, side, h, previous, m,
+                                          &out_siblings[n_sibling, 0])
+                            n_sibling += 1
+                            previous = m
+                        m += 1 if side else -1
+                    sibling_keys(&machine, first, side, h, previous, 0, &out_siblings[n_sibling, 0])
+                    n_sibling += 1
+    return pair_keys, unary_keys, among_siblings[:n_sibling]
+
+
+def build_slots(
+    const uint64_t[::1] keys not None, const uint32_t[::1] row_starts not None,
+    Slot[::1] slots not None,
+):
+    """Enter rows into an empty table with open addressing, whose size is a power of two.
+
+    keys (uint64[n]): Distinct keys, none of them 0.
+    row_starts (uint32[n]): Their rows, none of them 0.
+    slots (structured array): Zeros, more than n of them.
+    """
+    cdef Py_ssize_t i
+    cdef uint64_t at, mask = slots.shape[0] - 1
+    with nogil:
+        for i in range(keys.shape[0]):
+            at = keys[i] & mask
+            while slots[at].start:
+                at = (at + 1) & mask
+            slots[at].check = <uint32_t>(keys[i] >> 32)
+            slots[at].start = row_starts[i]
+
+
+def number_keys(const uint64_t[::1] keys not None, const int32_t[::1] blocks not None, int min_blocks):
+    """Number the keys that occur in enough blocks.
+
+    keys (uint64[n]): Keys in any order, 0 for none.
+    blocks (int32[n]): The block of the text each comes from, ascending.
+    min_blocks (int): In how many different blocks a key must occur.
+    RETURNS (Tuple[ndarray, ndarray]): The kept keys in order of first occurrence, and for each place
+        the number of its key (int32), -1 if it was not kept.
+    """
+    cdef Py_ssize_t n = keys.shape[0], i
+    cdef uint64_t mask = 1, at
+    while mask < 2 * <uint64_t>n + 2:
+        mask *= 2
+    cdef int32_t[::1] table = numpy.full(mask, -1, dtype=numpy.int32)
+    mask -= 1
+    numbers = numpy.full(n, -1, dtype=numpy.int32)
+    cdef int32_t[::1] number = numbers
+    cdef uint64_t[::1] distinct = numpy.empty(n, dtype=numpy.uint64)
+    cdef int32_t[::1] last = numpy.empty(n, dtype=numpy.int32)
+    cdef int32_t[::1] count = numpy.zeros(n + 1, dtype=numpy.int32)
+    cdef int32_t n_distinct = 0, n_kept = 0
+    with nogil:
+        for i in range(n):
+            if keys[i] == 0:
+                continue
+            at = keys[i] & mask
+            while table[at] >= 0 and distinct[table[at]] != keys[i]:
+                at = (at + 1) & mask
+            if table[at] < 0:
+                table[at] = n_distinct
+                distinct[n_distinct] = keys[i]
+                last[n_distinct] = -1
+                n_distinct += 1
+            number[i] = table[at]
+            if last[table[at]] != blocks[i]:
+                last[table[at]] = blocks[i]
+                count[table[at]] += 1
+        for i in range(n_distinct):  # `last` becomes the new number
+            last[i] = -1
+            if count[i] >= min_blocks:
+                last[i] = n_kept
+                distinct[n_kept] = distinct[i]
+                n_kept += 1
+        for i in range(n):
+            if number[i] >= 0:
+                number[i] = last[number[i]]
+    return numpy.asarray(distinct)[:n_kept].copy(), numbers

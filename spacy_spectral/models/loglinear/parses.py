@@ -1,0 +1,85 @@
+"""What a log-linear model says of a batch, as every parser says it: see `trees.interface.Parses`."""
+
+from functools import cached_property
+
+import numpy
+from numpy.typing import NDArray
+
+from ...trees.interface import ArcProbs, Parse
+from ...trees.inventory import Inventory
+from ...trees.sentences import MISSING
+from .model import ModelParses
+
+_SMALLEST_PROB = 1e-12
+
+
+class LogLinearParses:
+    """Parses of a batch; implements `trees.interface.Parses`."""
+
+    labelled = True
+
+    def __init__(
+        self, parses: ModelParses, inventory: Inventory, fixed: NDArray[numpy.int32] | None
+    ):
+        """parses (ModelParses): What the model says.
+        inventory (Inventory): The labels.
+        fixed (Optional[ndarray]): The heads that were given, MISSING for others.
+        """
+        self._parses = parses
+        self._inventory = inventory
+        self._fixed = fixed
+        self.heads, self.labels = inventory.restored(
+            parses.starts, parses.heads, parses.labels, fixed
+        )
+
+    @cached_property
+    def _probs(self) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
+        return self._parses.probs()
+
+    def head_probs(self) -> NDArray[numpy.float32]:
+        return self._probs[0]
+
+    def label_probs(self) -> NDArray[numpy.float32]:
+        return self._probs[1]
+
+    def log_probs(self) -> NDArray[numpy.float64]:
+        logs = self._parses.log_probs.copy()
+        failed = numpy.flatnonzero(numpy.isnan(logs)).tolist()
+        if failed:
+            # where the chart failed tokens were parsed one by one
+            own = numpy.log(numpy.maximum(self._probs[0] * self._probs[1], _SMALLEST_PROB))
+            for s in failed:
+                logs[s] = own[self._own(s)].sum()
+        return logs
+
+    def marginals(self, sentence: int) -> NDArray[numpy.float64]:
+        return self._parses.marginals(sentence)
+
+    def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
+        heads, modifiers, joint = self._parses.forests.joint(sentence)
+        table = joint if labelled else joint.sum(axis=1, keepdims=True)
+        arc, label = numpy.nonzero((table >= min_prob) & (table > 0))
+        labels = label.astype("int32") if labelled else numpy.full(len(arc), MISSING, dtype="int32")
+        return ArcProbs(heads[arc], modifiers[arc], labels, table[arc, label].astype("float64"))
+
+    def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
+        return self._parses.label_probs[self._own(sentence)].astype("float64")
+
+    def k_best(self, sentence: int, k: int) -> list[Parse]:
+        heads, labels, logs = self._parses.forests.k_best(sentence, k)
+        if not len(heads):
+            own = self._own(sentence)
+            log_prob = float(self.log_probs()[sentence])
+            return [Parse(self.heads[own], self.labels[own], log_prob)]
+        k, n = heads.shape
+        final = self._inventory.restored(
+            numpy.arange(k + 1) * n,
+            heads.ravel(),
+            labels.ravel(),
+            None if self._fixed is None else numpy.tile(self._fixed[self._own(sentence)], k),
+        )
+        return list(map(Parse, *(column.reshape(k, n) for column in final), logs.tolist()))
+
+    def _own(self, sentence: int) -> slice:
+        starts = self._parses.starts
+        return slice(int(starts[sentence]), int(starts[sentence + 1]))

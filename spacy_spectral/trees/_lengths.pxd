@@ -1,0 +1,13 @@
+"""The bins of distance of `lengths`, for kernels."""
+
+cdef enum:
+    N_DISTANCES = 7
+
+
+cdef inline int distance_bin(int distance) noexcept nogil:
+    """The bin of a distance of at least 1: 1, 2, 3, 4, 5-6, 7-10, 11 and more."""
+    if distance <= 4:
+        return distance - 1
+    if distance <= 6:
+        return 4
+    return 5 if distance <= 10 else 6
