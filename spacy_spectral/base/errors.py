@@ -1,8 +1,8 @@
 """All messages of the package, each with a code, in the style of `spacy.errors`.
 
 S0xx treebanks and files, S1xx head automata and the parser, S2xx eigenwords and similarity,
-S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas, S8xx
-refinement, S9xx packed forests.
+S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas, S7xx
+constituents, S8xx refinement, S9xx packed forests.
 """
 
 
@@ -313,12 +313,12 @@ class Errors(metaclass=_WithCodes):
         "'encode', not with that of another model."
     )
     S507 = (
-        "'{name}' has no tree models: its model looks at forests, or was trained without the features "
-        "\"logp\". Train one with configs/rerank_list.cfg, whose 'model.features' has them."
+        "'{name}' has no tree models: it was trained without the features \"logp\". Add them to its "
+        "setting 'model.features' and train it anew."
     )
     S508 = (
         "There is no trained reranker '{name}' in this pipeline (components: {known}). Train one with "
-        "configs/rerank_list.cfg, or give its name with --component."
+        "configs/rerank.cfg, or give its name with --component."
     )
     S509 = "There is no complete tree in {path}: give a treebank with dependency annotation."
 
@@ -401,19 +401,6 @@ class Errors(metaclass=_WithCodes):
         "ones, each at most once."
     )
     S909 = "This is no hypergraph: {reason}."
-    S911 = "A forest reranker needs 1 to 64 templates for each of six kinds of units."
-    S912 = (
-        "A forest reranker needs a threshold between 0 and 1, folds >= 2, epochs, min_count and "
-        "min_word_count >= 1, learn_rate > 0, l2 >= 0 and seed >= 0."
-    )
-    S913 = (
-        "There is nothing to learn a forest reranker from: no training sentence has a gold tree and arcs to "
-        "choose from. Check the training data."
-    )
-    S914 = (
-        "'{name}' looks at the packed forest of a 'spectral_parser', which '{base}' is not. Set base to the "
-        "name of one, or model to spacy-spectral.Reranker.v1."
-    )
     S910 = (
         "Bad arcs of a sentence of {n} tokens (there may be 1 to {most}): every token needs a head at least, "
         "another position of the sentence or 0 for the root; arcs come by modifier, then by head."
@@ -424,6 +411,27 @@ class Errors(metaclass=_WithCodes):
         "Bad settings of a refined grammar: it needs states, dimensions, cycles, min_symbol_count and "
         "max_symbols >= 1, at most {most} states, fewer tags (max_symbols), max_length >= 2, seed >= 0 and "
         "0 <= prune < 1."
+    )
+
+    S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
+    S702 = (
+        "Bad settings of a parser for constituents: it needs states between 1 and 64, epochs, min_count and "
+        "em_iterations of at least 1, and a rate above 0 and at most 10."
+    )
+    S703 = (
+        "There is nothing to learn a parser for constituents from: no training document has a tree with "
+        "words. Make documents of bracketed trees with 'python -m spacy spectral convert-brackets', or check "
+        "the training data with 'python -m spacy spectral check FILE'."
+    )
+    S704 = "'{name}' can't keep {value} trees of a sentence: set nbest to 0 or more."
+    S705 = "Unknown format '{value}'. Choose one of: {choices}."
+    S706 = (
+        "There is no trained 'spectral_constituency' named '{name}' in this pipeline (components: {known}). "
+        "Train one with configs/constituency.cfg, or give its name with --component."
+    )
+    S707 = "Can't tell from its name that {path} has bracketed trees. Give a file that ends in {suffixes}."
+    S708 = (
+        "The pipeline '{model}' finds no constituents: it has no trained 'spectral_constituency'."
     )
 
 

@@ -3,6 +3,7 @@
 # each module adds its command
 from . import (  # noqa: F401
     automaton,
+    brackets,
     check,
     draw,
     eigenwords,

@@ -11,7 +11,7 @@ from ._app import spectral_cli
 @spectral_cli.command("check")
 def check_cli(
     paths: Annotated[
-        list[Path], typer.Argument(help="CoNLL-U or .spacy files, or directories of them")
+        list[Path], typer.Argument(help="CoNLL-U, .spacy or bracketed files, or directories")
     ],
     max_problems: Annotated[
         int, typer.Option(help="How many problems of a file to print (0: all)")

@@ -54,7 +54,9 @@ figcaption .tree { color: #5b6874; white-space: nowrap; font-size: 0.9rem; }
 @spectral_cli.command("draw")
 def draw_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
-    data: Annotated[str, typer.Argument(help="CoNLL-U or .spacy file, or a text in quotes")],
+    data: Annotated[
+        str, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a text in quotes")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write")],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most sentences to draw")] = 10,
     gold_tags: Annotated[
@@ -88,7 +90,7 @@ def draw_cli(
                 msg.fail(f"'{name}' is no automaton: write TAG:left or TAG:right", exits=1)
             graphs.append(head_automaton(grammar_of(nlp, component), head, direction))
         sentences = parsed_sentences(nlp, data, limit=limit, gold_tags=gold_tags)
-    if not any(sentence.doc.has_annotation("DEP") for sentence in sentences):
+    if not any(_has_parse(sentence) for sentence in sentences):
         reason = "does it have a parser?" if sentences else "the text has no words"
         msg.fail(f"The pipeline '{model}' gives no parses ({reason})", exits=1)
     name = nlp.meta.get("name") or "pipeline"
@@ -110,10 +112,15 @@ def parsed_sentences(
     gold_tags (bool): Whether to parse on the treebank's tags.
     RETURNS (List[Span]): The parsed sentences.
     """
+    from ..treebank.bracketed import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
     from ._pipelines import parse_text, superseded, without_parses
+    from .brackets import parse_brackets
 
     path = Path(data)
+    if is_bracketed(path):
+        parsed = parse_brackets(nlp, path)[0][:limit]
+        return [sentence for doc in parsed for sentence in doc.sents]
     # a text can be too long for a path to be looked up, and an empty one would be "."
     if path.suffix in SUFFIXES or (0 < len(data) < 256 and path.exists()):
         references = islice(read_docs(path, nlp.vocab), limit)
@@ -134,7 +141,10 @@ def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str)
     RETURNS (str): The page; nothing else is needed to show it.
     """
     parts = [f"<h1>{escape(title)}</h1>", _legend(bool(graphs))]
-    parts += [_figure(number, sentence) for number, sentence in enumerate(sentences, start=1)]
+    for number, sentence in enumerate(sentences, start=1):
+        if sentence.doc.has_annotation("DEP"):
+            parts.append(_figure(number, sentence))
+        parts += [_tree_figure(number, sentence, tree) for tree in _trees_of(sentence)]
     if graphs:
         parts.append("<h2>Head automata</h2>")
         parts += [f'<figure><div class="scroll">{g.to_svg()}</div></figure>' for g in graphs]
@@ -147,6 +157,30 @@ def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str)
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(parts)
         + "\n</body>\n</html>\n"
+    )
+
+
+def _trees_of(sentence: "Span") -> list[Any]:
+    from ..pipeline.constituents import stored_trees
+
+    return [
+        tree
+        for tree in stored_trees(sentence.doc)
+        if sentence.start <= tree.tokens[0] and tree.tokens[-1] < sentence.end
+    ]
+
+
+def _has_parse(sentence: "Span") -> bool:
+    return sentence.doc.has_annotation("DEP") or bool(_trees_of(sentence))
+
+
+def _tree_figure(number: int, sentence: "Span", tree: Any) -> str:
+    from ..viz.constituents import tree_svg
+
+    drawing = tree_svg(tree.parsed, [sentence.doc[i].text for i in tree.tokens])
+    return (
+        f'<figure><figcaption><span><span class="number">{number}</span>{escape(sentence.text)}</span>'
+        f'</figcaption><div class="scroll">{drawing}</div></figure>'
     )
 
 

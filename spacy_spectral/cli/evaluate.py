@@ -13,7 +13,7 @@ _CURVES = {"heads": "Heads", "arcs": "Labelled arcs"}
 @spectral_cli.command("evaluate")
 def evaluate_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
-    data: Annotated[Path, typer.Argument(help="CoNLL-U or .spacy file, or a directory of them")],
+    data: Annotated[Path, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a directory")],
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
     ] = False,
@@ -31,6 +31,8 @@ def evaluate_cli(
 ) -> None:
     """Evaluate a pipeline on a treebank: all tokens count, and once more without punctuation.
 
+    Bracketed trees (.ptb, .mrg, .brackets) are scored as evalb does it: labelled F1, exact match, tags.
+
     Where the parser leaves probabilities on documents, these are compared with what is right.
 
     The pipeline gets the treebank's words and sentence boundaries. Components that would set
@@ -42,8 +44,10 @@ def evaluate_cli(
 
     from ..base.errors import Errors
     from ..base.serialize import require_writable, write_atomically
+    from ..treebank.bracketed import is_bracketed
     from ..viz.reliability import render_reliability
     from ._pipelines import load_pipeline
+    from .brackets import evaluate_brackets
 
     setup_gpu(gpu_id)
     with reported():
@@ -51,6 +55,12 @@ def evaluate_cli(
             if output is not None:
                 require_writable(output)
         nlp = load_pipeline(model)
+        if is_bracketed(data):
+            scores = evaluate_brackets(nlp, data, model)
+            if json is not None:
+                write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
+                msg.good(f"Scores in {json}")
+            return
         scores, curves = evaluate(nlp, data, gold_tags=gold_tags)
         if plot is not None and not curves:
             raise ValueError(Errors.S450.format(model=model))

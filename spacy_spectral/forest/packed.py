@@ -108,7 +108,7 @@ class PackedForest:
 
     def plan(self) -> Plan:
         """RETURNS (Plan): The order of elimination and what it costs."""
-        scopes = [own.scope for own in self.factors] + [own.scope for own in self._features]
+        scopes = [own.scope for own in (*self.factors, *self._features)]
         return plan(self.domains, scopes, max_cells=None)
 
     def log_z(self, weights: ArrayLike = ()) -> float:
@@ -258,8 +258,9 @@ class _Group(NamedTuple):
         shape = tuple(domains[i] for i in self.scope)
         size = int(numpy.prod(shape, dtype="int64"))
         added = self.value * theta[self.property]
-        table = numpy.bincount(self.cell, weights=added, minlength=size).astype("float64")
-        return Factor(self.scope, table.reshape(shape))
+        return Factor(
+            self.scope, numpy.bincount(self.cell, weights=added, minlength=size).reshape(shape)
+        )
 
 
 def _grouped(forest: PackedForest, features: Iterable[Feature]) -> tuple[_Group, ...]:
@@ -275,8 +276,10 @@ def _grouped(forest: PackedForest, features: Iterable[Feature]) -> tuple[_Group,
     groups = []
     for own_scope, listed in entries.items():
         if listed:
-            cells = numpy.array([cell for cell, _, _ in listed], dtype="int64")
-            numbers = numpy.array([number for _, number, _ in listed], dtype="int64")
-            values = numpy.array([value for _, _, value in listed], dtype="float64")
-            groups.append(_Group(own_scope, cells, numbers, values))
+            cell, number, value = map(numpy.array, zip(*listed, strict=True))
+            groups.append(
+                _Group(
+                    own_scope, cell.astype("int64"), number.astype("int64"), value.astype("float64")
+                )
+            )
     return tuple(groups)

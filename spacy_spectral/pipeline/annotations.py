@@ -308,8 +308,11 @@ def register(*factories: str) -> None:
 
     factories (str): The factories of components, e.g. "spectral_parser"; all by default.
     """
-    for factory in factories or _EXTENSIONS:
-        for owner, getter in _EXTENSIONS[factory]:
+    from .constituents import EXTENSIONS, NAME
+
+    known = _EXTENSIONS | {NAME: EXTENSIONS}
+    for factory in factories or known:
+        for owner, getter in known[factory]:
             register_extension(owner, getter.__name__, getter=getter)
 
 
@@ -333,6 +336,27 @@ class _Place(NamedTuple):
     entry: dict[str, Any]
     row: int
     begin: int
+
+
+def store_entry(doc: Doc, name: str, values: dict[str, Any]) -> None:
+    """Keep the values of a component, in place of those it has kept before.
+
+    doc (Doc): The document.
+    name (str): The component's factory.
+    values (Dict[str, Any]): Plain values and arrays.
+    """
+    _store(doc, name, values)
+
+
+def entry_of(doc: Doc, name: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """YIELDS (Tuple[Dict[str, Any], int]): What a component has kept, and the character where that begins."""
+    for key, entry in _entries(doc, name):
+        yield entry, key[2]
+
+
+def find_span(span: Span, name: str) -> "_Place | None":
+    """RETURNS (Optional[_Place]): Where the tokens of a span are in an entry; None if one is not there."""
+    return _find_all(span, name)
 
 
 def _key(name: str) -> tuple[str, str, int, None]:

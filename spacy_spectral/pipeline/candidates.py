@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ..models.rerank.interface import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses
 from ..trees.inventory import plain
 from ..trees.pseudoprojective import deprojectivize
-from ..trees.sentences import Batch, Treebank
+from ..trees.sentences import Batch
 from .documents import TokenReader, training_treebank
 from .parser import SpectralParser
 from .tagger import SpectralTagger
@@ -73,21 +73,6 @@ class CandidateSource(Protocol):
         ...
 
 
-class HeldOut(NamedTuple):
-    """What a parser makes of sentences that it was not trained on.
-
-    train (Treebank): What it was trained on.
-    held_out (Treebank): The sentences.
-    parses (Parses): Its parses.
-    names (List[str]): Its labels, decorated ones included.
-    """
-
-    train: Treebank
-    held_out: Treebank
-    parses: Parses
-    names: list[str]
-
-
 class SpectralCandidates:
     """The n best trees of a `spectral_parser`; see `CandidateSource`."""
 
@@ -101,9 +86,12 @@ class SpectralCandidates:
         self.read = parser.read if symbol is None else TokenReader([symbol], name=name)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
-        batch, parses, labels = self.parses(docs)
-        names = list(map(plain, labels))
-        return batch, [k_best(parses, s, n, names) for s in range(len(batch.tokens))]
+        batch, parses = self.parser.take_parses(docs) or self.parser.parse(docs)
+        names = list(map(plain, self.parser.grammar.label_names))
+        found = [_k_best(parses, s, n, names) for s in range(len(batch.tokens))]
+        if self.read is not self.parser.read:
+            batch = self.read(docs)
+        return batch, found
 
     def jackknife(
         self,
@@ -115,31 +103,6 @@ class SpectralCandidates:
         epochs: int,
         report: Report,
     ) -> Iterator[Fold]:
-        for own in self.held_out(examples, nlp, folds=folds, report=report):
-            names = list(map(plain, own.names))
-            sentences = range(len(own.held_out.tokens))
-            found = [k_best(own.parses, s, n, names) for s in sentences]
-            yield Fold(own.train, own.held_out, found)
-
-    def parses(self, docs: list[Doc]) -> tuple[Batch, Parses, list[str]]:
-        """docs (List[Doc]): The documents; they are not changed.
-        RETURNS (Tuple[Batch, Parses, List[str]]): Their sentences, the parser's parses, its labels."""
-        batch, parses = self.parser.take_parses(docs) or self.parser.parse(docs)
-        if self.read is not self.parser.read:
-            batch = self.read(docs)
-        return batch, parses, list(self.parser.grammar.label_names)
-
-    def held_out(
-        self, examples: list[Example], nlp: Language, *, folds: int, report: Report
-    ) -> Iterator["HeldOut"]:
-        """Train copies of the parser, each without a contiguous block of the text.
-
-        examples (List[Example]): The training examples; they are not changed.
-        nlp (Language): The pipeline of the parser.
-        folds (int): How many blocks.
-        report (Callable[[str], None]): Told how far it has come.
-        YIELDS (HeldOut): What they make of each block.
-        """
         parser = self.parser
         if "recipe" not in parser.model.attrs:
             raise ValueError(Errors.S543.format(name=self._name, base=parser.name))
@@ -159,8 +122,9 @@ class SpectralCandidates:
                 ),
             )
             parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
-            names = list(learnt.label_names)
-            yield HeldOut(seen.select(~inside), seen.select(inside), parses, names)
+            names = list(map(plain, learnt.label_names))
+            found = [_k_best(parses, s, n, names) for s in range(int(inside.sum()))]
+            yield Fold(seen.select(~inside), seen.select(inside), found)
 
 
 class BeamCandidates:
@@ -251,15 +215,7 @@ def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -
     raise ValueError(Errors.S531.format(name=name, base=base, kind=type(parser).__name__))
 
 
-def k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:
-    """The n best trees of a sentence.
-
-    parses (Parses): The parses of some.
-    sentence (int): Which.
-    n (int): How many at most.
-    names (List[str]): The labels, without decoration.
-    RETURNS (Candidates): The trees.
-    """
+def _k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:
     heads, labels, log_probs = zip(*parses.k_best(sentence, n), strict=True)
     trees = numpy.array(heads, dtype="int32")
     arc_probs = _arc_probs(parses.arcs(sentence, min_prob=1e-9), trees)

@@ -16,9 +16,8 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..models.eigenwords.vectors import read_vocab, word_vectors
-from ..models.forestrank.training import ForestSettings
 from ..models.rerank.interface import ByNames, Candidates
-from ..models.rerank.model import Ranking
+from ..models.rerank.model import Ranking, Reranker
 from ..models.treemodel.score import TreeScore, tree_scores
 from ..trees.sentences import Batch
 from .annotations import (
@@ -28,11 +27,11 @@ from .annotations import (
     store_candidates,
     store_parse,
 )
-from .candidates import CandidateSource, SpectralCandidates, candidate_source
+from .candidates import CandidateSource, candidate_source
 from .documents import fixed_heads, string_values, write_parse
-from .forest_stage import fit_forests, parse_forests, write_forests
 from .listening import Listener
 
+DEFAULT_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
 STORABLE = ("parses",)
 
 
@@ -48,6 +47,52 @@ class _Sentence:
     tokens: NDArray[numpy.int64]
     candidates: Candidates
     ranking: Ranking
+
+
+@Language.factory(
+    "spectral_reranker",
+    requires=["token.tag", "token.dep", "token.head", "doc.sents"],
+    assigns=["token.dep", "token.head", "span._.parses"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "base": "spectral_parser",
+        "n": 50,
+        "margin": 6.0,
+        "symbol": None,
+        "store": [],
+        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
+    },
+    default_score_weights={
+        "dep_uas": 0.5,
+        "dep_las": 0.5,
+        "dep_uas_no_punct": None,
+        "dep_las_no_punct": None,
+        "dep_las_per_type": None,
+    },
+)
+def make_spectral_reranker(
+    nlp: Language,
+    name: str,
+    model: Model,
+    base: str,
+    n: int,
+    margin: float,
+    symbol: str | None,
+    store: list[str],
+    scorer: Callable | None,
+) -> "SpectralReranker":
+    """Make a reranker; see `SpectralReranker`."""
+    return SpectralReranker(
+        nlp,
+        model,
+        name,
+        base=base,
+        n=n,
+        margin=margin,
+        symbol=symbol,
+        store=store,
+        scorer=scorer,
+    )
 
 
 class SpectralReranker(Listener):
@@ -72,12 +117,10 @@ class SpectralReranker(Listener):
         scorer: Callable | None = None,
     ):
         """nlp (Language): The pipeline. Sourced into others, the reranker uses the parser of each.
-        model (Model): From `spacy-spectral.Reranker.v1`, which chooses from a list of trees, or
-            `spacy-spectral.ForestReranker.v1`, which looks at all that are likely at all.
+        model (Model): From `spacy-spectral.Reranker.v1`.
         name (str): The component's name in the pipeline.
-        base (str): The name of the parser: a `spectral_parser` or, for lists, a `beam_parser`.
+        base (str): The name of the parser: a `spectral_parser` or a `beam_parser`.
         n (int): How many candidates a sentence has at most; of a `beam_parser` as many as its beam has.
-            Forests have no such limit: of their trees so many are kept, if they are.
         margin (float): Candidates are left out whose log-probability is this much below the likeliest's:
             they are hardly ever chosen, and take time.
         symbol (Optional[str]): The token attribute that is a tag. By default what a `spectral_parser`
@@ -96,12 +139,11 @@ class SpectralReranker(Listener):
         self.margin = margin
         self.symbol = symbol
         self.store = list(store)
-        self._is_forest = isinstance(model.attrs["recipe"], ForestSettings)
         register("spectral_reranker")
 
     @property
-    def reranker(self) -> Any:
-        """What was learnt: a `Reranker`, or a `ForestReranker`."""
+    def reranker(self) -> Reranker:
+        """What was learnt."""
         return self.learnt
 
     def initialize(
@@ -127,13 +169,7 @@ class SpectralReranker(Listener):
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
         recipe = self.model.attrs["recipe"]
-        parser = self.find_parser([], nlp)
-        if self._is_forest:
-            source = self._forest_source(parser)
-            whole = nlp or self.pipeline
-            self.learn(fit_forests(source, recipe, examples, whole, report=self.report))
-            return
-        folds = self._source(parser).jackknife(
+        folds = self._source(self.find_parser([], nlp)).jackknife(
             examples,
             nlp or self.pipeline,
             n=self.n,
@@ -150,26 +186,15 @@ class SpectralReranker(Listener):
         """Where candidates come from."""
         return candidate_source(parser, self.base, self.symbol, name=self.name)
 
-    def _forest_source(self, parser: Any) -> SpectralCandidates:
-        """Where forests come from."""
-        found = self._source(parser)
-        if not isinstance(found, SpectralCandidates):
-            raise ValueError(Errors.S914.format(name=self.name, base=self.base))
-        return found
-
-    def predict(self, docs: Iterable[Doc]) -> Any:
+    def predict(self, docs: Iterable[Doc]) -> list[list[_Sentence]]:
         """Judge the candidates of documents without changing them.
 
         docs (Iterable[Doc]): The documents.
-        RETURNS (Any): What `set_annotations` writes.
+        RETURNS (List[List[_Sentence]]): The sentences of each document.
         """
         docs = list(docs)
         reranker = self.reranker
-        parser = self.find_parser(docs)
-        if self._is_forest:
-            n = self.n if self.store else 0
-            return parse_forests(self._forest_source(parser), reranker, docs, n=n)
-        batch, found = self._source(parser)(docs, self.n)
+        batch, found = self._source(self.find_parser(docs))(docs, self.n)
         candidates = [own.within(self.margin) for own in found]
         rankings = reranker.rank(batch.tokens, candidates)
         result: list[list[_Sentence]] = [[] for _ in docs]
@@ -180,16 +205,13 @@ class SpectralReranker(Listener):
             result[i].append(own)
         return result
 
-    def set_annotations(self, docs: Iterable[Doc], scores: Any) -> None:
+    def set_annotations(self, docs: Iterable[Doc], scores: list[list[_Sentence]]) -> None:
         """Write the chosen trees to documents.
 
         docs (Iterable[Doc]): The documents.
-        scores (Any): From `predict`.
+        scores (List[List[_Sentence]]): From `predict`.
         """
         docs = list(docs)
-        if self._is_forest:
-            write_forests(docs, scores)
-            return
         hashes = ByNames(partial(string_values, docs))
         for doc, sentences in zip(docs, scores, strict=True):
             heads = numpy.full(len(doc), -1, dtype="int64")
@@ -212,7 +234,7 @@ class SpectralReranker(Listener):
             chance that is, and the probability of each token's head given the rest of the tree (white
             space left out); None where heads are missing, or there is nothing but white space.
         """
-        models = getattr(self.reranker, "models", None)
+        models = self.reranker.models
         if not models:
             raise ValueError(Errors.S507.format(name=self.name))
         batch = self._source(self.find_parser([doc])).read([doc])

@@ -7,6 +7,8 @@ from pathlib import Path
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from .bracketed import is_bracketed
+from .brackets import read_brackets
 from .documents import scan_docs, treebank_files
 from .validate import MISSING, TreebankError, is_projective
 
@@ -39,6 +41,9 @@ def check_treebanks(paths: list[Path]) -> list[Summary]:
     """
     summaries = []
     for path in paths:
+        if is_bracketed(path):
+            summaries.append(_check_brackets(path))
+            continue
         try:
             files = treebank_files(path)
         except TreebankError as error:
@@ -74,6 +79,27 @@ def _check_file(path: Path) -> Summary:
             summary.problems.append(item)
         else:
             _count(item, summary)
+    return summary
+
+
+def _check_brackets(path: Path) -> Summary:
+    """Bracketed trees up to the first problem: what follows it can't be told apart from it."""
+    summary = Summary(path)
+    try:
+        for tree in read_brackets(path):
+            leaves = list(tree.leaves())
+            summary.sentences += 1
+            summary.tokens += len(leaves)
+            summary.longest = max(summary.longest, len(leaves))
+            summary.tags.update(leaf.label for leaf in leaves)
+            stack = [tree]
+            while stack:
+                node = stack.pop()
+                if not node.word:
+                    summary.labels[node.label] += 1
+                    stack += node.children
+    except TreebankError as error:
+        summary.problems.append(error)
     return summary
 
 

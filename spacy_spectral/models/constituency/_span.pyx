@@ -121,8 +121,8 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
     starts (int64[sentences + 1]): Where sentences start.
     threshold (float): The least posterior of items.
     RETURNS (Tuple[ndarray, ...]): starts (int64[sentences + 1]); begin, end, symbol (int32[items]); posterior
-        (float32[items]); log_z (float64[sentences]). Items are in the order of forests, and those of the best
-        tree, and of the best symbol of each of its spans, are always among them.
+        (float32[items]); whether they are in the best tree (uint8[items]). Items are in the order of forests. The
+        best tree has the greatest sum of posteriors of spans, each with its best symbol; it is always there.
     """
     cdef Arena arena
     cdef Context c
@@ -138,9 +138,7 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
     cdef void *block
     cdef uint8_t *in_tree
     starts_out = numpy.zeros(starts.shape[0], dtype=numpy.int64)
-    log_zs = numpy.zeros(starts.shape[0] - 1)
     cdef int64_t[::1] out_starts = starts_out
-    cdef double[::1] out_z = log_zs
     memset(&arena, 0, sizeof(arena))
     with nogil:
         for s in range(starts.shape[0] - 1):
@@ -157,7 +155,6 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
                 if in_tree == NULL:
                     failed = 1
                     break
-                out_z[s] = chart.log_z
                 for width in range(1, n + 1):
                     for i in range(n - width + 1):
                         j = i + width
@@ -182,7 +179,7 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
                                 continue
                             if count == room:
                                 room = 2 * room + 4096
-                                block = realloc(found, 3 * room * sizeof(int32_t))
+                                block = realloc(found, 4 * room * sizeof(int32_t))
                                 if block == NULL:
                                     failed = 1
                                     break
@@ -192,9 +189,10 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
                                     failed = 1
                                     break
                                 probs = <float *>block
-                            found[3 * count] = i
-                            found[3 * count + 1] = j
-                            found[3 * count + 2] = x + (offset if width > 1 else 0)
+                            found[4 * count] = i
+                            found[4 * count + 1] = j
+                            found[4 * count + 2] = x + (offset if width > 1 else 0)
+                            found[4 * count + 3] = x == best_x
                             probs[count] = <float>(post * exp(score[x] - value))
                             count += 1
                         if failed:
@@ -208,16 +206,16 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
     if failed:
         free(found); free(probs)
         raise MemoryError
-    columns = numpy.empty((count, 3), dtype=numpy.int32)
+    columns = numpy.empty((count, 4), dtype=numpy.int32)
     posteriors = numpy.empty(count, dtype=numpy.float32)
     cdef int32_t[:, ::1] out_table = columns
     cdef float[::1] out_probs = posteriors
     if count:
-        memcpy(&out_table[0, 0], found, 3 * count * sizeof(int32_t))
+        memcpy(&out_table[0, 0], found, 4 * count * sizeof(int32_t))
         memcpy(&out_probs[0], probs, count * sizeof(float))
     free(found); free(probs)
-    parts = (numpy.ascontiguousarray(columns[:, x]) for x in range(3))
-    return (starts_out, *parts, posteriors, log_zs)
+    begin, end, symbol, best = (numpy.ascontiguousarray(columns[:, x]) for x in range(4))
+    return starts_out, begin, end, symbol, posteriors, best.astype(numpy.uint8)
 
 
 cdef uint8_t *_best_tree(FeatureTable table, Chart *chart, Arena *arena) noexcept nogil:
@@ -364,8 +362,12 @@ cdef int _step(
 
 cdef double _log_sum(const float *values, int n) noexcept nogil:
     cdef int i
-    cdef float best = values[0], value
+    cdef float best, value
     cdef double total = 0
+    if n == 0:
+        # a treebank without phrases: spans are there, but have no symbol
+        return 0
+    best = values[0]
     for i in range(1, n):
         best = max(best, values[i])
     for i in range(n):

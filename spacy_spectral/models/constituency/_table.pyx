@@ -84,7 +84,9 @@ cdef class FeatureTable:
             return
         out[self.n_phrases] += self.weight[e]
         for e in range(e + 1, end):
-            out[self.label[e]] += self.weight[e]
+            # a row that is found by chance may be one of words
+            if self.label[e] < self.n_phrases:
+                out[self.label[e]] += self.weight[e]
 
     cdef void score_word(self, const Context *c, int p, float *out) noexcept nogil:
         """The scores of a word's symbols."""
@@ -95,7 +97,8 @@ cdef class FeatureTable:
         for x in range(self.t.n_words):
             row = self.find(word_key(&self.t, c, p, x))
             for e in range(self.row_start[row] + 1, self.row_start[row + 1]):
-                out[self.label[e]] += self.weight[e]
+                if self.label[e] < self.n_words:
+                    out[self.label[e]] += self.weight[e]
 
     cdef void score_ends(self, const Context *c, float *left, float *right) noexcept nogil:
         """What each boundary gives to the spans that begin and end there: [n + 1, symbols of phrases + 1]."""
@@ -181,7 +184,8 @@ cdef class FeatureTable:
             return
         change(&self.weight[e], &self.slope[e], gradient[any_symbol], rate, self.n_steps)
         for e in range(e + 1, end):
-            change(&self.weight[e], &self.slope[e], gradient[self.label[e]], rate, self.n_steps)
+            if self.label[e] < any_symbol:
+                change(&self.weight[e], &self.slope[e], gradient[self.label[e]], rate, self.n_steps)
 
     def begin_learning(self, double initial_squares):
         """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""

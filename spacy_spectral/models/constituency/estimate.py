@@ -1,8 +1,30 @@
-"""Parameters of latent-variable grammars from what is known of the nodes of a treebank."""
+"""Parameters of grammars with states, out of what is known of the nodes of a treebank.
+
+Every node has an inside y and an outside z, vectors over the states of its symbol. The parameters are
+moments:
+
+    rule a -> b c   P(rule | a) E[z(a) y(b) y(c) | rule]
+    word w of a     E[z | a, w], beside the score of the lexicon
+    root a          P(a is the root) E[y | a is the root]
+
+For the spectral estimator (Cohen et al. 2012, figure 4) y and z are projections. With hard or soft
+clusters of nodes, y being the share of the node in every cluster and z the same divided by P(cluster |
+a), the same moments are the relative frequencies of a grammar with annotated symbols, and EM is their
+repetition.
+
+Moments of rare events are smoothed (Cohen et al. 2013): E[zyy] towards products of pairs, those towards
+products of means, those towards means of symbols, each with the weight sqrt(n) / (20 + sqrt(n)).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy
 from numpy.typing import NDArray
 
+from ...base.linalg import kmeans, unit_rows
+from ._latent import posteriors
+from .forest import Forest
 from .latent import LatentGrammar
 from .lexicon import learn_lexicon
 from .projections import Projections, project
@@ -12,114 +34,266 @@ _RULE_STRENGTH = 20.0
 _WORD_STRENGTH = 5.0
 # rules seen less often have the product of their means for a tensor
 _DENSE = 5
+_PER_CLUSTER = 40
+_MOST_CLUSTERS = 8
 
 
-def spectral(
-    corpus: Corpus, *, states: int, seed: int = 0, projections: Projections | None = None
+def estimate(
+    corpus: Corpus, estimator: str, *, states: int, seed: int = 0, iterations: int = 8
 ) -> LatentGrammar:
-    """The spectral estimator (Cohen et al. 2012, figure 4).
-
-    A rule's tensor is P(rule | a) E[z(a) y(b) y(c) | rule]; a word's vector is its score times E[z | a,
-    word]; a root's P(a) E[y | a is the root].
+    """Estimate a grammar.
 
     corpus (Corpus): The treebank.
-    states (int): The most states of a symbol.
-    seed (int): Of the singular value decomposition.
-    projections (Optional[Projections]): What is known of the nodes, if that has been computed.
+    estimator (str): "spectral"; "cluster", k-means of the projections; "spectral+em", EM from these clusters;
+        "em", EM from random ones.
+    states (int): The most states of a symbol. More than 8 clusters of a symbol are not better than 8.
+    seed (int): Of whatever is random.
+    iterations (int): Rounds of EM.
     RETURNS (LatentGrammar): The grammar.
     """
-    projections = project(corpus, states=states, seed=seed) if projections is None else projections
-    n_states, y, z = projections.n_states, projections.inside, projections.outside
+    if estimator == "spectral":
+        return from_moments(corpus, project(corpus, states=states, seed=seed))
+    states = min(states, _MOST_CLUSTERS)
+    if estimator == "em":
+        clusters = _random_clusters(corpus, states, seed)
+    else:
+        clusters = _cluster(corpus, project(corpus, states=states, seed=seed), states, seed)
+    if estimator == "cluster":
+        return from_moments(corpus, clusters)
+    return _expectation_maximisation(corpus, clusters, iterations)
+
+
+def from_moments(
+    corpus: Corpus,
+    nodes: Projections,
+    *,
+    dense: int = _DENSE,
+    full: LatentGrammar | None = None,
+) -> LatentGrammar:
+    """A grammar out of moments.
+
+    corpus (Corpus): The treebank.
+    nodes (Projections): Inside and outside of its nodes.
+    dense (int): How often a rule must occur to have a tensor.
+    full (Optional[LatentGrammar]): Its tensors are expected counts of rules, to be taken in place of
+        products of what is known of nodes one by one.
+    RETURNS (LatentGrammar): The grammar.
+    """
+    n_states, y, z = nodes.n_states, nodes.inside, nodes.outside
     grammar = corpus.grammar
-    lexicon, units, parents = learn_lexicon(
-        corpus.words, corpus.symbol[corpus.left < 0], grammar.n_words
-    )
-    n_symbols = len(grammar)
+    leaves = corpus.left < 0
+    lexicon, units, parents = learn_lexicon(corpus.words, corpus.symbol[leaves], grammar.n_words)
+    n_symbols, n_rules = len(grammar), len(grammar.rules)
     counts = numpy.bincount(corpus.symbol, minlength=n_symbols)
     y_mean, z_mean = (_group_means(corpus.symbol, values, n_symbols) for values in (y, z))
-
-    inner = numpy.flatnonzero(corpus.rule >= 0)
-    order = inner[numpy.argsort(corpus.rule[inner], kind="stable")]
-    n_rules = len(grammar.rules)
-    bounds = numpy.searchsorted(corpus.rule[order], numpy.arange(n_rules + 1))
-    rule_probs = numpy.diff(bounds) / counts[grammar.rules[:, 0]]
+    rule_counts = numpy.bincount(corpus.rule[corpus.rule >= 0], minlength=n_rules)
+    rule_probs = rule_counts / numpy.maximum(counts[grammar.rules[:, 0]], 1)
     tensors, is_dense = [], numpy.zeros(n_rules, dtype="uint8")
-    for rule, (a, b, c) in enumerate(grammar.rules.tolist()):
-        nodes = order[bounds[rule] : bounds[rule + 1]]
-        n, (na, nb, nc) = len(nodes), n_states[[a, b, c]].tolist()
-        trust = numpy.sqrt(n) / (_RULE_STRENGTH + numpy.sqrt(n))
-        zs = z[nodes, :na].astype("float64")
-        ls = y[corpus.left[nodes], :nb].astype("float64")
-        rs = y[corpus.right[nodes], :nc].astype("float64")
-        mz, ml, mr = zs.mean(axis=0), ls.mean(axis=0), rs.mean(axis=0)
-        sz, sl, sr = z_mean[a, :na], y_mean[b, :nb], y_mean[c, :nc]
-        if n < _DENSE or na * nb * nc <= na + nb + nc:
-            vz, vl, vr = (
-                trust * own + (1 - trust) * of for own, of in ((mz, sz), (ml, sl), (mr, sr))
+    for rule, own in _nodes_of_rules(corpus):
+        a, b, c = grammar.rules[rule].tolist()
+        n, (na, nb, nc) = len(own), n_states[[a, b, c]].tolist()
+        zs, ls, rs = (
+            values[at, :size].astype("float64")
+            for values, at, size in (
+                (z, own, na),
+                (y, corpus.left[own], nb),
+                (y, corpus.right[own], nc),
             )
-            tensors.append(numpy.concatenate([vz * rule_probs[rule], vl, vr]))
+        )
+        # a rule of the grammar that this part of its treebank lacks keeps the means of its symbols
+        trust = numpy.sqrt(n) / (_RULE_STRENGTH + numpy.sqrt(n))
+        symbols = z_mean[a, :na], y_mean[b, :nb], y_mean[c, :nc]
+        means = [
+            values.mean(axis=0) if n else of
+            for values, of in zip((zs, ls, rs), symbols, strict=True)
+        ]
+        if n < dense or na * nb * nc <= na + nb + nc:
+            vectors = [trust * m + (1 - trust) * s for m, s in zip(means, symbols, strict=True)]
+            vectors[0] = vectors[0] * rule_probs[rule]
+            tensors.append(numpy.concatenate(vectors))
             continue
         is_dense[rule] = 1
-        lr = (ls[:, :, None] * rs[:, None, :]).reshape(n, -1)
-        full = (lr.T @ zs / n).reshape(nb, nc, na)
-        pairs = (
-            (ls.T @ rs / n)[:, :, None] * mz
-            + (ls.T @ zs / n)[:, None, :] * mr[:, None]
-            + (rs.T @ zs / n)[None] * ml[:, None, None]
-        ) / 3
-        means = ml[:, None, None] * mr[:, None] * mz
-        symbols = sl[:, None, None] * sr[:, None] * sz
-        tensor = trust * means + (1 - trust) * symbols
-        tensor = trust * pairs + (1 - trust) * tensor
-        tensor = trust * full + (1 - trust) * tensor
-        tensors.append((rule_probs[rule] * tensor).ravel())
-    sizes = [len(tensor) for tensor in tensors]
-    starts = numpy.cumsum([0, *sizes])[:-1]
+        if full is None:
+            products = (ls[:, :, None] * rs[:, None, :]).reshape(n, -1)
+            moment = (products.T @ zs / n).reshape(nb, nc, na)
+        else:
+            at = full.tensor_starts[rule]
+            moment = full.tensors[at : at + na * nb * nc].reshape(nb, nc, na) / n
+            share = numpy.maximum(y_mean[a, :na], 1e-9)
+            moment = moment / share
+        tensor = trust * _product(*means) + (1 - trust) * _product(*symbols)
+        tensor = trust * _pairs(zs, ls, rs, *means) + (1 - trust) * tensor
+        tensors.append((rule_probs[rule] * (trust * moment + (1 - trust) * tensor)).ravel())
     roots = corpus.roots
     root_probs = numpy.bincount(corpus.symbol[roots], minlength=n_symbols) / max(len(roots), 1)
     root = _group_means(corpus.symbol[roots], y[roots], n_symbols) * root_probs[:, None]
-    leaves = numpy.flatnonzero(corpus.left < 0)
-    vectors = _unit_vectors(z[leaves].astype("float64"), units, parents)
+    starts = numpy.cumsum([0, *map(len, tensors)])[:-1]
     return LatentGrammar(
-        grammar, lexicon, n_states,
-        root.astype("float32"),
-        numpy.concatenate(tensors).astype("float32") if tensors else numpy.zeros(0, dtype="float32"),
-        starts.astype("int64"), is_dense, vectors.astype("float32"),
+        grammar, lexicon, n_states, root.astype("float32"),
+        numpy.concatenate([numpy.zeros(0), *tensors]).astype("float32"),
+        starts.astype("int64"), is_dense,
+        _unit_vectors(z[leaves].astype("float64"), units, parents).astype("float32"),
         rule_probs, root_probs, counts / counts.sum(),
     )  # fmt: skip
 
 
+def _nodes_of_rules(corpus: Corpus) -> Iterator[tuple[int, NDArray]]:
+    """The nodes of each rule."""
+    inner = numpy.flatnonzero(corpus.rule >= 0)
+    order = inner[numpy.argsort(corpus.rule[inner], kind="stable")]
+    n_rules = len(corpus.grammar.rules)
+    bounds = numpy.searchsorted(corpus.rule[order], numpy.arange(n_rules + 1)).tolist()
+    for rule in range(n_rules):
+        yield rule, order[bounds[rule] : bounds[rule + 1]]
+
+
+def _product(z: NDArray, left: NDArray, right: NDArray) -> NDArray:
+    return left[:, None, None] * right[:, None] * z
+
+
+def _pairs(
+    zs: NDArray, ls: NDArray, rs: NDArray, z: NDArray, left: NDArray, right: NDArray
+) -> NDArray:
+    """The mean of the three products of a pair's moment and the mean of the third."""
+    n = len(zs)
+    return (
+        (ls.T @ rs / n)[:, :, None] * z
+        + (ls.T @ zs / n)[:, None, :] * right[:, None]
+        + (rs.T @ zs / n)[None] * left[:, None, None]
+    ) / 3
+
+
 def _group_means(groups: NDArray, values: NDArray, n_groups: int) -> NDArray[numpy.float64]:
+    sums = _group_sums(groups, values, n_groups)
+    return sums / numpy.maximum(numpy.bincount(groups, minlength=n_groups), 1)[:, None]
+
+
+def _group_sums(groups: NDArray, values: NDArray, n_groups: int) -> NDArray[numpy.float64]:
     sums = numpy.zeros((n_groups, values.shape[1]))
     for column in range(values.shape[1]):
         sums[:, column] = numpy.bincount(groups, weights=values[:, column], minlength=n_groups)
-    return sums / numpy.maximum(numpy.bincount(groups, minlength=n_groups), 1)[:, None]
+    return sums
 
 
 def _unit_vectors(z: NDArray, units: NDArray, parents: NDArray) -> NDArray[numpy.float64]:
     """E[z | unit], smoothed towards that of the unit it is a case of."""
     counts = numpy.bincount(units, minlength=len(parents)).astype("float64")
-    sums = numpy.zeros((len(parents), z.shape[1]))
-    for column in range(z.shape[1]):
-        sums[:, column] = numpy.bincount(units, weights=z[:, column], minlength=len(parents))
-    # children come after their parents: words, then signatures, hand up their counts
-    for unit_range in _levels(parents):
-        up = parents[unit_range]
-        numpy.add.at(counts, up, counts[unit_range])
-        numpy.add.at(sums, up, sums[unit_range])
+    sums = _group_sums(units, z, len(parents))
+    levels = _levels(parents)
+    # words hand up their counts to signatures, these to symbols
+    for own in levels:
+        numpy.add.at(counts, parents[own], counts[own])
+        numpy.add.at(sums, parents[own], sums[own])
     result = sums / numpy.maximum(counts, 1)[:, None]
-    for unit_range in reversed(_levels(parents)):
-        root = numpy.sqrt(counts[unit_range])
+    for own in reversed(levels):
+        root = numpy.sqrt(counts[own])
         trust = (root / (_WORD_STRENGTH + root))[:, None]
-        result[unit_range] = trust * result[unit_range] + (1 - trust) * result[parents[unit_range]]
+        result[own] = trust * result[own] + (1 - trust) * result[parents[own]]
     return result
 
 
 def _levels(parents: NDArray) -> list[NDArray]:
     """Units by depth, the deepest first, without the roots."""
-    depth = numpy.zeros(len(parents), dtype="int64")
-    at = parents.copy()
+    depth, at = numpy.zeros(len(parents), dtype="int64"), parents
     while (at >= 0).any():
         depth += at >= 0
         at = numpy.where(at >= 0, parents[at], -1)
     return [numpy.flatnonzero(depth == d) for d in range(int(depth.max(initial=0)), 0, -1)]
+
+
+def _by_symbol(corpus: Corpus) -> Iterator[tuple[int, NDArray]]:
+    order = numpy.argsort(corpus.symbol, kind="stable")
+    bounds = numpy.searchsorted(
+        corpus.symbol[order], numpy.arange(len(corpus.grammar) + 1)
+    ).tolist()
+    for symbol in range(len(corpus.grammar)):
+        yield symbol, order[bounds[symbol] : bounds[symbol + 1]]
+
+
+def _shares(corpus: Corpus, n_states: NDArray[numpy.int32], inside: NDArray) -> Projections:
+    """Nodes by their shares in clusters."""
+    mean = _group_means(corpus.symbol, inside, len(corpus.grammar))
+    outside = inside / numpy.maximum(mean, 1e-9)[corpus.symbol]
+    return Projections(n_states, inside.astype("float32"), outside.astype("float32"))
+
+
+def _clusters(corpus: Corpus, states: int, assign) -> Projections:
+    """Hard clusters of the nodes of each symbol that has enough of them."""
+    n_states = numpy.ones(len(corpus.grammar), dtype="int32")
+    inside = numpy.zeros((len(corpus.symbol), states))
+    inside[:, 0] = 1.0
+    for symbol, nodes in _by_symbol(corpus):
+        k = min(states, len(nodes) // _PER_CLUSTER)
+        if k < 2:
+            continue
+        cluster = assign(symbol, nodes, k)
+        used, cluster = numpy.unique(cluster, return_inverse=True)
+        n_states[symbol] = len(used)
+        inside[nodes] = 0.0
+        inside[nodes, cluster] = 1.0
+    return _shares(corpus, n_states, inside)
+
+
+def _cluster(corpus: Corpus, nodes: Projections, states: int, seed: int) -> Projections:
+    """Clusters of [inside | outside], each scaled to length 1."""
+
+    def assign(symbol: int, own: NDArray, k: int) -> NDArray:
+        m = nodes.n_states[symbol]
+        both = [unit_rows(values[own, :m]) for values in (nodes.inside, nodes.outside)]
+        return kmeans(numpy.concatenate(both, axis=1), k, iterations=12, seed=seed)
+
+    return _clusters(corpus, states, assign)
+
+
+def _random_clusters(corpus: Corpus, states: int, seed: int) -> Projections:
+    random = numpy.random.default_rng(seed)
+    return _clusters(corpus, states, lambda symbol, own, k: random.integers(k, size=len(own)))
+
+
+def _expectation_maximisation(
+    corpus: Corpus, clusters: Projections, iterations: int
+) -> LatentGrammar:
+    """EM on the treebank (Matsuzaki et al. 2005): shares of nodes, then moments, again and again."""
+    forest = tree_forest(corpus)
+    grammar = from_moments(corpus, clusters, dense=1)
+    for _ in range(iterations):
+        clusters, counts = expected(corpus, forest, grammar)
+        grammar = from_moments(corpus, clusters, dense=1, full=replace(grammar, tensors=counts))
+    return grammar
+
+
+def tree_forest(corpus: Corpus) -> Forest:
+    """RETURNS (Forest): The treebank as a forest in which every sentence has one tree; items are its
+    nodes."""
+    offset = numpy.repeat(corpus.starts[:-1], numpy.diff(corpus.node_starts)).astype("int32")
+    inner = corpus.left >= 0
+    return Forest(
+        numpy.diff(corpus.starts).astype("int32"), corpus.node_starts,
+        corpus.begin - offset, corpus.end - offset, corpus.symbol,
+        numpy.concatenate([[0], numpy.cumsum(inner)]),
+        corpus.left[inner], corpus.right[inner], corpus.rule[inner],
+    )  # fmt: skip
+
+
+def expected(
+    corpus: Corpus, forest: Forest, grammar: LatentGrammar
+) -> tuple[Projections, NDArray[numpy.float32]]:
+    """The E-step.
+
+    RETURNS (Tuple[Projections, ndarray]): The shares of nodes in states, and expected counts of rules.
+    """
+    counts = numpy.zeros(len(grammar.tensors), dtype="float32")
+    rows = grammar.lexicon.rows(corpus.words, corpus.starts)
+    arrays = grammar.kernel_arrays(forest, rows, corpus.starts)
+    _, _, _, up, down = posteriors(*arrays, counts)
+    offset = arrays[8]
+    states = grammar.root.shape[1]
+    column = numpy.arange(states)
+    there = column < grammar.n_states[corpus.symbol][:, None]
+    shares = numpy.zeros((len(corpus.symbol), states))
+    flat = (up.astype("float64") * down)[(offset[:-1][:, None] + column)[there]]
+    shares[there] = numpy.maximum(flat, 0.0)
+    total = shares.sum(axis=1, keepdims=True)
+    even = there / there.sum(axis=1, keepdims=True)
+    shares = numpy.where(total > 0, shares / numpy.maximum(total, 1e-30), even)
+    return _shares(corpus, grammar.n_states, shares), counts

@@ -1,6 +1,6 @@
 """A grammar with hidden states: every symbol has some, every rule a tensor of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy.typing import NDArray
@@ -43,6 +43,16 @@ class LatentGrammar:
     def __post_init__(self) -> None:
         self.pairs = RulePairs(self.grammar)
         self._pair_probs = numpy.ascontiguousarray(self.rule_probs[self.pairs.rule])
+        lexicon = self.lexicon
+        of_row = numpy.repeat(numpy.arange(len(lexicon.starts) - 1), numpy.diff(lexicon.starts))
+        self._entry_keys = of_row * numpy.int64(self.grammar.n_words) + lexicon.symbols
+
+    def rounded(self) -> "LatentGrammar":
+        """RETURNS (LatentGrammar): The same, with parameters that are as precise as files are."""
+        tensors, vectors = (
+            own.astype("float16").astype("float32") for own in (self.tensors, self.vectors)
+        )
+        return replace(self, tensors=tensors, vectors=vectors)
 
     def forest(
         self,
@@ -93,6 +103,13 @@ class LatentGrammar:
         RETURNS (Tuple[ndarray, ndarray, ndarray]): log |Z| by sentence, posteriors of items and of
             edges; those of spectral grammars can be negative.
         """
+        return posteriors(*self.kernel_arrays(forest, rows, starts))[:3]
+
+    def kernel_arrays(
+        self, forest: Forest, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
+    ) -> tuple[NDArray, ...]:
+        """RETURNS (Tuple[ndarray, ...]): What the kernel takes: forests, vectors of their words,
+        parameters."""
         offset = numpy.concatenate([[0], numpy.cumsum(self.n_states[forest.symbol])])
         words = numpy.zeros(int(offset[-1]), dtype=self.vectors.dtype)
         scale = numpy.zeros(len(forest.symbol))
@@ -106,11 +123,11 @@ class LatentGrammar:
         column = numpy.arange(vectors.shape[1])
         there = column < sizes[:, None]
         words[(offset[items][:, None] + column)[there]] = vectors[there]
-        return posteriors(
+        return (
             forest.starts, forest.edge_starts, forest.left, forest.right, forest.rule, forest.symbol,
             forest.is_word, forest.is_root, offset, words, scale, self.n_states, self.root, self.tensors,
             self.tensor_starts, self.is_dense,
-        )[:3]  # fmt: skip
+        )  # fmt: skip
 
     def _entries(
         self,
@@ -120,12 +137,8 @@ class LatentGrammar:
         starts: NDArray[numpy.int64],
     ) -> NDArray[numpy.int64]:
         """The entry of the lexicon for each item of a word; -1 where it has none."""
-        lexicon = self.lexicon
         row = rows[starts[:-1][forest.sentence[items]] + forest.begin[items]]
         n = self.grammar.n_words
-        if not hasattr(self, "_entry_keys"):
-            of_row = numpy.repeat(numpy.arange(len(lexicon.starts) - 1), numpy.diff(lexicon.starts))
-            self._entry_keys = of_row * numpy.int64(n) + lexicon.symbols
         wanted = row * numpy.int64(n) + forest.symbol[items]
         at = numpy.minimum(numpy.searchsorted(self._entry_keys, wanted), len(self._entry_keys) - 1)
         return numpy.where(self._entry_keys[at] == wanted, at, -1)

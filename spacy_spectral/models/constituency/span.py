@@ -8,6 +8,9 @@ from ._table import FeatureTable, build_slots
 from .statistics import Corpus
 from .templates import Templates
 
+# weights nearer to 0 are not worth their place in a file
+_SMALL = 0.02
+
 
 def new_table(
     templates: Templates,
@@ -15,14 +18,14 @@ def new_table(
     tokens: NDArray[numpy.int32],
     *,
     min_count: int = 2,
-) -> FeatureTable:
+) -> tuple[FeatureTable, NDArray[numpy.uint64]]:
     """A table of all features that occur on several gold spans, with weights of 0.
 
     templates (Templates): The templates.
     corpus (Corpus): The treebank.
     tokens (ndarray): int32, attributes of its words.
     min_count (int): Features that are rarer are left out.
-    RETURNS (FeatureTable): The table.
+    RETURNS (Tuple[FeatureTable, ndarray]): The table, and the keys of its rows.
     """
     n_words, n_phrases = corpus.grammar.n_words, len(corpus.grammar) - corpus.grammar.n_words
     nothing = _lay_out(
@@ -39,12 +42,8 @@ def new_table(
             rows.append(
                 _rows(numpy.ascontiguousarray(column), labels, n_words + n_phrases, min_count)
             )
-    return FeatureTable(
-        templates,
-        *_lay_out(*(numpy.concatenate(part) for part in zip(*rows, strict=True))),
-        n_words,
-        n_phrases,
-    )
+    keys, sizes, labels = (numpy.concatenate(part) for part in zip(*rows, strict=True))
+    return FeatureTable(templates, *_lay_out(keys, sizes, labels), n_words, n_phrases), keys
 
 
 def gold_nodes(corpus: Corpus) -> tuple[NDArray, NDArray, NDArray, NDArray]:
@@ -85,6 +84,36 @@ def _lay_out(
     weights = numpy.empty(n, dtype="float32")
     weights[:] = 0
     return build_slots(numpy.ascontiguousarray(keys)), row_start, all_labels, weights
+
+
+def compact(
+    templates: Templates,
+    table: FeatureTable,
+    keys: NDArray[numpy.uint64],
+    weights: list[NDArray[numpy.float32]],
+) -> list[FeatureTable]:
+    """Tables without what hardly counts, with weights that are as precise as files are.
+
+    templates (Templates): The templates.
+    table (FeatureTable), keys (ndarray): A table and its keys.
+    weights (List[ndarray]): Weights for its entries, of several models.
+    RETURNS (List[FeatureTable]): A table for each; they share everything else.
+    """
+    _, row_start, labels, _, n_words, n_phrases = table.parts()
+    bounds = row_start[1:].astype("int64")
+    row = numpy.repeat(numpy.arange(len(keys)), numpy.diff(bounds))
+    keep = numpy.max(numpy.abs(weights), axis=0) >= _SMALL
+    alive = numpy.bincount(row[keep], minlength=len(keys)) > 0
+    keep[bounds[:-1]] = True
+    keep &= alive[row]
+    sizes = numpy.bincount(row[keep], minlength=len(keys))[alive]
+    starts = numpy.concatenate([[0, 0], numpy.cumsum(sizes)]).astype("uint32")
+    slots = build_slots(numpy.ascontiguousarray(keys[alive]))
+    rounded = [own[keep].astype("float16").astype("float32") for own in weights]
+    kept = labels[keep]
+    return [
+        FeatureTable(templates, slots, starts, kept, own, n_words, n_phrases) for own in rounded
+    ]
 
 
 def train_spans(

@@ -1,0 +1,178 @@
+"""`spacy spectral convert-brackets`, `spacy spectral parse`, and bracketed trees for other commands."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._app import reported, spectral_cli
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+_FORMATS = ("brackets",)
+
+
+@spectral_cli.command("convert-brackets")
+def convert_brackets_cli(
+    path: Annotated[Path, typer.Argument(help="A file of bracketed trees (.ptb, .mrg, .brackets)")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .spacy file to write")],
+    n_sents: Annotated[int, typer.Option("--n-sents", min=1, help="Trees to a document")] = 1,
+    lang: Annotated[str, typer.Option("--lang", help="The language of the documents")] = "en",
+) -> None:
+    """Convert bracketed trees to spaCy's format: words, tags, sentences, and the trees for
+    spectral_constituency. Function labels and empty elements are left out.
+    """
+    import spacy
+    from spacy.tokens import DocBin
+    from wasabi import msg
+
+    from ..base.serialize import require_writable, write_atomically
+    from ..pipeline.constituents import gold_docs
+
+    with reported():
+        require_writable(output)
+        vocab = spacy.blank(lang).vocab
+        docbin, n = DocBin(store_user_data=True), 0
+        for doc in gold_docs(path, vocab, n_sents=n_sents):
+            n += sum(1 for _ in doc.sents)
+            docbin.add(doc)
+        write_atomically(output, docbin.to_bytes())
+    msg.good(f"{n:,} {'tree' if n == 1 else 'trees'} in {output}")
+
+
+@spectral_cli.command("parse")
+def parse_cli(
+    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    data: Annotated[Path, typer.Argument(help="Text (one document a line) or bracketed trees")],
+    format_: Annotated[str, typer.Option("--format", help="What to write: brackets")] = "brackets",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; by default printed")
+    ] = None,
+) -> None:
+    """Parse a text file, or the words of bracketed trees, and write one tree a line."""
+    from wasabi import msg
+
+    from ..base.errors import Errors
+    from ..base.serialize import require_writable, write_atomically
+    from ._pipelines import load_pipeline
+
+    with reported():
+        if format_ not in _FORMATS:
+            raise ValueError(Errors.S705.format(value=format_, choices=", ".join(_FORMATS)))
+        if output is not None:
+            require_writable(output)
+        nlp = load_pipeline(model)
+        lines = list(_bracket_lines(nlp, data))
+        if not lines:
+            raise ValueError(Errors.S708.format(model=model))
+    text = "".join(f"{line}\n" for line in lines)
+    if output is None:
+        print(text, end="")
+    else:
+        write_atomically(output, text)
+        msg.good(f"{len(lines):,} {'tree' if len(lines) == 1 else 'trees'} in {output}")
+
+
+def _bracket_lines(nlp: "Language", data: Path) -> Iterator[str]:
+    from ..pipeline.constituents import stored_trees, to_tree
+    from ..treebank.bracketed import is_bracketed
+    from ..treebank.brackets import write_tree
+
+    if is_bracketed(data):
+        docs: Any = parse_brackets(nlp, data)[0]
+    else:
+        texts = data.read_text(encoding="utf8").split("\n")
+        docs = nlp.pipe(line for line in texts if line.strip())
+    for doc in docs:
+        for tree in stored_trees(doc):
+            found = to_tree(tree.parsed, [doc[i].text for i in tree.tokens], root=True)
+            if found is not None:
+                yield write_tree(found)
+
+
+def parse_brackets(nlp: "Language", path: Path) -> tuple[list["Doc"], list["Doc"], float]:
+    """Run a pipeline over the words of bracketed trees, inside their sentences.
+
+    nlp (Language): The pipeline.
+    path (Path): The file.
+    RETURNS (Tuple[List[Doc], List[Doc], float]): Parsed and gold documents, and the CPU seconds it took.
+    """
+    from time import process_time
+
+    from ..pipeline.constituents import gold_docs
+    from ._pipelines import superseded, without_parses
+
+    references = list(gold_docs(path, nlp.vocab))
+    docs = without_parses(references, gold_tags=False)
+    with nlp.select_pipes(disable=superseded(nlp, gold_tags=False)):
+        start = process_time()
+        parsed = list(nlp.pipe(docs))
+        seconds = process_time() - start
+    return parsed, references, seconds
+
+
+def evaluate_brackets(nlp: "Language", path: Path, model: str) -> dict[str, Any]:
+    """Score a pipeline on bracketed trees, print the table, and give the scores.
+
+    nlp (Language): The pipeline.
+    path (Path): The file.
+    model (str): The name of the pipeline, for messages.
+    RETURNS (Dict[str, Any]): The scores of `pipeline.constituency.score_constituents`, `words_per_second`
+        (of CPU time), `words` and `sentences`.
+    """
+    from spacy.training import Example
+    from wasabi import msg
+
+    from ..base.errors import Errors
+    from ..pipeline.constituency import score_constituents
+    from ..pipeline.constituents import stored_trees
+
+    parsed, references, seconds = parse_brackets(nlp, path)
+    if not any(stored_trees(doc) for doc in parsed):
+        raise ValueError(Errors.S708.format(model=model))
+    examples = [Example(doc, gold) for doc, gold in zip(parsed, references, strict=True)]
+    n_words = sum(len(doc) for doc in references)
+    scores = score_constituents(examples) | {
+        "words": n_words,
+        "sentences": len(references),
+        "words_per_second": n_words / seconds if seconds else 0.0,
+    }
+    names = (
+        ("Precision", "p"),
+        ("Recall", "r"),
+        ("F1", "f"),
+        ("Exact match", "exact"),
+        ("Tags", "tag_acc"),
+    )
+    header = [name for name, _ in names]
+    row = [_percent(scores[f"bracket_{key}"]) for _, key in names]
+    msg.table([row], header=header, aligns=["r"] * len(names), divider=True)
+    per_type = scores["bracket_f_per_type"] or {}
+    gold = _gold_counts(references)
+    msg.table(
+        [(label, gold.get(label, 0), _percent(value)) for label, value in per_type.items()],
+        header=("Label", "Gold", "F1"),
+        aligns=("l", "r", "r"),
+        divider=True,
+    )
+    speed = f"{scores['words_per_second']:,.0f} words per CPU second"
+    print(f"{n_words:,} words in {len(references):,} trees · {speed}")
+    return scores
+
+
+def _gold_counts(docs: list["Doc"]) -> dict[str, int]:
+    from collections import Counter
+
+    from ..pipeline.constituents import stored_trees
+
+    labels = (
+        node.label for doc in docs for tree in stored_trees(doc) for node in tree.parsed.nodes
+    )
+    return dict(Counter("ADVP" if label == "PRT" else label for label in labels))
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"

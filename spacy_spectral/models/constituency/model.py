@@ -1,0 +1,421 @@
+"""Parsers for constituents: grammars with states, models of spans, and their product. Knows nothing of
+spaCy.
+
+The model of spans prunes: its forest has the items that it thinks possible. The model of anchored rules
+gives every edge of it a posterior, and what it thinks impossible is pruned once more, before the
+tensors. The grammar with states gives a posterior to every edge that is left. The tree with the greatest
+product of both is chosen, and
+
+    P(tree) ~ prod over edges  p(edge | parent) q(edge | parent)
+
+for edges from the root downwards, is the distribution that probabilities are told from: exactly, by one more
+sum over the forest. With one of the two models alone there is only one factor.
+
+Long sentences are cut into pieces at punctuation, which are parsed apart and stand side by side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from ._anchored import AnchoredTable
+from ._span import items
+from ._table import FeatureTable
+from .forest import Forest, RulePairs
+from .kbest import k_best
+from .latent import LatentGrammar
+from .packing import Parts, pack_parts, unpack_parts
+from .statistics import Symbols
+from .tokens import Encoder
+
+MAX_LENGTH = 300
+ITEM, ITEM_AGAIN, EDGE_AGAIN = 1e-3, 1e-4, 1e-5
+_LEAST = 1e-30
+_NO_ROWS = numpy.zeros(0, dtype="int32")
+# of the longest piece, how much of it may be given up to cut at punctuation
+_SLACK = 0.5
+_CUTS = frozenset(".!?;:,)]}»”…—–-")
+# sentences are parsed in batches of so many words, so that memory does not grow with a document
+_BATCH = 4000
+
+
+class Node(NamedTuple):
+    """A constituent: its label, its words (`end` exclusive), and the probability that it is there."""
+
+    label: str
+    begin: int
+    end: int
+    prob: float
+
+
+class Parsed(NamedTuple):
+    """The tree of a sentence.
+
+    nodes (List[Node]): Constituents, parents before children and left before right.
+    tags (List[str]): The tags of its words.
+    log_prob (float): log P(tree | sentence), nan if it is not known.
+    """
+
+    nodes: list[Node]
+    tags: list[str]
+    log_prob: float
+
+
+@dataclass
+class Scored:
+    """A forest with a distribution over its trees.
+
+    forest (Forest): The trees.
+    items, edges, roots (ndarray): float64, what they add to log P(tree) + log Z.
+    log_z (ndarray): float64, by sentence.
+    posteriors (ndarray): float64, by item.
+    choice_items, choice_edges, choice_roots (ndarray): What is to be maximised.
+    """
+
+    forest: Forest
+    items: NDArray[numpy.float64]
+    edges: NDArray[numpy.float64]
+    roots: NDArray[numpy.float64]
+    log_z: NDArray[numpy.float64]
+    posteriors: NDArray[numpy.float64]
+    choice_items: NDArray[numpy.float64]
+    choice_edges: NDArray[numpy.float64]
+    choice_roots: NDArray[numpy.float64]
+
+
+def _log(values: NDArray) -> NDArray[numpy.float64]:
+    return numpy.log(numpy.maximum(numpy.abs(values.astype("float64")), _LEAST))
+
+
+class ConstituencyModel:
+    """A trained parser.
+
+    grammar (Symbols): Symbols and rules.
+    encoder (Optional[Encoder]), spans (Optional[FeatureTable]): The model of spans, and how it sees words.
+    anchored (Optional[AnchoredTable]): The model of anchored rules.
+    latent (Optional[LatentGrammar]): The grammar with states. There is at least one of `spans` and
+        `latent`.
+    """
+
+    def __init__(
+        self,
+        grammar: Symbols,
+        *,
+        encoder: Encoder | None = None,
+        spans: FeatureTable | None = None,
+        anchored: AnchoredTable | None = None,
+        latent: LatentGrammar | None = None,
+    ):
+        self.grammar = grammar
+        self.encoder, self.spans, self.anchored, self.latent = encoder, spans, anchored, latent
+        self.pairs = RulePairs(grammar)
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
+        return pack_parts(Parts(self.grammar, self.encoder, self.spans, self.anchored, self.latent))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ConstituencyModel":
+        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
+
+        data (bytes): The serialised parser.
+        RETURNS (ConstituencyModel): The parser.
+        """
+        grammar, encoder, spans, anchored, latent = unpack_parts(data)
+        return cls(grammar, encoder=encoder, spans=spans, anchored=anchored, latent=latent)
+
+    @property
+    def labels(self) -> list[str]:
+        """RETURNS (List[str]): The labels of constituents."""
+        return sorted(
+            {label for symbol in self.grammar.symbols for label in _constituents(symbol)}
+            | ({self.grammar.root} if self.grammar.root else set())
+        )
+
+    def parse(
+        self, words: Sequence[str], starts: NDArray[numpy.int64], *, k: int = 0
+    ) -> tuple[list[Parsed], list[list[Parsed]]]:
+        """Parse sentences.
+
+        words (Sequence[str]): The words of all.
+        starts (ndarray): int64, where sentences start, closed by the number of words.
+        k (int): How many of the most probable trees to find beside, 0 for none.
+        RETURNS (Tuple[List[Parsed], List[List[Parsed]]]): The tree of every sentence, and its k most
+            probable trees; fewer if there are fewer, and one alone for sentences that are too long.
+        """
+        pieces = _pieces(words, starts)
+        parsed: list[Parsed] = []
+        lists: list[list[Parsed]] = []
+        first = 0
+        while first < len(pieces) - 1:
+            last = first + 1
+            while last < len(pieces) - 1 and pieces[last + 1] - pieces[first] <= _BATCH:
+                last += 1
+            own = numpy.array(pieces[first : last + 1], dtype="int64")
+            trees, best = self._parse(words[own[0] : own[-1]], own - own[0], k)
+            parsed += trees
+            lists += best
+            first = last
+        return self._join(parsed, lists, pieces, starts.tolist())
+
+    def _join(
+        self,
+        parsed: list[Parsed],
+        lists: list[list[Parsed]],
+        pieces: list[int],
+        starts: list[int],
+    ) -> tuple[list[Parsed], list[list[Parsed]]]:
+        """Sentences out of pieces."""
+        root, at = self.grammar.root, 0
+        result, best = [], []
+        for begin, end in pairwise(starts):
+            own = []
+            first = at
+            while at < len(parsed) and pieces[at] < end:
+                own.append((pieces[at] - begin, parsed[at]))
+                at += 1
+            if len(own) == 1:
+                result.append(own[0][1])
+                best.append(lists[first] if lists else [])
+                continue
+            nodes = [Node(root, 0, end - begin, 1.0)] if root and own else []
+            for shift, tree in own:
+                inner = tree.nodes[1:] if root else tree.nodes
+                nodes += [Node(n.label, n.begin + shift, n.end + shift, n.prob) for n in inner]
+            tags = [tag for _, tree in own for tag in tree.tags]
+            result.append(Parsed(nodes, tags, sum(tree.log_prob for _, tree in own)))
+            best.append(result[-1:] if lists and own else [])
+        return result, best
+
+    def _parse(
+        self, words: Sequence[str], starts: NDArray[numpy.int64], k: int
+    ) -> tuple[list[Parsed], list[list[Parsed]]]:
+        scored, fallback = self.score(words, starts)
+        forest = scored.forest
+        chosen = forest.best(scored.choice_items, scored.choice_edges, scored.choice_roots)
+        scores = tree_scores(scored, chosen)
+        result, lists = [], []
+        for s, tree in enumerate(chosen):
+            if not tree:
+                result.append(fallback[s])
+                lists.append([fallback[s]] if k else [])
+                continue
+            probs = _label_probs(self.grammar, scored, s)
+            result.append(self._parsed(scored, tree, probs, scores[s]))
+            best = k_best(forest, s, scored.items, scored.edges, scored.roots, k) if k else []
+            lists.append([
+                self._parsed(scored, own, probs, score - scored.log_z[s]) for own, score in best
+            ])  # fmt: skip
+        return result, lists
+
+    def score(
+        self, words: Sequence[str], starts: NDArray[numpy.int64]
+    ) -> tuple[Scored, list[Parsed]]:
+        """The forests of sentences with the model's distribution over their trees.
+
+        words (Sequence[str]), starts (ndarray): The sentences.
+        RETURNS (Tuple[Scored, List[Parsed]]): The forests, and trees for sentences that have none in them.
+        """
+        lengths = numpy.diff(starts).astype("int32")
+        rows = self.latent.lexicon.rows(words, starts) if self.latent is not None else _NO_ROWS
+        # by model: posteriors of items and of edges
+        experts: list[tuple[NDArray, NDArray]] = []
+        if self.spans is None:
+            forest, fallback = self._coarse(rows, starts)
+        else:
+            assert self.encoder is not None
+            tokens = self.encoder(words, starts)
+            *columns, probs, is_best = items(self.spans, tokens, starts, ITEM)
+            forest = Forest.build(self.pairs, lengths, *columns)
+            fallback = self._span_trees(columns, probs, is_best)
+            own = self._anchored_posteriors(forest, tokens, starts, columns, probs)
+            item_mask = (own[0] >= ITEM_AGAIN).astype("uint8")
+            forest, kept, kept_edges = forest.pruned(
+                item_mask, (own[1] >= EDGE_AGAIN).astype("uint8")
+            )
+            experts.append((own[0][kept], own[1][kept_edges]))
+        if self.latent is not None:
+            experts.append(self.latent.posteriors(forest, rows, starts)[1:])
+        n_items, n_edges = len(forest.begin), len(forest.left)
+        logs = [(_log(items), _log(edges)) for items, edges in experts]
+        log_items = sum((own for own, _ in logs), numpy.zeros(n_items))
+        log_edges = sum((own for _, own in logs), numpy.zeros(n_edges))
+        conditional = log_edges - log_items[forest.parent]
+        nothing = numpy.zeros(n_items)
+        log_z, posteriors, _ = forest.posteriors(nothing, conditional, log_items)
+        scored = Scored(
+            forest, nothing, conditional, log_items, log_z, posteriors,
+            numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items,
+        )  # fmt: skip
+        return scored, fallback
+
+    def _anchored_posteriors(
+        self,
+        forest: Forest,
+        tokens: NDArray[numpy.int32],
+        starts: NDArray[numpy.int64],
+        columns: Sequence[NDArray],
+        probs: NDArray[numpy.float32],
+    ) -> tuple[NDArray, NDArray]:
+        nothing = numpy.zeros(len(forest.begin))
+        if self.anchored is not None:
+            scores, edge_scores = self.anchored.scores(
+                tokens, starts, forest.starts, forest.begin, forest.end, forest.symbol,
+                forest.edge_starts, forest.left, forest.rule,
+            )  # fmt: skip
+        else:
+            # spans alone: what they say of items, multiplied along trees
+            log_probs = _log(_at_items(forest, columns, probs))
+            scores, edge_scores = log_probs, numpy.zeros(len(forest.left))
+        _, item_posteriors, edge_posteriors = forest.posteriors(scores, edge_scores, nothing)
+        return item_posteriors, edge_posteriors
+
+    def _coarse(
+        self, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
+    ) -> tuple[Forest, list[Parsed]]:
+        assert self.latent is not None
+        forest = self.latent.forest(rows, starts)
+        lexicon, fallback = self.latent.lexicon, []
+        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            # no tree at all: a flat one, of the best symbol of each word
+            nodes = [Node(self.grammar.root or "S", 0, end - begin, 0.0)]
+            tags = []
+            for i, row in enumerate(rows[begin:end].tolist()):
+                own = slice(lexicon.starts[row], lexicon.starts[row + 1])
+                weights = lexicon.scores[own] * self.latent.prior[lexicon.symbols[own]]
+                symbol = self.grammar.symbols[lexicon.symbols[own][int(weights.argmax())]]
+                nodes += [Node(label, i, i + 1, 0.0) for label in _constituents(symbol)]
+                tags.append(symbol.labels[-1])
+            fallback.append(Parsed(nodes, tags, float("nan")))
+        return forest, fallback
+
+    def _span_trees(
+        self, columns: Sequence[NDArray], probs: NDArray, is_best: NDArray[numpy.uint8]
+    ) -> list[Parsed]:
+        """The best trees of the model of spans alone."""
+        starts, begin, end, symbol = columns
+        result = []
+        for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            own = first + numpy.flatnonzero(is_best[first:last])
+            # parents first
+            own = own[numpy.lexsort((-(end[own] - begin[own]), begin[own]))]
+            width = int(end[own].max(initial=0))
+            nodes = [Node(self.grammar.root, 0, width, 1.0)] if self.grammar.root else []
+            tags = []
+            for item in own.tolist():
+                name = self.grammar.symbols[symbol[item]]
+                prob = float(probs[item])
+                nodes += [
+                    Node(label, int(begin[item]), int(end[item]), prob)
+                    for label in _constituents(name)
+                ]
+                if end[item] - begin[item] == 1:
+                    tags.append(name.labels[-1])
+            result.append(Parsed(nodes, tags, float("nan")))
+        return result
+
+    def _parsed(
+        self,
+        scored: Scored,
+        tree: list[int],
+        probs: dict[tuple[str, int, int], float],
+        log_prob: float,
+    ) -> Parsed:
+        """A tree of items as constituents."""
+        forest, grammar = scored.forest, self.grammar
+        n = int(forest.end[tree[-1]])
+        nodes = [Node(grammar.root, 0, n, 1.0)] if grammar.root else []
+        tags = []
+        # items are in postorder: from the end it is parents first, right before left
+        order = sorted(tree, key=lambda x: (int(forest.begin[x]), -int(forest.end[x])))
+        for item in order:
+            symbol = grammar.symbols[forest.symbol[item]]
+            begin, end = int(forest.begin[item]), int(forest.end[item])
+            labels = symbol.labels if item == tree[-1] and symbol.is_part else _constituents(symbol)
+            nodes += [
+                Node(label, begin, end, probs.get((label, begin, end), 0.0)) for label in labels
+            ]
+            if end - begin == 1:
+                tags.append(symbol.labels[-1])
+        return Parsed(nodes, tags, float(log_prob))
+
+
+def _constituents(symbol) -> tuple[str, ...]:
+    """The labels of constituents that a symbol stands for."""
+    if symbol.is_part:
+        return ()
+    return symbol.labels[:-1] if symbol.kind == 0 else symbol.labels
+
+
+def _label_probs(
+    grammar: Symbols, scored: Scored, sentence: int
+) -> dict[tuple[str, int, int], float]:
+    """The probability of every constituent that the forest of a sentence knows."""
+    forest = scored.forest
+    first, last = forest.starts[sentence], forest.starts[sentence + 1]
+    result: dict[tuple[str, int, int], float] = {}
+    for begin, end, symbol, prob in zip(
+        forest.begin[first:last].tolist(),
+        forest.end[first:last].tolist(),
+        forest.symbol[first:last].tolist(),
+        scored.posteriors[first:last].tolist(),
+        strict=True,
+    ):
+        for label in set(_constituents(grammar.symbols[symbol])):
+            key = label, begin, end
+            result[key] = min(1.0, result.get(key, 0.0) + prob)
+    return result
+
+
+def tree_scores(scored: Scored, trees: list[list[int]]) -> NDArray[numpy.float64]:
+    """RETURNS (ndarray): log P(tree | sentence) of a tree of each sentence; nan where there is none."""
+    forest = scored.forest
+    result = numpy.full(len(trees), numpy.nan)
+    for s, tree in enumerate(trees):
+        if not tree:
+            continue
+        total = scored.roots[tree[-1]] - scored.log_z[s]
+        stack: list[int] = []
+        for item in tree:
+            if not forest.is_word[item]:
+                right, left = stack.pop(), stack.pop()
+                own = slice(forest.edge_starts[item], forest.edge_starts[item + 1])
+                match = (forest.left[own] == left) & (forest.right[own] == right)
+                total += scored.edges[own][match][0]
+            stack.append(item)
+        result[s] = total
+    return result
+
+
+def _at_items(forest: Forest, columns: Sequence[NDArray], probs: NDArray) -> NDArray:
+    """The posteriors of a forest's items, out of those of a larger list in the same order."""
+    starts, begin, end, symbol = columns
+    sentence = numpy.repeat(numpy.arange(len(starts) - 1), numpy.diff(starts))
+
+    def key(sentence: NDArray, begin: NDArray, end: NDArray, symbol: NDArray) -> NDArray:
+        return ((sentence.astype("int64") << 16 | (end - begin)) << 16 | begin) << 12 | symbol
+
+    own = key(forest.sentence, forest.begin, forest.end, forest.symbol)
+    return probs[numpy.searchsorted(key(sentence, begin, end, symbol), own)]
+
+
+def _pieces(words: Sequence[str], starts: NDArray[numpy.int64]) -> list[int]:
+    """Where pieces start that are not too long: sentences, cut after punctuation where they must be."""
+    result = [0] if len(starts) > 1 else []
+    if not result:
+        return [0]
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        while end - begin > MAX_LENGTH:
+            cut = begin + MAX_LENGTH
+            for place in range(cut, begin + int(_SLACK * MAX_LENGTH), -1):
+                if words[place - 1] in _CUTS:
+                    cut = place
+                    break
+            result.append(cut)
+            begin = cut
+        result.append(end)
+    return result

@@ -1,0 +1,229 @@
+"""What the files of parsers for constituents hold, declared field by field."""
+
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.fields import Array, Bytes, Format, Int, List, Record, Str, Strings
+from ..tagger.model import TaggerModel
+from ._anchored import AnchoredTable
+from ._table import FeatureTable
+from .latent import LatentGrammar
+from .lexicon import Lexicon
+from .statistics import Symbols
+from .templates import compile_templates
+from .tokens import Encoder
+from .trees import GROWS_LEFT, WORD, Symbol
+
+_MOST_SYMBOLS = 4096
+_MOST_STATES = 64
+
+_FORMAT = Format(
+    "constituency",
+    1,
+    root=Str(),
+    chains=List(Strings(least=1), "symbols", least=1, most=_MOST_SYMBOLS),
+    kinds=Array("uint8", "symbols", high=GROWS_LEFT, order="ascending"),
+    rules=Array("int32", "rules", 3, low=0, below="symbols"),
+    spans=Record(
+        optional=True,
+        known=Strings(),
+        tagger=Bytes(),
+        n_slots=Int(low=16, high=1 << 28),
+        places=Array("uint32", "rows", below="n_slots", unique=True),
+        checks=Array("uint32", "rows"),
+        sizes=Array("uint16", "rows", low=1, sizes="entries"),
+        labels=Array("uint16", "entries", below=_MOST_SYMBOLS),
+        weights=Array("float16", "entries"),
+        anchored=Record(
+            optional=True,
+            weights=Array("float16", "entries"),
+            bits=Int(low=4, high=26),
+            edges=Array("float16", "table"),
+        ),
+    ),
+    latent=Record(
+        optional=True,
+        words=Strings("words", unique=True),
+        signatures=Strings("signatures", unique=True),
+        row_sizes=Array("uint16", "lexicon_rows", sizes="lexicon"),
+        row_symbols=Array("uint16", "lexicon", below="symbols", order="strict", rows="row_sizes"),
+        row_scores=Array("float32", "lexicon", above=0.0),
+        n_states=Array("int32", "symbols", low=1, high=_MOST_STATES),
+        root=Array("float32", "symbols", "states"),
+        is_dense=Array("uint8", "rules", high=1),
+        tensors=Array("float16", "numbers"),
+        vectors=Array("float16", "units", "states"),
+        row_units=Array("int32", "lexicon", low=0, below="units"),
+        rule_probs=Array("float64", "rules", low=0.0, high=1.0),
+        root_probs=Array("float64", "symbols", low=0.0, high=1.0),
+        prior=Array("float64", "symbols", low=0.0, high=1.0),
+    ),
+)
+
+
+class Parts(NamedTuple):
+    """What a parser is made of; see `model.ConstituencyModel`."""
+
+    grammar: Symbols
+    encoder: Encoder | None
+    spans: FeatureTable | None
+    anchored: AnchoredTable | None
+    latent: LatentGrammar | None
+
+
+def pack_parts(parts: Parts) -> bytes:
+    """RETURNS (bytes): The parts of a parser; equal parsers give equal bytes."""
+    grammar = parts.grammar
+    payload: dict[str, Any] = {
+        "root": grammar.root,
+        "chains": [list(symbol.labels) for symbol in grammar.symbols],
+        "kinds": numpy.array([symbol.kind for symbol in grammar.symbols], dtype="uint8"),
+        "rules": grammar.rules,
+        "spans": None,
+        "latent": None,
+    }
+    if parts.spans is not None and parts.encoder is not None:
+        payload["spans"] = _span_payload(parts.encoder, parts.spans, parts.anchored)
+    if parts.latent is not None:
+        payload["latent"] = _latent_payload(parts.latent)
+    return _FORMAT.pack(payload)
+
+
+def _span_payload(
+    encoder: Encoder, spans: FeatureTable, anchored: AnchoredTable | None
+) -> dict[str, Any]:
+    slots, row_start, labels, weights, _, _ = spans.parts()
+    used = numpy.flatnonzero(slots["row"])
+    used = used[numpy.argsort(slots["row"][used])]
+    payload = {
+        "known": sorted(encoder.known),
+        "tagger": encoder.tagger.to_bytes(),
+        "n_slots": len(slots),
+        "places": used.astype("uint32"),
+        "checks": slots["check"][used],
+        "sizes": numpy.diff(row_start[1:]).astype("uint16"),
+        "labels": labels,
+        "weights": weights.astype("float16"),
+        "anchored": None,
+    }
+    if anchored is not None:
+        edges = anchored.parts()
+        payload["anchored"] = {
+            "weights": anchored.spans.parts()[3].astype("float16"),
+            "bits": len(edges).bit_length() - 1,
+            "edges": edges.astype("float16"),
+        }
+    return payload
+
+
+def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
+    lexicon = latent.lexicon
+    return {
+        "words": lexicon.words,
+        "signatures": lexicon.signatures,
+        "row_sizes": numpy.diff(lexicon.starts).astype("uint16"),
+        "row_symbols": lexicon.symbols.astype("uint16"),
+        "row_scores": lexicon.scores,
+        "row_units": lexicon.units,
+        "n_states": latent.n_states,
+        "root": latent.root,
+        "is_dense": latent.is_dense,
+        "tensors": latent.tensors.astype("float16"),
+        "vectors": latent.vectors.astype("float16"),
+        "rule_probs": latent.rule_probs,
+        "root_probs": latent.root_probs,
+        "prior": latent.prior,
+    }
+
+
+def unpack_parts(data: bytes) -> Parts:
+    """Read what `pack_parts` wrote, or raise a ValueError that says what is wrong.
+
+    data (bytes): The serialised parts.
+    RETURNS (Parts): The parts.
+    """
+    read = _FORMAT.unpack(data)
+    kinds = read["kinds"].tolist()
+    pairs = zip(read["chains"], kinds, strict=True)
+    symbols = [Symbol(tuple(chain), kind) for chain, kind in pairs]
+    n_words = kinds.count(WORD)
+    _FORMAT.require(n_words, "kinds", "has no symbols of words")
+    _FORMAT.require(all(all(chain) for chain in read["chains"]), "chains", "has an empty label")
+    rules = read["rules"]
+    _FORMAT.require((rules[:, 0] >= n_words).all(), "rules", "has a rule that makes a word")
+    _FORMAT.require(len(numpy.unique(rules, axis=0)) == len(rules), "rules", "has a rule twice")
+    grammar = Symbols(symbols, n_words, rules, read["root"])
+    encoder = spans = anchored = latent = None
+    if read["spans"] is not None:
+        encoder, spans, anchored = _read_spans(read["spans"], grammar)
+    if read["latent"] is not None:
+        latent = _read_latent(read["latent"], grammar)
+    _FORMAT.require(
+        spans is not None or latent is not None, "latent", "is missing, and so is 'spans'"
+    )
+    return Parts(grammar, encoder, spans, anchored, latent)
+
+
+def _read_spans(
+    read: dict[str, Any], grammar: Symbols
+) -> tuple[Encoder, FeatureTable, AnchoredTable | None]:
+    n_slots, n_rows = read["n_slots"], len(read["places"])
+    _FORMAT.require(n_slots & (n_slots - 1) == 0, "spans.n_slots", "is no power of 2")
+    # a search ends at an empty slot
+    _FORMAT.require(n_rows < n_slots <= 4 * n_rows + 16, "spans.n_slots", "does not fit the rows")
+    tagger = TaggerModel.from_bytes(read["tagger"])
+    encoder = Encoder(read["known"], tagger, tagger.lexicon.clusters)
+    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
+    slots = numpy.empty(n_slots, dtype=[("check", "<u4"), ("row", "<u4")])
+    slots[:] = 0
+    slots["check"][read["places"]] = read["checks"]
+    slots["row"][read["places"]] = numpy.arange(1, n_rows + 1)
+    row_start = numpy.zeros(n_rows + 2, dtype="uint32")
+    row_start[2:] = numpy.cumsum(read["sizes"], dtype="int64")
+    templates = compile_templates()
+    n_phrases = len(grammar) - grammar.n_words
+
+    def table(weights: NDArray[numpy.float16]) -> FeatureTable:
+        own = weights.astype("float32")
+        return FeatureTable(
+            templates, slots, row_start, read["labels"], own, grammar.n_words, n_phrases
+        )
+
+    spans, anchored = table(read["weights"]), None
+    if read["anchored"] is not None:
+        own = read["anchored"]
+        fits = len(own["edges"]) == 1 << own["bits"]
+        _FORMAT.require(fits, "spans.anchored.edges", "has not 2 ** bits entries")
+        edges = own["edges"].astype("float32")
+        anchored = AnchoredTable(table(own["weights"]), templates.anchored, grammar.rules, edges)
+    return encoder, spans, anchored
+
+
+def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
+    n_rows = len(read["words"]) + len(read["signatures"]) + 1
+    _FORMAT.require(len(read["row_sizes"]) == n_rows, "latent.row_sizes", "does not fit the words")
+    _FORMAT.require(read["row_sizes"].min() > 0, "latent.row_sizes", "has a word without symbols")
+    below = read["row_symbols"].max(initial=0) < grammar.n_words
+    _FORMAT.require(below, "latent.row_symbols", "has a symbol that words do not have")
+    n_states, is_dense = read["n_states"], read["is_dense"]
+    fits = n_states.max() <= read["root"].shape[1]
+    _FORMAT.require(fits, "latent.n_states", "has more states than vectors have")
+    sizes = n_states[grammar.rules].astype("int64")
+    sizes = numpy.where(is_dense, sizes.prod(axis=1), sizes.sum(axis=1))
+    _FORMAT.require(sizes.sum() == len(read["tensors"]), "latent.tensors", "does not fit the rules")
+    starts = numpy.concatenate([[0], numpy.cumsum(read["row_sizes"], dtype="int64")])
+    lexicon = Lexicon(
+        read["words"],
+        read["signatures"],
+        starts.astype("int32"),
+        read["row_symbols"].astype("int32"),
+        read["row_scores"],
+        read["row_units"],
+    )
+    return LatentGrammar(
+        grammar, lexicon, n_states, read["root"], read["tensors"].astype("float32"),
+        (numpy.cumsum(sizes) - sizes).astype("int64"), is_dense, read["vectors"].astype("float32"),
+        read["rule_probs"], read["root_probs"], read["prior"],
+    )  # fmt: skip

@@ -1,0 +1,192 @@
+"""How parsers for constituents are trained: settings, and the order of things."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from ...treebank.brackets import Tree
+from ...trees.interface import Clusters
+from ..tagger.jackknife import jackknife
+from ..tagger.model import TaggerModel
+from ..tagger.statistics import TaggedSentence
+from ._anchored import AnchoredTable
+from ._span import items
+from ._table import FeatureTable
+from .anchored import gold_forest, train_anchored
+from .estimate import estimate
+from .forest import RulePairs
+from .model import ITEM, ConstituencyModel
+from .span import compact, new_table, train_spans
+from .statistics import Corpus, binary_trees, encode
+from .templates import Templates, compile_templates
+from .tokens import Encoder, fill_tags
+from .words import form
+
+Report = Callable[[str], None]
+
+ESTIMATORS = ("spectral", "cluster", "em", "spectral+em")
+# words seen less often are not told apart by the models of spans
+_KNOWN = 2
+_TAGGER_FOLDS = 4
+_TAGGER_EPOCHS = 2
+_BITS = 22
+
+
+@dataclass(frozen=True)
+class ConstituencyRecipe:
+    """The settings of a parser for constituents.
+
+    spans (bool): Whether it has a model of spans.
+    anchored (bool): Whether it has a model of anchored rules, beside that of spans.
+    estimator (Optional[str]): How the grammar with states is estimated, one of ESTIMATORS; None for no
+        grammar.
+    states (int): The most states of a symbol.
+    epochs, anchored_epochs (int): Passes over the treebank of both conditional models.
+    rate (float): Their rate of learning.
+    min_count (int): On how many gold spans a feature must occur.
+    em_iterations (int): Rounds of EM, for estimators that have it.
+    seed (int): Of everything that is drawn at random.
+    """
+
+    spans: bool = True
+    anchored: bool = True
+    estimator: str | None = "spectral"
+    states: int = 24
+    epochs: int = 2
+    anchored_epochs: int = 3
+    rate: float = 0.1
+    min_count: int = 2
+    em_iterations: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.estimator is not None and self.estimator not in ESTIMATORS:
+            raise ValueError(
+                Errors.S701.format(value=self.estimator, choices=", ".join(ESTIMATORS))
+            )
+        numbers = (
+            self.states,
+            self.epochs,
+            self.anchored_epochs,
+            self.min_count,
+            self.em_iterations,
+        )
+        if min(numbers) < 1 or self.states > 64 or not 0 < self.rate <= 10:
+            raise ValueError(Errors.S702)
+
+    def fit(
+        self,
+        trees: Sequence[Tree],
+        *,
+        clusters: Clusters | None = None,
+        report: Report | None = None,
+    ) -> ConstituencyModel:
+        """Train a parser.
+
+        trees (Sequence[Tree]): The treebank.
+        clusters (Optional[Clusters]): Word clusters, for the models of spans.
+        report (Optional[Callable[[str], None]]): Told about progress.
+        RETURNS (ConstituencyModel): The parser.
+        """
+        report = report if report is not None else _silent
+        binary = binary_trees(trees)
+        if not binary:
+            raise ValueError(Errors.S703)
+        corpus = encode(binary)
+        report(
+            f"{len(corpus):,} trees, {len(corpus.grammar)} symbols, {len(corpus.grammar.rules):,} rules"
+        )
+        encoder = spans = anchored = latent = None
+        if self.spans:
+            encoder, tokens = learn_encoder(corpus, clusters, self.seed)
+            spans, anchored = self._fit_spans(corpus, tokens, report)
+        if self.estimator is not None:
+            latent = estimate(
+                corpus,
+                self.estimator,
+                states=self.states,
+                seed=self.seed,
+                iterations=self.em_iterations,
+            ).rounded()
+            report(f"{self.estimator} grammar with {int(latent.n_states.sum()):,} states")
+        return ConstituencyModel(
+            corpus.grammar, encoder=encoder, spans=spans, anchored=anchored, latent=latent
+        )
+
+    def _fit_spans(
+        self, corpus: Corpus, tokens: NDArray[numpy.int32], report: Report
+    ) -> tuple[FeatureTable, AnchoredTable | None]:
+        """The models of spans and of anchored rules."""
+        templates = compile_templates()
+        table, keys = new_table(templates, corpus, tokens, min_count=self.min_count)
+        weights = train_spans(
+            table, corpus, tokens, epochs=self.epochs, rate=self.rate, seed=self.seed, report=report
+        )
+        if not self.anchored or not len(corpus.grammar.rules):
+            return compact(templates, table, keys, [weights])[0], None
+        spans = with_weights(templates, table, weights)
+        columns = items(spans, tokens, corpus.starts, ITEM)[:4]
+        forest, gold, gold_edge = gold_forest(corpus, *columns, RulePairs(corpus.grammar))
+        rules, empty = corpus.grammar.rules, numpy.zeros(len(weights), dtype="float32")
+        new = AnchoredTable(
+            with_weights(templates, table, empty),
+            templates.anchored,
+            rules,
+            numpy.zeros(1 << _BITS, dtype="float32"),
+        )
+        of_items, of_edges = train_anchored(
+            new, corpus, tokens, forest, gold, gold_edge,
+            epochs=self.anchored_epochs, rate=self.rate, seed=self.seed, report=report,
+        )  # fmt: skip
+        spans, item_table = compact(templates, table, keys, [weights, of_items])
+        of_edges = of_edges.astype("float16").astype("float32")
+        return spans, AnchoredTable(item_table, templates.anchored, rules, of_edges)
+
+
+def with_weights(
+    templates: Templates, table: FeatureTable, weights: NDArray[numpy.float32]
+) -> FeatureTable:
+    """RETURNS (FeatureTable): The features of a table with other weights."""
+    slots, row_start, label, _, n_words, n_phrases = table.parts()
+    return FeatureTable(templates, slots, row_start, label, weights, n_words, n_phrases)
+
+
+def learn_encoder(
+    corpus: Corpus, clusters: Clusters | None, seed: int
+) -> tuple[Encoder, NDArray[numpy.int32]]:
+    """What the models of spans know of words before they are trained.
+
+    corpus (Corpus): The treebank.
+    clusters (Optional[Clusters]): Word clusters.
+    seed (int): Of the tagger.
+    RETURNS (Tuple[Encoder, ndarray]): The encoder, and the rows of all words, with tags of taggers that
+        were not trained on them.
+    """
+    labels = [symbol.labels[-1] for symbol in corpus.grammar.symbols]
+    tags = [labels[symbol] for symbol in corpus.symbol[corpus.left < 0].tolist()]
+    sentences = [
+        TaggedSentence(corpus.words[a:b], tags[a:b], [""] * (b - a), [None] * (b - a))
+        for a, b in zip(corpus.starts[:-1].tolist(), corpus.starts[1:].tolist(), strict=True)
+    ]
+    options: dict[str, Any] = {"clusters": clusters, "epochs": _TAGGER_EPOCHS, "seed": seed}
+    tagger = TaggerModel.fit(sentences, **options)
+    counts = Counter(map(form, corpus.words))
+    known = sorted(word for word, count in counts.items() if count >= _KNOWN)
+    encoder = Encoder(known, tagger, clusters)
+    if len(sentences) < 2 * _TAGGER_FOLDS:
+        return encoder, encoder(corpus.words, corpus.starts)
+    rows = encoder.words(corpus.words)
+    held_out = jackknife(sentences, folds=_TAGGER_FOLDS, top=2, **options)
+    number = {tag: i for i, tag in enumerate(tagger.tags)}
+    numbers = numpy.array([*(number[tag] for tag in held_out.labels), -1], dtype="int32")
+    fill_tags(rows, numbers[held_out.tags], held_out.probs)
+    return encoder, rows
+
+
+def _silent(message: str) -> None:
+    pass

@@ -1,0 +1,288 @@
+"""The spaCy face of the parsers for constituents: `spectral_constituency`."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy
+from spacy.attrs import ORTH, SENT_START, TAG
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Config, Model
+
+from ..base.errors import Errors
+from ..models.constituency.evalb import Constituent, Counts
+from ..models.constituency.model import Parsed
+from ..models.constituency.trees import ROOTS
+from .annotations import register
+from .component import SpectralPipe
+from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
+from .tagger import find_clusters
+
+DEFAULT_MODEL = Config().from_str(
+    """
+[model]
+@architectures = "spacy-spectral.ConstituencyProduct.v1"
+estimator = "spectral"
+states = 24
+em_iterations = 8
+epochs = 2
+anchored_epochs = 3
+rate = 0.1
+min_count = 2
+seed = 0
+"""
+)["model"]
+
+
+@Language.factory(
+    "spectral_constituency",
+    assigns=["doc.user_data"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "nbest": 0,
+        "spans_key": "constituents",
+        "set_tags": False,
+        "scorer": {"@scorers": "spacy-spectral.constituency_scorer.v1"},
+    },
+    default_score_weights={
+        "bracket_f": 1.0,
+        "bracket_p": None,
+        "bracket_r": None,
+        "bracket_exact": None,
+        "bracket_tag_acc": None,
+        "bracket_f_per_type": None,
+    },
+)
+def make_spectral_constituency(
+    nlp: Language,
+    name: str,
+    model: Model,
+    nbest: int,
+    spans_key: str | None,
+    set_tags: bool,
+    scorer: Callable | None,
+) -> "SpectralConstituency":
+    return SpectralConstituency(
+        nlp.vocab, model, name, nbest=nbest, spans_key=spans_key, set_tags=set_tags, scorer=scorer
+    )
+
+
+class SpectralConstituency(SpectralPipe):
+    """Finds constituents, with the probability of each."""
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str = "spectral_constituency",
+        *,
+        nbest: int = 0,
+        spans_key: str | None = "constituents",
+        set_tags: bool = False,
+        scorer: Callable | None = None,
+    ):
+        """Make a parser.
+
+        vocab (Vocab): The shared vocabulary.
+        model (Model): A model by "spacy-spectral.ConstituencyProduct.v1", "spacy-spectral.LPCFG.v1" or
+            "spacy-spectral.SpanCRF.v1".
+        name (str): The component instance name.
+        nbest (int): How many trees of every sentence to keep in `sent._.constituency_nbest`.
+        spans_key (Optional[str]): Where constituents go in `doc.spans`; None for nowhere.
+        set_tags (bool): Whether to write the tags of the trees to tokens that have none.
+        scorer (Optional[Callable]): The scoring method.
+        """
+        super().__init__(vocab, model, name, scorer=scorer)
+        if nbest < 0:
+            raise ValueError(Errors.S704.format(name=name, value=nbest))
+        self.nbest = nbest
+        self.spans_key = spans_key
+        self.set_tags = set_tags
+        register(NAME)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """RETURNS (Tuple[str, ...]): The labels of constituents."""
+        return tuple(self.learnt.labels) if self.is_learnt else ()
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Any = None,
+        clusters: str | Path | None = None,
+    ) -> None:
+        """Train the parser on the trees of gold documents. The whole training happens here.
+
+        get_examples (Callable[[], Iterable[Example]]): The training data.
+        nlp (Optional[Language]): The current pipeline.
+        labels (Any): Not needed: the treebank decides.
+        clusters (Optional[Union[str, Path]]): A directory with eigenword clusters. By default those of the
+            vocabulary's lookups are used if there are some.
+        """
+        trees = []
+        for eg in self.training_examples(get_examples, nlp):
+            for tree in stored_trees(eg.reference):
+                words = [eg.reference[i].text for i in tree.tokens]
+                found = to_tree(tree.parsed, words, root=True)
+                if found is not None:
+                    trees.append(found)
+        if not trees:
+            raise ValueError(Errors.S703)
+        recipe = self.model.attrs["recipe"]
+        found_clusters = find_clusters(clusters, self.vocab)
+        self.learn(recipe.fit(trees, clusters=found_clusters, report=self.report))
+
+    def predict(self, docs: Iterable[Doc]) -> list[list[SentenceTree]]:
+        """Parse documents without changing them, sentence by sentence where sentences are known.
+
+        docs (Iterable[Doc]): The documents.
+        RETURNS (List[List[SentenceTree]]): The trees of every document.
+        """
+        docs, learnt = list(docs), self.learnt
+        places = [sentence for doc in docs for sentence in _sentences(doc)]
+        words = [word for _, own in places for word in own]
+        starts = numpy.cumsum([0, *(len(own) for _, own in places)])
+        parsed, nbest = learnt.parse(words, starts, k=self.nbest)
+        trees = iter(
+            SentenceTree(tokens, tree, best)
+            for (tokens, _), tree, best in zip(places, parsed, nbest, strict=True)
+        )
+        return [[next(trees) for _ in _sentences(doc)] for doc in docs]
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: list[list[SentenceTree]]) -> None:
+        """Write constituents.
+
+        docs (Iterable[Doc]): The documents.
+        predictions (List[List[SentenceTree]]): What `predict` gave.
+        """
+        for doc, trees in zip(docs, predictions, strict=True):
+            store_trees(doc, trees)
+            if self.spans_key is not None:
+                doc.spans[self.spans_key] = [
+                    Span(
+                        doc,
+                        tree.tokens[node.begin],
+                        tree.tokens[node.end - 1] + 1,
+                        label=node.label,
+                    )
+                    for tree in trees
+                    for node in tree.parsed.nodes
+                    if node.label not in ROOTS
+                ]
+            if self.set_tags and len(doc):
+                values = doc.to_array([TAG]).reshape(-1, 1)
+                for tree in trees:
+                    for token, tag in zip(tree.tokens, tree.parsed.tags, strict=True):
+                        if not values[token, 0]:
+                            values[token, 0] = doc.vocab.strings.add(tag)
+                doc.from_array([TAG], values)
+
+    def nbest_trees(self, doc: Doc, k: int) -> list[list[Parsed]]:
+        """The most probable trees of a document's sentences.
+
+        doc (Doc): The document.
+        k (int): How many.
+        RETURNS (List[List[Parsed]]): For every sentence, best first.
+        """
+        if k < 1:
+            raise ValueError(Errors.S120.format(name=self.name, k=k))
+        places = _sentences(doc)
+        words = [word for _, own in places for word in own]
+        starts = numpy.cumsum([0, *(len(own) for _, own in places)])
+        return self.learnt.parse(words, starts, k=k)[1]
+
+
+def _sentences(doc: Doc) -> list[tuple[list[int], list[str]]]:
+    """The tokens and words of a document's sentences, without white space. A document whose sentences are not
+    known is one sentence."""
+    if not len(doc):
+        return []
+    array = doc.to_array([ORTH, SENT_START])
+    strings = doc.vocab.strings
+    result: list[tuple[list[int], list[str]]] = []
+    for i, (orth, start) in enumerate(array.tolist()):
+        if i == 0 or start == 1:
+            result.append(([], []))
+        word = strings[orth]
+        if not word.isspace():
+            result[-1][0].append(i)
+            result[-1][1].append(word)
+    return [sentence for sentence in result if sentence[0]]
+
+
+def count_brackets(examples: Iterable[Example]) -> Counts:
+    """Compare the constituents of predicted and gold documents, as `evalb` does.
+
+    examples (Iterable[Example]): The documents. Where their tokens differ, constituents are compared by the
+        characters they cover: one that begins or ends inside a gold token is wrong.
+    RETURNS (Counts): All counts.
+    """
+    counts = Counts()
+    for eg in examples:
+        gold_trees = stored_trees(eg.reference)
+        if not gold_trees:
+            continue
+        predicted, tags = _by_characters(eg.predicted)
+        for tree in gold_trees:
+            own = [eg.reference[i] for i in tree.tokens]
+            # one that begins in this sentence counts here, wherever it ends
+            begins = {token.idx: i for i, token in enumerate(own)}
+            ends = {token.idx + len(token): i + 1 for i, token in enumerate(own)}
+            first, last = own[0].idx, own[-1].idx + len(own[-1])
+            found = [
+                Constituent(label, begins.get(begin, -1), ends.get(end, -1))
+                for label, begin, end in predicted
+                if first <= begin < last
+            ]
+            found = [c if min(c.begin, c.end) >= 0 else Constituent(c.label, -1, -1) for c in found]
+            gold = [Constituent(node.label, node.begin, node.end) for node in tree.parsed.nodes]
+            guesses = [tags.get((token.idx, len(token)), "") for token in own]
+            counts.add(gold, found, tree.parsed.tags, guesses)
+    return counts
+
+
+def _by_characters(
+    doc: Doc,
+) -> tuple[list[tuple[str, int, int]], dict[tuple[int, int], str]]:
+    """Constituents by the characters they cover, and tags by where tokens begin and how long they are."""
+    found, tags = [], {}
+    for tree in stored_trees(doc):
+        own = [doc[i] for i in tree.tokens]
+        for node in tree.parsed.nodes:
+            last = own[node.end - 1]
+            found.append((node.label, own[node.begin].idx, last.idx + len(last)))
+        for token, tag in zip(own, tree.parsed.tags, strict=True):
+            tags[token.idx, len(token)] = tag
+    return found, tags
+
+
+def score_constituents(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
+    """Labelled precision, recall and F1 of constituents, exact match and accuracy of tags.
+
+    examples (Iterable[Example]): The predicted and gold documents.
+    RETURNS (Dict[str, Any]): The keys `bracket_p`, `bracket_r`, `bracket_f`, `bracket_exact`,
+        `bracket_tag_acc` and `bracket_f_per_type`; None where the gold has no trees.
+    """
+    counts = count_brackets(examples)
+    per_type = {
+        label: 2 * counts.matched[label] / (counts.gold[label] + counts.predicted[label])
+        for label in sorted(counts.gold | counts.predicted)
+    }
+    return {
+        "bracket_p": counts.precision,
+        "bracket_r": counts.recall,
+        "bracket_f": counts.f1,
+        "bracket_exact": counts.exact_match,
+        "bracket_tag_acc": counts.tag_accuracy,
+        "bracket_f_per_type": per_type or None,
+    }
+
+
+def make_constituency_scorer() -> Callable:
+    """RETURNS (Callable): The registered scorer `spacy-spectral.constituency_scorer.v1`."""
+    return score_constituents

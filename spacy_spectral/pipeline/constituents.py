@@ -1,0 +1,355 @@
+"""Constituents on documents: how they are kept, and how they are read, by the names people know from benepar.
+
+They are one entry of `doc.user_data` (see `annotations`). What a span says is true as long as all its tokens
+are where they were; what is said of a sentence, as long as all of the sentence is.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import isnan, nan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy
+from spacy.tokens import Doc, Span
+from spacy.vocab import Vocab
+
+from ..models.constituency.evalb import constituents as tree_constituents
+from ..models.constituency.model import Node, Parsed
+from ..models.constituency.trees import ROOTS, clean
+from ..treebank.bracketed import bracket_docs
+from ..treebank.brackets import Tree, read_brackets, write_tree
+from .annotations import entry_of, find_span, store_entry
+
+NAME = "spectral_constituency"
+
+
+@dataclass
+class SentenceTree:
+    """The tree of a sentence, on the tokens of a document.
+
+    tokens (List[int]): Its tokens, without white space.
+    parsed (Parsed): Its constituents; places are those among these tokens.
+    nbest (List[Parsed]): The most probable trees, if they were asked for.
+    """
+
+    tokens: list[int]
+    parsed: Parsed
+    nbest: list[Parsed] = field(default_factory=list)
+
+
+class RankedTree(NamedTuple):
+    """One of the most probable trees of a sentence: brackets, and log P(tree | sentence)."""
+
+    parse_string: str
+    log_prob: float
+
+
+def store_trees(doc: Doc, trees: Sequence[SentenceTree]) -> None:
+    """Keep trees.
+
+    doc (Doc): The document.
+    trees (Sequence[SentenceTree]): The trees of its sentences, in order.
+    """
+    labels: dict[str, int] = {}
+
+    def packed(parsed: Parsed) -> dict[str, Any]:
+        nodes = [(labels.setdefault(n.label, len(labels)), n.begin, n.end) for n in parsed.nodes]
+        return {
+            "nodes": numpy.array(nodes, dtype="int32").reshape(-1, 3),
+            "probs": numpy.array([node.prob for node in parsed.nodes], dtype="float32"),
+            "tags": [labels.setdefault(tag, len(labels)) for tag in parsed.tags],
+            "log_prob": float(parsed.log_prob),
+        }
+
+    sentences = [
+        {
+            "tokens": numpy.array(tree.tokens, dtype="int32"),
+            "tree": packed(tree.parsed),
+            "nbest": [packed(parsed) for parsed in tree.nbest],
+        }
+        for tree in trees
+        if tree.tokens
+    ]
+    store_entry(doc, NAME, {"labels": list(labels), "sentences": sentences})
+
+
+def stored_trees(doc: Doc) -> list[SentenceTree]:
+    """RETURNS (List[SentenceTree]): The trees whose tokens the document still has."""
+    result = []
+    for entry, begin in entry_of(doc, NAME):
+        for sentence in entry["sentences"]:
+            place = _in_document(doc, entry, begin, sentence)
+            if place is not None:
+                parsed = _unpacked(entry, sentence["tree"])
+                nbest = [_unpacked(entry, own) for own in sentence["nbest"]]
+                result.append(SentenceTree(place, parsed, nbest))
+    return sorted(result, key=lambda tree: tree.tokens)
+
+
+def _unpacked(entry: dict[str, Any], packed: dict[str, Any]) -> Parsed:
+    labels = entry["labels"]
+    pairs = zip(packed["nodes"].tolist(), packed["probs"].tolist(), strict=True)
+    nodes = [Node(labels[label], begin, end, prob) for (label, begin, end), prob in pairs]
+    return Parsed(nodes, [labels[tag] for tag in packed["tags"]], packed["log_prob"])
+
+
+def _in_document(
+    doc: Doc, entry: dict[str, Any], begin: int, sentence: dict[str, Any]
+) -> list[int] | None:
+    """The tokens of a sentence as they stand now; None if they are not what they were."""
+    tokens = sentence["tokens"]
+    first, last = int(tokens[0]), int(tokens[-1])
+    start = int(entry["idx"][first]) + begin
+    end = int(entry["idx"][last]) + begin
+    span = doc.char_span(start, end + 1, alignment_mode="expand") if end < len(doc.text) else None
+    if span is None or len(span) != last - first + 1:
+        return None
+    place = find_span(span, NAME)
+    if place is None or place.entry is not entry or place.row != first:
+        return None
+    return (tokens - first + span.start).tolist()
+
+
+class _View(NamedTuple):
+    """The tree around a span.
+
+    tokens (List[int]): The tokens of the sentence in the document, -1 for those that are not there.
+    parsed (Parsed): The tree.
+    begin, end (int): The span among the tokens of the sentence.
+    """
+
+    tokens: list[int]
+    parsed: Parsed
+    begin: int
+    end: int
+
+
+def _view(span: Span) -> _View | None:
+    place = find_span(span, NAME)
+    if place is None:
+        return None
+    shift = span.start - place.row
+    for sentence in place.entry["sentences"]:
+        tokens = sentence["tokens"]
+        if tokens[0] <= place.row + len(span) - 1 and place.row <= tokens[-1]:
+            begin = int(tokens.searchsorted(place.row))
+            end = int(tokens.searchsorted(place.row + len(span)))
+            # white space around a constituent is no part of it
+            if begin < end:
+                return _View(
+                    (tokens + shift).tolist(), _unpacked(place.entry, sentence["tree"]), begin, end
+                )
+    return None
+
+
+def _span(doc: Doc, view: _View, begin: int, end: int) -> Span | None:
+    """Some words of a sentence as a span; None if tokens of it have changed."""
+    start, stop = view.tokens[begin], view.tokens[end - 1] + 1
+    if start < 0 or stop > len(doc):
+        return None
+    span = Span(doc, start, stop)
+    return span if find_span(span, NAME) is not None else None
+
+
+def _places(view: _View) -> list[tuple[int, int]]:
+    """The places of all constituents, words included, parents before children and left before right."""
+    nodes = {(n.begin, n.end) for n in view.parsed.nodes} | {
+        (i, i + 1) for i in range(len(view.tokens))
+    }
+    return sorted(nodes, key=lambda place: (place[0], -place[1]))
+
+
+# Getters must be found by name: processes that are spawned get them pickled.
+def labels(span: Span) -> tuple[str, ...]:
+    """The labels of a constituent, the outermost first: `span._.labels`.
+
+    span (Span): The span.
+    RETURNS (Tuple[str, ...]): Several for a chain of constituents over the same words; none if the span is no
+        constituent, or a word alone.
+    """
+    return tuple(node.label for node in _nodes(span))
+
+
+def _nodes(span: Span) -> list[Node]:
+    view = _view(span)
+    if view is None:
+        return []
+    own = (view.begin, view.end)
+    nodes = view.parsed.nodes
+    return [node for node in nodes if (node.begin, node.end) == own and node.label not in ROOTS]
+
+
+def prob(span: Span) -> float | None:
+    """The probability that a constituent is there, with its label: `span._.prob`.
+
+    span (Span): The span.
+    RETURNS (Optional[float]): Of several labels, the least probable counts; None if the span has no label.
+    """
+    values = [node.prob for node in _nodes(span)]
+    return min(values) if values and not any(map(isnan, values)) else None
+
+
+def constituents(span: Span) -> Iterator[Span]:
+    """The constituents inside a span, itself included, and its words: `span._.constituents`.
+
+    span (Span): The span.
+    YIELDS (Span): Parents before children and left before right.
+    """
+    view = _view(span)
+    if view is not None:
+        for begin, end in _places(view):
+            if view.begin <= begin and end <= view.end:
+                found = _span(span.doc, view, begin, end)
+                if found is not None:
+                    yield found
+
+
+def children(span: Span) -> Iterator[Span]:
+    """The largest constituents inside a constituent, and words that are in none of them: `span._.children`.
+
+    span (Span): The span.
+    YIELDS (Span): From left to right.
+    """
+    view = _view(span)
+    if view is not None:
+        reached = view.begin
+        for begin, end in _places(view):
+            is_inside = (
+                view.begin <= begin and end <= view.end and end - begin < view.end - view.begin
+            )
+            if begin >= reached and is_inside:
+                found = _span(span.doc, view, begin, end)
+                if found is not None:
+                    yield found
+                reached = end
+
+
+def parent(span: Span) -> Span | None:
+    """The smallest constituent around a span: `span._.parent`.
+
+    span (Span): The span.
+    RETURNS (Optional[Span]): None for a whole sentence.
+    """
+    view = _view(span)
+    if view is None:
+        return None
+    around = [
+        (end - begin, begin, end)
+        for begin, end in _places(view)
+        if begin <= view.begin and view.end <= end and end - begin > view.end - view.begin
+    ]
+    if not around:
+        return None
+    _, begin, end = min(around)
+    return _span(span.doc, view, begin, end)
+
+
+def parse_string(span: Span) -> str | None:
+    """A sentence or constituent in brackets: `span._.parse_string`.
+
+    span (Span): The span.
+    RETURNS (Optional[str]): E.g. "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"; None if it is no constituent.
+    """
+    view = _view(span)
+    if view is None:
+        return None
+    words = [span.doc[i].text if 0 <= i < len(span.doc) else "" for i in view.tokens]
+    tree = to_tree(view.parsed, words, view.begin, view.end)
+    return write_tree(tree) if tree is not None else None
+
+
+def constituency_nbest(span: Span) -> list[RankedTree] | None:
+    """The most probable trees of a sentence, if they were asked for: `span._.constituency_nbest`.
+
+    span (Span): The sentence.
+    RETURNS (Optional[List[RankedTree]]): Best first; None if the span is no sentence that was parsed.
+    """
+    place = find_span(span, NAME)
+    if place is None:
+        return None
+    shift = span.start - place.row
+    for sentence in place.entry["sentences"]:
+        tokens = sentence["tokens"]
+        if place.row <= tokens[0] and tokens[-1] < place.row + len(span):
+            words = [span.doc[i].text for i in (tokens + shift).tolist()]
+            result = []
+            for packed in sentence["nbest"]:
+                parsed = _unpacked(place.entry, packed)
+                tree = to_tree(parsed, words, 0, len(words))
+                if tree is not None:
+                    result.append(RankedTree(write_tree(tree), parsed.log_prob))
+            return result
+    return None
+
+
+def to_tree(
+    parsed: Parsed,
+    words: Sequence[str],
+    begin: int = 0,
+    end: int | None = None,
+    *,
+    root: bool = False,
+) -> Tree | None:
+    """Constituents as a tree.
+
+    parsed (Parsed): The constituents of a sentence.
+    words (Sequence[str]): Its words.
+    begin (int), end (Optional[int]): Which of them.
+    root (bool): Whether the label around the whole tree is part of it.
+    RETURNS (Optional[Tree]): The tree; None if these words are no constituent.
+    """
+    end = len(words) if end is None else end
+    top = Tree("")
+    stack: list[tuple[Tree, int]] = [(top, end)]
+    done = begin
+
+    def add_words(until: int) -> None:
+        nonlocal done
+        while done < until:
+            while stack[-1][1] <= done:
+                stack.pop()
+            stack[-1][0].children.append(Tree(parsed.tags[done], word=words[done] or " "))
+            done += 1
+
+    for node in parsed.nodes:
+        if begin <= node.begin and node.end <= end and (root or node.label not in ROOTS):
+            add_words(node.begin)
+            while stack[-1][1] <= node.begin:
+                stack.pop()
+            tree = Tree(node.label)
+            stack[-1][0].children.append(tree)
+            stack.append((tree, node.end))
+    add_words(end)
+    return top.children[0] if len(top.children) == 1 else None
+
+
+def gold_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[Doc]:
+    """Read bracketed trees as gold documents.
+
+    path (Union[str, Path]): The file.
+    vocab (Vocab): The vocabulary of the documents.
+    n_sents (int): How many trees make a document.
+    YIELDS (Doc): Documents with words, tags, sentences and trees; functions and empty elements are left out.
+    RAISES (TreebankError): At the first problem.
+    """
+    cleaned = (clean(tree) for tree in read_brackets(path))
+    kept = (tree for tree in cleaned if tree is not None)
+    for doc, trees in bracket_docs(kept, vocab, n_sents=n_sents):
+        stored, start = [], 0
+        for tree in trees:
+            found, tags = tree_constituents(tree)
+            nodes = [Node(label, begin, end, nan) for label, begin, end in found]
+            tokens = list(range(start, start + len(tags)))
+            stored.append(SentenceTree(tokens, Parsed(nodes, tags, nan)))
+            start += len(tags)
+        store_trees(doc, stored)
+        yield doc
+
+
+EXTENSIONS = [
+    (Span, getter)
+    for getter in (
+        *(labels, prob, constituents, children, parent, parse_string, constituency_nbest),
+    )
+]
