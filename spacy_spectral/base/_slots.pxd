@@ -1,4 +1,8 @@
-"""Hashing of features, and the table with open addressing that rows of weights are found by."""
+"""Keys of pairs of features, and the table with open addressing that rows of weights are found by.
+
+The tagger's table is another: it has few rows and keeps whole keys. Rerankers have no table, they cut their hashes.
+What is hashed how is part of their files, so that each keeps its own way.
+"""
 from libc.stdint cimport uint32_t, uint64_t
 
 

@@ -1,7 +1,7 @@
 """Distributions over projective trees from arc scores alone: P(tree) ~ exp(sum of its arcs' scores).
 
-This is the chart of the head automata with automata that say nothing. Scores are matrices [N+1, N+1] by
-head and modifier; row 0 is the root, column 0 and the diagonal are never looked at.
+Scores are matrices [N+1, N+1] by head and modifier; row 0 is the root, column 0 and the diagonal are never
+looked at.
 """
 
 from collections.abc import Iterator
@@ -10,13 +10,10 @@ import numpy
 from numpy.typing import NDArray
 
 from ...trees._eisner import best_tree, is_projective_tree
+from ...trees._first_order import arc_marginals
 from ...trees.constraints import allowed_arcs
 from ...trees.posterior import Posterior
 from ...trees.sentences import MISSING
-from ..shag.factors import Factors
-from ..shag.model import OperatorModel
-
-_AUTOMATA = OperatorModel.uniform(1)
 
 
 def arc_posterior(
@@ -35,39 +32,57 @@ def arc_posterior(
 
 def _attempts(
     scores: NDArray[numpy.float64], allowed: NDArray[numpy.bool_] | None
-) -> Iterator[Factors]:
-    if allowed is not None:
-        # first, so that heads are measured against those that are allowed: fixed ones may be far
-        # worse than the best
-        scores = numpy.where(allowed, scores, -numpy.inf)
-    arcs = scores[:, 1:].copy()
-    arcs[numpy.arange(1, len(scores)), numpy.arange(len(scores) - 1)] = -numpy.inf
-    yield _factors(arcs, arcs.max(axis=0))
+) -> Iterator["ArcFactors"]:
+    # first, so that heads are measured against those that are allowed: fixed ones may be far worse than
+    # the best
+    scores = scores.copy() if allowed is None else numpy.where(allowed, scores, -numpy.inf)
+    numpy.fill_diagonal(scores, -numpy.inf)
+    yield ArcFactors(scores, scores[:, 1:].max(axis=0))
     # Where the best head of every token is far from making a tree, everything underflows. Measured
     # against the best tree, that one weighs 1.
     tree, _ = best_tree(scores)
-    yield _factors(arcs, arcs[tree, numpy.arange(len(tree))])
+    yield ArcFactors(scores, scores[tree, numpy.arange(1, len(scores))])
 
 
-def _factors(arcs: NDArray[numpy.float64], shift: NDArray[numpy.float64]) -> Factors:
-    """Factors of arcs [N+1, N], measured against a score for each modifier."""
-    n = arcs.shape[1]
-    shift = numpy.where(numpy.isfinite(shift), shift, 0.0)
-    with numpy.errstate(over="ignore"):
-        weights = numpy.exp(arcs - shift)
-    stop = numpy.zeros((n, 2, _AUTOMATA.states))
-    stop[:, :, 0] = 1.0
-    zeros = numpy.zeros(n, dtype="int32")
-    return Factors(
-        symbols=zeros,
-        word_class=zeros,
-        automata=_AUTOMATA,
-        states=_AUTOMATA.states,
-        weights=numpy.ascontiguousarray(weights[1:, :, None]),
-        stop=stop,
-        root=numpy.ascontiguousarray(weights[0]),
-        log_scale=-float(shift.sum()),
-    )
+class ArcFactors:
+    """A sentence as scores of arcs; implements `trees.posterior.Factors`. Charts bring themselves into the
+    range of doubles, so that Z is always 1."""
+
+    non_negative = True
+
+    def __init__(self, scores: NDArray[numpy.float64], shift: NDArray[numpy.float64]):
+        """scores (ndarray): [N+1, N+1], -inf for arcs that no tree may have.
+        shift (ndarray): [N], what the scores of every modifier's arcs are measured against.
+        """
+        self.scores = scores
+        self.shift = numpy.where(numpy.isfinite(shift), shift, 0.0)
+        self.log_scale = 0.0
+
+    def __len__(self) -> int:
+        return len(self.shift)
+
+    def restricted(self, allowed: NDArray[numpy.bool_]) -> "ArcFactors":
+        return ArcFactors(numpy.where(allowed, self.scores, -numpy.inf), self.shift)
+
+    def scaled(self, factor: float) -> "ArcFactors":
+        return self
+
+    def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
+        potentials = numpy.zeros_like(self.scores)
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            numpy.exp(self.scores[:, 1:] - self.shift, out=potentials[:, 1:])
+        log_z, marginals = arc_marginals(potentials)
+        if not numpy.isfinite(log_z):
+            return 0.0, marginals, numpy.zeros(len(self))
+        self.log_scale = -float(log_z + self.shift.sum())
+        return 1.0, marginals, numpy.ones(len(self))
+
+    def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
+        own = self.scores[trees, numpy.arange(1, len(self) + 1)].sum(axis=1)
+        return own + self.log_scale, numpy.ones(len(trees))
+
+    def viterbi(self) -> NDArray[numpy.int32]:
+        return best_tree(self.scores)[0]
 
 
 def tree_loss(

@@ -8,11 +8,12 @@ that contradicts it has potential 0.
 """
 import numpy
 
-from libc.math cimport INFINITY, NAN, fabs, isfinite, sqrt
+from libc.math cimport INFINITY, NAN, fabs, isfinite
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
+from ...base._adagrad cimport Slope, climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...trees._lengths cimport N_DISTANCES
 from ._chart cimport Chart
@@ -23,10 +24,9 @@ from ._score cimport score_sentence, state_potentials
 cdef double NEGLIGIBLE = 1e-5  # gradients below it are not worth a visit to memory
 
 
-cdef packed struct Slope:
+cdef packed struct Sloped:
     float gradient
-    float squares
-    float drift  # sum of step number * change, for the average over steps
+    Slope slope
 
 
 cdef class Learner:
@@ -38,8 +38,8 @@ cdef class Learner:
 
     cdef Engine engine
     cdef Machine* machine
-    cdef Slope* slopes
-    cdef Slope* move_slopes
+    cdef Sloped* slopes
+    cdef Sloped* move_slopes
     cdef uint32_t* touched
     cdef size_t n_touched
     cdef size_t touched_size
@@ -53,14 +53,14 @@ cdef class Learner:
         cdef size_t i
         self.engine = engine
         self.machine = &engine.machine
-        self.slopes = <Slope*>calloc(engine.entries.shape[0], sizeof(Slope))
-        self.move_slopes = <Slope*>calloc(engine.moves.size, sizeof(Slope))
+        self.slopes = <Sloped*>calloc(engine.entries.shape[0], sizeof(Sloped))
+        self.move_slopes = <Sloped*>calloc(engine.moves.size, sizeof(Sloped))
         if self.slopes == NULL or self.move_slopes == NULL:
             raise MemoryError
         for i in range(<size_t>engine.entries.shape[0]):
-            self.slopes[i].squares = initial_squares
+            self.slopes[i].slope.squares = initial_squares
         for i in range(<size_t>engine.moves.size):
-            self.move_slopes[i].squares = initial_squares
+            self.move_slopes[i].slope.squares = initial_squares
         self.move_counts = numpy.zeros_like(engine.moves, dtype=numpy.float64)
 
     def __dealloc__(self):
@@ -372,18 +372,15 @@ cdef class Learner:
         cdef float[::1] out_moves = moves
         cdef float* weights = &self.engine.moves[0, 0, 0, 0]
         for i in range(self.engine.entries.shape[0]):
-            out[i] = self.engine.entries[i].weight - self.slopes[i].drift / (self.n_steps + 1)
+            out[i] = self.engine.entries[i].weight - self.slopes[i].slope.drift / (self.n_steps + 1)
         for i in range(out_moves.shape[0]):
-            out_moves[i] = weights[i] - self.move_slopes[i].drift / (self.n_steps + 1)
+            out_moves[i] = weights[i] - self.move_slopes[i].slope.drift / (self.n_steps + 1)
         return entries, moves.reshape(numpy.asarray(self.engine.moves).shape)
 
 
 cdef inline void _adagrad(
-    float* weight, Slope* slope, double rate, double decay, long n_steps
+    float* weight, Sloped* sloped, double rate, double decay, long n_steps
 ) noexcept nogil:
-    cdef float gradient = slope.gradient - decay * weight[0], change
-    slope.gradient = 0
-    slope.squares += gradient * gradient
-    change = rate * gradient / sqrt(slope.squares)
-    weight[0] += change
-    slope.drift += change * n_steps
+    cdef float gradient = sloped.gradient - decay * weight[0]
+    sloped.gradient = 0
+    climb(weight, &sloped.slope, gradient, rate, n_steps)

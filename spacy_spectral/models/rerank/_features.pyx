@@ -53,7 +53,7 @@ cdef inline uint32_t mix(uint32_t h, uint32_t value) noexcept nogil:
 
 
 cdef inline uint32_t size_class(int n) noexcept nogil:
-    """1, 2, 3, 4, 5-6, 7-10, 11-20, more."""
+    """1, 2, 3, 4, 5-6, 7-10, 11-20, more: spans are longer than arcs, whose bins (`trees.lengths`) end at 11."""
     if n <= 4:
         return n
     if n <= 6:

@@ -13,19 +13,10 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from ...base._prefetch cimport FETCH
 from ._features cimport Slot, Table, find_key, template_key
 
 import numpy
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define SPECTRAL_PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define SPECTRAL_PREFETCH(address) ((void)(address))
-    #endif
-    """
-    void SPECTRAL_PREFETCH(const void* address) noexcept nogil
 
 cdef enum:
     AHEAD = 2  # tokens whose rows are fetched before they are needed
@@ -159,7 +150,7 @@ def train_epoch(
                     continue
                 if i + AHEAD < starts[s + 1] and not sure[i + AHEAD]:
                     for j in range(id_starts[i + AHEAD], id_starts[i + AHEAD + 1]):
-                        SPECTRAL_PREFETCH(&entries[row_starts[static_ids[j]]])
+                        FETCH(&entries[row_starts[static_ids[j]]])
                 n_rows = 0
                 for j in range(id_starts[i], id_starts[i + 1]):
                     rows[n_rows].start = row_starts[static_ids[j]]
@@ -171,7 +162,7 @@ def train_epoch(
                     slot = find_key(&table, key) if key else NULL
                     if slot != NULL:
                         rows[n_rows].start, rows[n_rows].end = slot.start, slot.end
-                        SPECTRAL_PREFETCH(&entries[slot.start])
+                        FETCH(&entries[slot.start])
                         n_rows += 1
                 memset(part_scores, 0, n_parts * sizeof(float))
                 for j in range(n_rows):
@@ -315,13 +306,13 @@ def decode(
                 for j in range(n_templates):
                     keys[j] = template_key(&attributes[0, 0], width, &templates[j, 0], numbers[j],
                                            i, starts[s], starts[s + 1])
-                    SPECTRAL_PREFETCH(&table.slots[(keys[j] >> 7) & table.mask])
+                    FETCH(&table.slots[(keys[j] >> 7) & table.mask])
                 n_rows = 0
                 for j in range(n_templates):
                     slot = find_key(&table, keys[j]) if keys[j] else NULL
                     if slot != NULL:
                         rows[n_rows].start, rows[n_rows].end = slot.start, slot.end
-                        SPECTRAL_PREFETCH(&entries[slot.start])
+                        FETCH(&entries[slot.start])
                         n_rows += 1
                 memset(part_scores, 0, n_parts * sizeof(float))
                 for j in range(n_offsets):

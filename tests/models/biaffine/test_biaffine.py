@@ -483,5 +483,5 @@ def test_inventory():
     final = inventory.restored(starts, heads, labels, numpy.array([-1] * 5 + [2], dtype="int32"))
     assert [column.tolist() for column in final] == [[2, 0, 1, 2, 0, 2], [3, 0, 1, 3, 0, 1]]
     assert inventory.restored(starts, heads, labels)[0].tolist() == [2, 0, 1] * 2
-    with pytest.raises(ValueError, match=r"\[S002\]"):
+    with pytest.raises(ValueError, match=r"\[S00[25]\]"):
         Inventory.from_bytes(Inventory(["nmod||obj"]).to_bytes())
