@@ -15,7 +15,7 @@ import srsly
 
 from .errors import Errors
 
-_MAGIC = b"spacy-spectral"
+MAGIC = b"spacy-spectral"
 
 
 def pack(kind: str, version: int, payload: Any) -> bytes:
@@ -28,7 +28,7 @@ def pack(kind: str, version: int, payload: Any) -> bytes:
     """
     body = srsly.msgpack_dumps(payload)
     header = srsly.msgpack_dumps([kind, version, zlib.crc32(body)])
-    return _MAGIC + len(header).to_bytes(2, "little") + header + body
+    return MAGIC + len(header).to_bytes(2, "little") + header + body
 
 
 def unpack(kind: str, version: int, data: bytes) -> Any:
@@ -39,24 +39,32 @@ def unpack(kind: str, version: int, data: bytes) -> Any:
     data (bytes): The serialised form.
     RETURNS (Any): The payload.
     """
-    if not isinstance(data, bytes) or not data.startswith(_MAGIC):
-        raise ValueError(Errors.S002.format(what=kind, reason="no spacy-spectral header"))
-    start = len(_MAGIC) + 2
-    end = start + int.from_bytes(data[len(_MAGIC) : start], "little")
     try:
-        found_kind, found_version, checksum = srsly.msgpack_loads(data[start:end])
+        found_kind, found_version, checksum, body = read_header(data)
     except Exception as error:
-        raise ValueError(Errors.S002.format(what=kind, reason="unreadable header")) from error
+        raise ValueError(
+            Errors.S002.format(what=kind, reason="no spacy-spectral header")
+        ) from error
     if found_kind != kind:
         raise ValueError(Errors.S002.format(what=kind, reason=f"it holds {found_kind!r}"))
     if found_version != version:
         raise ValueError(Errors.S003.format(what=kind, found=found_version, expected=version))
-    if zlib.crc32(data[end:]) != checksum:
+    if zlib.crc32(body) != checksum:
         raise ValueError(Errors.S002.format(what=kind, reason="the checksum does not match"))
     try:
-        return srsly.msgpack_loads(data[end:])
+        return srsly.msgpack_loads(body)
     except Exception as error:
         raise ValueError(Errors.S002.format(what=kind, reason="unreadable body")) from error
+
+
+def read_header(data: bytes) -> tuple[str, int, int, bytes]:
+    """RETURNS (Tuple[str, int, int, bytes]): Kind, version, checksum and the rest of what `pack` wrote."""
+    if not isinstance(data, bytes) or not data.startswith(MAGIC):
+        raise ValueError
+    start = len(MAGIC) + 2
+    end = start + int.from_bytes(data[len(MAGIC) : start], "little")
+    kind, version, checksum = srsly.msgpack_loads(data[start:end])
+    return kind, version, checksum, data[end:]
 
 
 def write_atomically(path: str | Path, data: bytes | str) -> None:
@@ -111,8 +119,6 @@ def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> A
         if isinstance(source, bytes) and not isinstance(srsly.msgpack_loads(source), dict):
             raise ValueError("no serialised component")
         return load(source, exclude=tuple(exclude))
-    except OSError:
-        raise
     except ValueError as error:
         if str(error).startswith("[S"):
             raise

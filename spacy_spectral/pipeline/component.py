@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,16 @@ class SpectralPipe(TrainablePipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralPipe":
         """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
-        return loading(super().from_bytes, self.name, bytes_data, exclude)
+        return loading(partial(self._load, super().from_bytes), self.name, bytes_data, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SpectralPipe":
         """Load the component from a directory, or raise an error that says what is wrong with it."""
-        return loading(super().from_disk, self.name, path, exclude)
+        return loading(partial(self._load, super().from_disk), self.name, path, exclude)
+
+    def _load(self, load: Callable, source: Any, *, exclude: Iterable[str]) -> "SpectralPipe":
+        load(source, exclude=exclude)
+        self.check_loaded()
+        return self
+
+    def check_loaded(self) -> None:
+        """Raise an error if what was loaded does not fit together. What is `Learnt` checks itself."""

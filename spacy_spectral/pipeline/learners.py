@@ -79,6 +79,13 @@ class Learner(Protocol):
         """
         ...
 
+    def check_loaded(self, read: TokenReader) -> None:
+        """Raise an error if what was loaded does not fit together.
+
+        read (TokenReader): What to read of documents.
+        """
+        ...
+
     def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None, decode: str) -> Parses:
         """Parse documents; see `trees.interface.ParserModel`, whose `parse` knows no documents.
 
@@ -150,6 +157,9 @@ class WholeLearner:
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> None:
         return None
+
+    def check_loaded(self, read: TokenReader) -> None:
+        """What is `Learnt` checks itself."""
 
     def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None, decode: str) -> Parses:
         return self.grammar.parse(batch.tokens, fixed=fixed, decode=decode)

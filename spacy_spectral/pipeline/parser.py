@@ -232,6 +232,11 @@ class SpectralParser(ListenedTo):
         model was trained when the pipeline was initialized."""
         return self.learner.step(examples, self.read, drop=drop)
 
+    def check_loaded(self) -> None:
+        """Raise an error if what was loaded does not fit together."""
+        if self.is_learnt:
+            self.learner.check_loaded(self.read)
+
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Parse documents without changing them.
 

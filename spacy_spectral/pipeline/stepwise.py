@@ -20,14 +20,17 @@ import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline.tok2vec import Tok2VecListener
+from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 from spacy.util import logger
+from spacy.vocab import Vocab
 from thinc.api import Model, set_dropout_rate
 from thinc.types import Ragged
 
 from ..base.errors import Errors, Warnings
 from ..base.learnt import Learnt
 from ..models.biaffine.arc_posterior import arc_posterior, tree_loss
+from ..models.biaffine.format import check_model
 from ..models.biaffine.layers import Arcs, rows_of_pieces
 from ..trees._eisner import is_projective_tree
 from ..trees.constraints import possible
@@ -160,6 +163,15 @@ class StepwiseLearner:
         d_vectors.data += backprop_labels(d_label_scores).data
         backprop_vectors(d_vectors)
         return loss + label_loss
+
+    def check_loaded(self, read: TokenReader) -> None:
+        """The layers of this package are checked one by one, those of others by parsing a sentence."""
+        check_model(self.model, self.inventory)
+        if any(isinstance(node, Tok2VecListener) for node in self.model.walk()):
+            return
+        doc = Doc(Vocab(), words=list("abc"), sent_starts=[True, False, False])
+        if not numpy.isfinite(self.parse(read([doc]), fixed=None, decode="mbr").log_probs()).all():
+            raise ValueError(Errors.S002.format(what=self.name, reason="it can't parse"))
 
     def _layers(self) -> list[Model]:
         return [self.model.get_ref(name) for name in ("encoder", "arcs", "labels")]

@@ -138,9 +138,10 @@ class WordClusters:
             scope, rows = Scope("eigenword clusters", name), list(table.values())
             if not all(type(row) is list and len(row) == len(sizes) for row in rows):
                 scope.fail(f"has a row without {len(sizes)} clusters")
-            ids = numpy.array(rows or numpy.zeros((0, len(sizes)), dtype="int64"))
-            if ids.dtype.kind not in "iu" or ids.ndim != 2:
+            if not all(type(cluster) is int for row in rows for cluster in row):
                 scope.fail("has clusters that are no numbers")
+            # of any size: larger ones than int64 become objects
+            ids = numpy.array(rows or numpy.zeros((0, len(sizes)), dtype="int64"))
             if not ((ids >= 0) & (ids < sizes)).all():
                 scope.fail("has unknown clusters")
         return self

@@ -173,7 +173,7 @@ def row_names(vocab: Vocab) -> dict[int, str]:
     names: dict[int, str] = {}
     classes = vocab.lookups.get_table("eigenword_cluster_classes", {})
     for key, row in vocab.vectors.key2row.items():
-        if key not in classes:
+        if key not in classes and key in vocab.strings:
             names.setdefault(row, vocab.strings[key])
     return names
 

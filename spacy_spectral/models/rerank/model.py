@@ -1,24 +1,24 @@
 """The reranker: tree models, features and their weights. Knows nothing of spaCy."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
-from ...base.fields import Array, Bytes, Format, List, Record, Str
+from ...base.fields import Array, Bytes, Format, List, Map, Str
 from ...trees.sentences import Tokens
 from ..treemodel.tree_model import TreeModel
 from .features import BITS, GROUPS, KINDS, Features
 from .interface import Candidates
 from .learn import Weights, softmax
 
-_WEIGHT = {"low": -1e6, "high": 1e6}
+_WEIGHT: dict[str, Any] = {"low": -1e6, "high": 1e6}
 _FORMAT = Format(
     "reranker",
     1,
     groups=List(Str(choices=GROUPS), least=1, unique=True),
-    models=Record(**{kind: Bytes(optional=True) for kind in KINDS}),
+    models=Map(Bytes()),
     dense=Array("float64", "dense", **_WEIGHT),
     used=Array("uint32", "used", below=1 << BITS, order="strict"),
     sparse=Array("float32", "used", **_WEIGHT),
@@ -87,14 +87,11 @@ class Reranker:
         RETURNS (Reranker): The reranker.
         """
         read = _FORMAT.unpack(data)
-        for kind, own in read["models"].items():
-            needed = "logp" in read["groups"]
-            _FORMAT.require(
-                (own is not None) == needed, f"models.{kind}", "does not fit the groups"
-            )
+        needed = set(KINDS) if "logp" in read["groups"] else set()
+        _FORMAT.require(set(read["models"]) == needed, "models", "does not fit the groups")
         sparse = numpy.zeros(1 << BITS, dtype="float32")
         sparse[read["used"]] = read["sparse"]
-        models = {kind: TreeModel.from_bytes(own) for kind, own in read["models"].items() if own}
+        models = {kind: TreeModel.from_bytes(own) for kind, own in read["models"].items()}
         result = cls(read["groups"], models, Weights(read["dense"], sparse))
         n_dense = result.features.n_dense
         _FORMAT.require(len(read["dense"]) == n_dense, "dense", f"needs {n_dense} entries")

@@ -1,0 +1,96 @@
+"""Files of every component, damaged in every field: a coded error when they are loaded, or a sound model."""
+
+import ctypes
+import importlib.util
+import random
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+damages, fuzz = load("damages"), load("fuzz")
+
+
+@pytest.mark.parametrize("name", sorted(fuzz.COMPONENTS))
+def test_components(name, tmp_path):
+    cases = fuzz.COMPONENTS[name](fuzz.Data(tmp_path / "data"))
+    for case in cases:
+        # what is opened and closed again is what it was
+        case.use(case.load(damages.closed(case.state)))
+    results = fuzz.run(cases, seed=0, count=60, seconds=None)
+    assert [result for result in results if result.outcome not in (*fuzz.GOOD, "no mutation")] == []
+    outcomes = [result.outcome for result in results]
+    assert outcomes.count("refused") > 20 and outcomes.count("loaded") > 2
+
+
+def hang(value):
+    while True:
+        pass
+
+
+def refuse(value):
+    raise ValueError("[S005] Can't read this.")
+
+
+@pytest.mark.parametrize(
+    "act, outcome",
+    [
+        (lambda value: ctypes.string_at(0), "crash (SIGSEGV)"),
+        (hang, "hang"),
+        (lambda value: bytearray(2 << 30), "too much memory"),
+        (lambda value: {}["x"], "error when loading"),
+        (refuse, "refused"),
+        (lambda value: value, "loaded"),
+    ],
+    ids=["crash", "hang", "memory", "error", "refused", "loaded"],
+)
+def test_outcomes(act, outcome, monkeypatch):
+    monkeypatch.setattr(fuzz, "CPU_SECONDS", 0.2)
+    case = fuzz.Case(damages.Message({"a": 1}), act, lambda loaded: None)
+    found = fuzz.run([case], seed=0, count=3, seconds=None)
+    assert [result.outcome for result in found] == [outcome] * 3
+
+
+def test_errors_later_are_seen():
+    def use(loaded):
+        raise ArithmeticError
+
+    case = fuzz.Case(damages.Message({"a": 1}), lambda value: value, use)
+    (found,) = fuzz.run([case], seed=0, count=1, seconds=None)
+    assert found.outcome == "error when use"
+
+
+def test_every_field_is_damaged_in_every_way():
+    array = numpy.arange(6, dtype="int32").reshape(2, 3)
+    inner = damages.pack("kind", 1, {"array": array, "names": ["a", "b"]})
+    state = damages.opened(damages.srsly.msgpack_dumps({"model": inner, "cfg": {"n": 3}}))
+    assert damages.closed(state) == damages.srsly.msgpack_dumps({"model": inner, "cfg": {"n": 3}})
+    found = damages.mutations(state)
+    places = {mutation.path for mutation in found}
+    assert places == {
+        None, ("model",), ("model", "array"), ("model", "names"), ("cfg",), ("cfg", "n")
+    }  # fmt: skip
+    of_array = {m.damage for m in found if m.path == ("model", "array")}
+    assert of_array >= {
+        "missing", "None", "as float64", "transposed", "halved", "empty", "permuted", "one 6", "one -1",
+        "one 2147483647", "nan",
+    }  # fmt: skip
+    for mutation in found:
+        whole = damages.mutate(state, mutation, random.Random(0))
+        assert isinstance(whole, bytes)
+    changed = damages.mutate(state, damages.Mutation(("model", "array"), "one 6"), random.Random(0))
+    payload = damages.opened(changed).payload["model"].payload
+    assert 6 in payload["array"] and payload["names"] == ["a", "b"]
+    assert numpy.array_equal(array.ravel(), range(6))
