@@ -44,6 +44,8 @@ import spacy
 import srsly
 from damages import Mutation, mutate, mutations, opened
 from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
 
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.sample.draw import write_sample
@@ -104,6 +106,7 @@ def component(
     before: Sequence[tuple[str, dict]] = (),
     initialize: dict | None = None,
     steps: int = 0,
+    read_examples: Callable[[Data, Language, str], list] = Data.examples,
     **config: Any,
 ) -> list[Case]:
     """Train a component.
@@ -113,19 +116,20 @@ def component(
     before (Sequence[Tuple[str, Dict]]): Factories and settings of components that it needs before it.
     initialize (Optional[Dict]): What its `initialize` takes.
     steps (int): How many updates it needs.
+    read_examples (Callable): Gives the examples of a split.
     config: Its settings.
     RETURNS (List[Case]): Loading it from bytes and from a directory.
-    """  # fmt: skip
+    """
     nlp = spacy.blank("en")
     for name, settings in (*before, (factory, config)):
         nlp.add_pipe(name, config=settings)
-    examples = data.examples(nlp, "train")
+    examples = read_examples(data, nlp, "train")
     nlp.config["initialize"]["components"] = {factory: initialize or {}}
     optimizer = nlp.initialize(lambda: examples)
     for _ in range(steps):
         nlp.update(examples[:50], sgd=optimizer)
     docs = []
-    for eg in [*data.examples(nlp, "dev"), *data.examples(nlp, "test")]:
+    for eg in [*read_examples(data, nlp, "dev"), *read_examples(data, nlp, "test")]:
         doc = eg.predicted
         for name, _ in before:
             doc = nlp.get_pipe(name)(doc)
@@ -213,6 +217,42 @@ def eigenwords(data: Data) -> list[Case]:
     ]
 
 
+def tokenizer(data: Data) -> list[Case]:
+    """RETURNS (List[Case]): A tokenizer, from bytes and from a file."""
+    from spacy_spectral.pipeline.tokenizer import SpectralTokenizer
+
+    nlp, path = spacy.blank("en"), data.directory / "tokenizer"
+    trained = SpectralTokenizer(nlp.vocab, epochs=1)
+    trained.initialize(lambda: data.examples(nlp, "train"), nlp=nlp)
+
+    def from_bytes(state: Any) -> Any:
+        return SpectralTokenizer(nlp.vocab).from_bytes(state)
+
+    def from_disk(state: Any) -> Any:
+        path.write_bytes(state if isinstance(state, bytes) else repr(state).encode("utf8"))
+        return SpectralTokenizer(nlp.vocab).from_disk(path)
+
+    def use(loaded: Any) -> None:
+        for text in ("She isn't here, Mr. Smith; 1.5 km.", "", " x\n\ny"):
+            if loaded(text).text != text:
+                raise ArithmeticError("another text")
+
+    state = opened(trained.to_bytes())
+    return [Case(state, from_bytes, use), Case(state, from_disk, use)]
+
+
+def bracketed(data: Data, nlp: Language, split: str) -> list:
+    """RETURNS (List[Example]): Examples with constituents."""
+    from spacy_spectral.pipeline.constituents import gold_docs
+
+    examples = []
+    for doc in gold_docs(data.directory / f"sample-{split}.ptb", nlp.vocab):
+        starts = [token.is_sent_start for token in doc]
+        words = Doc(nlp.vocab, words=[token.text for token in doc], sent_starts=starts)
+        examples.append(Example(words, doc))
+    return examples
+
+
 def _parser(architecture: str, **settings: Any) -> dict[str, Any]:
     return {"model": {"@architectures": f"spacy-spectral.{architecture}.v1", **settings}}
 
@@ -241,6 +281,15 @@ COMPONENTS: dict[str, Callable[[Data], list[Case]]] = {
         **_parser("Reranker", folds=2, states=2, max_iterations=5, parser_epochs=1),
     ),
     "eigenwords": eigenwords,
+    "refined": lambda data: component(
+        data, "spectral_parser", **_parser("Refined", states=12, dimensions=2, cycles=1)
+    ),
+    "senter": lambda data: component(data, "spectral_senter"),
+    "tokenizer": tokenizer,
+    "constituency": lambda data: component(
+        data, "spectral_constituency", read_examples=bracketed,
+        **_parser("ConstituencyProduct", states=2, epochs=1, anchored_epochs=1),
+    ),
 }  # fmt: skip
 
 # ---------------------------------------------------------------- runs

@@ -29,10 +29,10 @@ def test_components(name, tmp_path):
     for case in cases:
         # what is opened and closed again is what it was
         case.use(case.load(damages.closed(case.state)))
-    results = fuzz.run(cases, seed=0, count=60, seconds=None)
+    results = fuzz.run(cases, seed=0, count=40, seconds=None)
     assert [result for result in results if result.outcome not in (*fuzz.GOOD, "no mutation")] == []
     outcomes = [result.outcome for result in results]
-    assert outcomes.count("refused") > 20 and outcomes.count("loaded") > 2
+    assert outcomes.count("refused") > 12 and "loaded" in outcomes
 
 
 def hang(value):
