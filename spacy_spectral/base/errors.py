@@ -408,9 +408,24 @@ class Errors(metaclass=_WithCodes):
 
     S801 = "Unknown labelling '{value}' of a refined grammar. Choose one of: {choices}."
     S802 = (
-        "Bad settings of a refined grammar: it needs states, dimensions, cycles, min_symbol_count and "
-        "max_symbols >= 1, at most {most} states, fewer tags (max_symbols), max_length >= 2, seed >= 0 and "
-        "0 <= prune < 1."
+        "Bad settings of a refined grammar: it needs states, dimensions, cycles, sweeps, min_symbol_count "
+        "and max_symbols >= 1, at most {most} states, fewer tags (max_symbols), max_length >= 2, seed >= 0 "
+        "and 0 <= prune < 1."
+    )
+    S803 = (
+        "'{name}' can't find sub-tags with the model '{model}'. Set its model to "
+        '@architectures = "spacy-spectral.Refined.v1".'
+    )
+    S804 = "Unknown model of children '{value}'. Choose one of: {choices}."
+    S805 = (
+        "There is no refined grammar in this pipeline (components: {known}). Train one with "
+        "configs/refined.cfg, or give the name of a 'spectral_refiner', or of a 'spectral_parser' by "
+        "spacy-spectral.Refined.v1, with --component."
+    )
+    S806 = "The refined grammar has no tag '{tag}'. It has: {known}."
+    S807 = (
+        "'{name}' can't use the grammar of '{parser}', which has none with sub-tags. Set its setting "
+        "'parser' to a spectral_parser by spacy-spectral.Refined.v1, or to null."
     )
 
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."

@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     sample,
     score,
     similarity,
+    subtags,
     word_map,
 )
 from ._app import spectral_cli

@@ -32,6 +32,7 @@ _STARTS = "spectral_senter"
 _TAGS = "spectral_tagger"
 _PARSE = "spectral_parser"
 _CANDIDATES = "spectral_reranker"
+_SUB_TAGS = "spectral_refiner"
 _WORD = 0xFFFFFFFF  # of hashes of words 32 bits are enough
 
 
@@ -155,6 +156,25 @@ def store_candidates(
     """
     own = [sentence._asdict() for sentence in sentences]
     _store(doc, _CANDIDATES, {"names": list(names), "sentences": own})
+
+
+def store_sub_tags(
+    doc: Doc,
+    names: Sequence[str],
+    states: NDArray[numpy.int32],
+    probs: NDArray[numpy.float32],
+) -> None:
+    """Keep the sub-tags of tokens.
+
+    doc (Doc): The document.
+    names (Sequence[str]): The names of sub-tags.
+    states (ndarray): For every token which of them it has, -1 for none.
+    probs (ndarray): And with what probability.
+    """
+    # of hundreds of names a document has a few
+    used, numbers = numpy.unique(states, return_inverse=True)
+    own = [names[state] if state >= 0 else "" for state in used.tolist()]
+    _store(doc, _SUB_TAGS, {"names": own, "subtags": numbers.astype("int32"), "probs": probs})
 
 
 def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
@@ -294,12 +314,34 @@ def parses(span: Span) -> list[RankedParse] | None:
     return result
 
 
+def subtag(token: Token) -> str | None:
+    """The sub-tag of a token, e.g. "NN.3": `token._.subtag`.
+
+    token (Token): The token.
+    RETURNS (Optional[str]): None if the refiner did not see the token.
+    """
+    place = _find(token, _SUB_TAGS)
+    return place.entry["names"][int(place.entry["subtags"][place.row])] or None if place else None
+
+
+def subtag_prob(token: Token) -> float | None:
+    """The probability of a token's sub-tag: `token._.subtag_prob`.
+
+    token (Token): The token.
+    RETURNS (Optional[float]): None if the refiner did not see the token.
+    """
+    place = _find(token, _SUB_TAGS)
+    value = float(place.entry["probs"][place.row]) if place else numpy.nan
+    return None if isnan(value) else value
+
+
 # What is read by `token._` and `span._`, by the component that keeps it.
 _EXTENSIONS: dict[str, list[tuple[type, Callable]]] = {
     _STARTS: [(Token, sent_start_prob)],
     _TAGS: [(Token, tag_probs)],
     _PARSE: [(Token, head_prob), (Token, dep_prob), (Span, parse_logprob), (Span, marginals)],
     _CANDIDATES: [(Span, parses)],
+    _SUB_TAGS: [(Token, subtag), (Token, subtag_prob)],
 }
 
 

@@ -125,6 +125,11 @@ class Posterior:
         """log of the sum over all trees, as the model scores them; None if there was no chart."""
         return None if self._factors is None else self._log_z - self._factors.log_scale
 
+    @property
+    def factors(self) -> Factors | None:
+        """What the chart was run with, rescaled as it had to be; None if there was no chart."""
+        return self._factors
+
     def viterbi(self) -> NDArray[numpy.int32]:
         """The tree of the best (tree, hidden states) pair, for models that can tell."""
         return self.heads if self._factors is None else self._factors.viterbi()

@@ -25,11 +25,17 @@ TOK2VEC = {
 }
 LOGLINEAR = {"@architectures": "spacy-spectral.LogLinear.v1", "epochs": 1}
 BIAFFINE = {"@architectures": "spacy-spectral.Biaffine.v1", "scan_size": 8, "tok2vec": TOK2VEC}
+REFINED = {"@architectures": "spacy-spectral.Refined.v1", "states": 60}
 RERANKER = {"@architectures": "spacy-spectral.Reranker.v1", "states": 4, "folds": 2}
 PIPELINES = {
     "shag": {"spectral_tagger": {}, "spectral_parser": {}},
     "loglinear": {"spectral_tagger": {}, "spectral_parser": {"model": LOGLINEAR}},
     "biaffine": {"spectral_parser": {"model": BIAFFINE}},
+    "refined": {
+        "spectral_tagger": {},
+        "spectral_parser": {"model": REFINED},
+        "spectral_refiner": {"model": REFINED},
+    },
     "reranker": {
         "spectral_tagger": {},
         "spectral_parser": {"model": LOGLINEAR},
@@ -81,7 +87,8 @@ def described(doc):
     tokens = [(t.tag_, t.pos_, str(t.morph), t.head.i, t.dep_, t._.head_prob) for t in doc]
     probs = [t._.tag_probs for t in doc] if doc[0].has_extension("tag_probs") else None
     parses = [s._.parses for s in doc.sents] if doc[:1].has_extension("parses") else None
-    return tokens, probs, [s._.parse_logprob for s in doc.sents], parses
+    subtags = [t._.subtag for t in doc] if doc[0].has_extension("subtag") else None
+    return tokens, probs, [s._.parse_logprob for s in doc.sents], parses, subtags
 
 
 def test_threads_give_what_one_gives(path, sample, hurried):

@@ -13,13 +13,14 @@ from ...trees.sentences import Treebank
 from ..shag.labels import LabelModel
 from ..shag.model import SymbolTable
 from .format import MAX_STATES
+from .infinite import CHILDREN, infinite_labelling
 from .labelling import Labelling
 from .model import ChartSettings, RefinedGrammar
 from .spectral import spectral_labelling
 from .split_merge import split_merge_labelling
 from .statistics import Trees
 
-LABELLINGS = ("spectral", "split-merge", "none")
+LABELLINGS = ("spectral", "split-merge", "infinite", "none")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class RefineSettings:
     states (int): For "spectral", about how many states there are in all; for others the most.
     dimensions (int): For "spectral", how many singular vectors are looked at.
     cycles (int): For "split-merge", how often states are split and merged.
+    children (str): For "infinite", how children are generated: one of `infinite.CHILDREN`.
+    sweeps (int): For "infinite", how often the state of every token is drawn.
     seed (int): Of everything that is left to chance.
     min_symbol_count (int): Rarer tags are treated as a wider one, or as the unknown tag.
     max_symbols (int): So are the rarest if there are more tags than this.
@@ -40,6 +43,8 @@ class RefineSettings:
     states: int = 200
     dimensions: int = 4
     cycles: int = 3
+    children: str = "independent"
+    sweeps: int = 60
     seed: int = 0
     min_symbol_count: int = 1
     max_symbols: int = 100
@@ -49,7 +54,10 @@ class RefineSettings:
         if self.labelling not in LABELLINGS:
             choices = ", ".join(LABELLINGS)
             raise ValueError(Errors.S801.format(value=self.labelling, choices=choices))
-        least = min(self.states, self.dimensions, self.cycles, self.min_symbol_count)
+        if self.children not in CHILDREN:
+            choices = ", ".join(CHILDREN)
+            raise ValueError(Errors.S804.format(value=self.children, choices=choices))
+        least = min(self.states, self.dimensions, self.cycles, self.sweeps, self.min_symbol_count)
         if (
             min(least, self.max_symbols, self.chart.max_length - 1) < 1
             or max(self.states, self.max_symbols + 1) > MAX_STATES
@@ -121,6 +129,17 @@ def label(
             most_states=settings.states,
             seed=settings.seed,
             progress=progress_bar("Split-merge EM"),
+            report=report,
+        )
+    if settings.labelling == "infinite":
+        return infinite_labelling(
+            trees,
+            n_tags,
+            children=settings.children,
+            sweeps=settings.sweeps,
+            most_states=max(settings.states, n_tags),
+            seed=settings.seed,
+            progress=progress_bar("Infinite tree"),
             report=report,
         )
     return Labelling.from_parts(trees.tags, numpy.zeros(len(trees)), n_tags)

@@ -65,7 +65,7 @@ def make_sampler(
         numpy.unique(words, return_inverse=True)[1].astype("int32"),
         numpy.ascontiguousarray(tags, "int32"),
         first.astype("int32"),
-        capacity=most_states + 2,
+        capacity=most_states + 1,
         alpha=alpha,
         gamma=gamma,
         rho=rho,

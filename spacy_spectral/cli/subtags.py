@@ -1,0 +1,88 @@
+"""`spacy spectral subtags`: one HTML page that shows what a refined grammar has learnt."""
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._app import reported, spectral_cli
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+# so many sentences are looked at for examples
+_MOST_DOCUMENTS = 2000
+
+
+@spectral_cli.command("subtags")
+def subtags_cli(
+    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write")],
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Show this tag only; can be repeated")
+    ] = None,
+    examples: Annotated[
+        Path | None,
+        typer.Option("--examples", help="CoNLL-U or .spacy file to take example sentences from"),
+    ] = None,
+    component: Annotated[
+        str | None,
+        typer.Option("--component", help="Name of the refiner or parser; the first by default"),
+    ] = None,
+) -> None:
+    """Show every sub-tag of a refined grammar: its share, typical words, heads and children."""
+    from wasabi import msg
+
+    from ..base.errors import Errors
+    from ..base.serialize import require_writable, write_atomically
+    from ..models.refine.subtags import state_names
+    from ..viz.subtags import collect_examples, render_sub_tags
+    from ._pipelines import load_pipeline
+
+    with reported():
+        require_writable(output)
+        nlp = load_pipeline(model)
+        pipe, grammar = _refined(nlp, component)
+        names = state_names(grammar)
+        known = grammar.symbols.names[:-1]
+        for own in tag or ():
+            if own not in known:
+                raise ValueError(Errors.S806.format(tag=own, known=", ".join(known)))
+        found = None
+        if examples is not None:
+            found = collect_examples(names, _sentences(pipe, grammar, examples))
+        page = render_sub_tags(
+            grammar, tags=tag or None, examples=found, title=f"Sub-tags of {nlp.meta['name']}"
+        )
+        write_atomically(output, page)
+    msg.good(f"{len(names)} sub-tags in {output}" if not tag else f"Sub-tags in {output}")
+
+
+def _refined(nlp: "Language", component: str | None) -> tuple[Any, Any]:
+    """The component with a refined grammar, and the grammar."""
+    from ..base.errors import Errors
+    from ..models.refine.model import RefinedGrammar
+
+    names = nlp.component_names if component is None else [component]
+    for name in names:
+        pipe = nlp.get_pipe(name) if name in nlp.component_names else None
+        learnt = getattr(getattr(pipe, "model", None), "attrs", {}).get("learnt")
+        grammar = getattr(learnt, "value", None)
+        if isinstance(grammar, RefinedGrammar):
+            return pipe, grammar
+    raise ValueError(Errors.S805.format(known=", ".join(nlp.component_names) or "none"))
+
+
+def _sentences(pipe: Any, grammar: Any, path: Path) -> list[tuple[list[str], Any, Any]]:
+    """The sentences of a treebank with their sub-tags in its trees."""
+    from ..models.refine.subtags import sub_tags
+    from ..pipeline.documents import fixed_heads
+    from ..treebank.documents import read_docs
+
+    batch = pipe.read(islice(read_docs(path, pipe.vocab), _MOST_DOCUMENTS))
+    found = sub_tags(grammar, batch.tokens, fixed_heads(batch))
+    return [
+        (batch.tokens.words[a:b], found.states[a:b], found.probs[a:b])
+        for a, b in batch.tokens.bounds()
+    ]

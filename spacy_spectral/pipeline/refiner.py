@@ -1,0 +1,221 @@
+"""The pipeline component `spectral_refiner`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+from spacy.attrs import TAG
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Model
+
+from ..base.errors import Errors
+from ..models.refine.model import RefinedGrammar
+from ..models.refine.subtags import state_names, sub_tags
+from ..trees.sentences import MISSING
+from .annotations import register, store_sub_tags
+from .component import SpectralPipe
+from .documents import TokenReader, fixed_heads, string_values, training_treebank
+from .training_data import ParserData, component, warn_of_missing, with_gold_tags
+
+DEFAULT_MODEL = {"@architectures": "spacy-spectral.Refined.v1"}
+
+
+class Prediction(NamedTuple):
+    """The sub-tags of one document.
+
+    states (ndarray): int32, numbers of sub-tags; -1 for whitespace.
+    probs (ndarray): float32, their probabilities; NaN for whitespace.
+    """
+
+    states: NDArray[numpy.int32]
+    probs: NDArray[numpy.float32]
+
+
+@Language.factory(
+    "spectral_refiner",
+    requires=["token.is_sent_start", "token.tag"],
+    assigns=["token._.subtag", "token._.subtag_prob"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "symbol": "TAG",
+        "use_heads": True,
+        "parser": None,
+        "annotate_with": [],
+        "jackknife": None,
+    },
+    default_score_weights={"subtag_acc": 1.0},
+)
+def make_spectral_refiner(
+    nlp: Language,
+    name: str,
+    model: Model,
+    symbol: str | list[str],
+    use_heads: bool,
+    parser: str | None,
+    annotate_with: list[str],
+    jackknife: str | None,
+) -> "SpectralRefiner":
+    """Make a refiner; see `SpectralRefiner`."""
+    return SpectralRefiner(
+        nlp.vocab,
+        model,
+        name,
+        symbol=symbol,
+        use_heads=use_heads,
+        parser=parser,
+        annotate_with=annotate_with,
+        jackknife=jackknife,
+    )
+
+
+class SpectralRefiner(SpectralPipe):
+    """Finds sub-tags: which of the kinds of words that its tag has a token belongs to.
+
+    They are the likeliest states of a refined grammar: in the tree of a sentence where a parser before this
+    has set one, over all trees otherwise.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str = "spectral_refiner",
+        *,
+        symbol: str | Sequence[str] = "TAG",
+        use_heads: bool = True,
+        parser: str | None = None,
+        annotate_with: Sequence[str] = (),
+        jackknife: str | None = None,
+    ):
+        """vocab (Vocab): The shared vocabulary.
+        model (Model): From `spacy-spectral.Refined.v1`.
+        name (str): The component's name in the pipeline.
+        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
+        use_heads (bool): Whether the trees that documents have are looked at.
+        parser (Optional[str]): A `spectral_parser` before this one by `spacy-spectral.Refined.v1`: its
+            grammar is used, and none is learnt.
+        annotate_with (Sequence[str]), jackknife (Optional[str]): Whose tags to train on; see
+            `SpectralParser`.
+        """
+        super().__init__(vocab, model, name)
+        if getattr(model.attrs.get("learnt"), "kind", None) is not RefinedGrammar:
+            raise ValueError(Errors.S803.format(name=name, model=model.name))
+        self.use_heads = use_heads
+        self.parser = parser
+        self.annotate_with = list(annotate_with)
+        self.jackknife = jackknife
+        symbols = [symbol] if isinstance(symbol, str) else symbol
+        self.read = TokenReader(symbols, name=name)
+        register("spectral_refiner")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The sub-tags that the refiner can give."""
+        return tuple(state_names(self.learnt)) if self.is_learnt else ()
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Learn from all training examples; this is the whole training.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline, for `parser`, `annotate_with` and `jackknife`.
+        labels (Optional[Sequence[str]]): From `spacy init labels`; the treebank decides.
+        """
+        if self.parser is not None:
+            pipe = component(nlp, self.parser, parser=self.name)
+            grammar = getattr(pipe, "grammar", None)
+            if not isinstance(grammar, RefinedGrammar):
+                raise ValueError(Errors.S807.format(name=self.name, parser=self.parser))
+            self.learn(grammar)
+            return
+        examples = self.training_examples(get_examples, nlp)
+        if not any(example.reference.has_annotation("DEP") for example in examples):
+            raise ValueError(Errors.S117.format(name=self.name))
+        data = ParserData(
+            nlp, self.read, self.name, self.annotate_with, self.jackknife, None, self.report
+        )
+        treebank = data.treebank(examples)
+        warn_of_missing(treebank, self.name)
+        fit = self.model.attrs["recipe"].fit
+        self.learn(fit(treebank, dev=None, clusters=None, report=self.report))
+
+    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
+        """Find the sub-tags of documents without changing them.
+
+        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
+        RETURNS (List[Prediction]): One per document.
+        """
+        grammar = self.learnt
+        batch = self.read(docs)
+        heads = numpy.full(len(batch.tokens.words), MISSING, dtype="int32")
+        if self.use_heads:
+            heads = fixed_heads(batch)
+        found = sub_tags(grammar, batch.tokens, heads)
+        n = int(batch.offsets[-1])
+        states = numpy.full(n, -1, dtype="int32")
+        probs = numpy.full(n, numpy.nan, dtype="float32")
+        states[batch.places], probs[batch.places] = found
+        # copies, so that a document does not keep the arrays of its whole batch
+        return [
+            Prediction(states[a:b].copy(), probs[a:b].copy())
+            for a, b in pairwise(batch.offsets.tolist())
+        ]
+
+    def set_annotations(self, docs: Iterable[Doc], scores: list[Prediction]) -> None:
+        """Keep sub-tags on documents.
+
+        docs (Iterable[Doc]): The documents.
+        scores (List[Prediction]): From `predict`.
+        """
+        names = list(self.labels)
+        for doc, prediction in zip(docs, scores, strict=True):
+            if len(doc):
+                store_sub_tags(doc, names, prediction.states, prediction.probs)
+
+    def refined(self, doc: Doc) -> Doc:
+        """A copy of a document whose tags are sub-tags, for components that look at tags.
+
+        doc (Doc): A document with sentence boundaries and tags; it is not changed.
+        RETURNS (Doc): The copy.
+        """
+        copy = doc.copy()
+        (prediction,) = self.predict([doc])
+        if len(doc):
+            tags = string_values([copy], self.labels)
+            values = copy.to_array([TAG]).reshape(-1)
+            is_word = prediction.states >= 0
+            values[is_word] = tags[prediction.states[is_word]]
+            copy.from_array([TAG], values)
+        return copy
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, float | None]:
+        """Compare sub-tags with those that the gold trees of the same sentences give.
+
+        examples (Iterable[Example]): The examples.
+        RETURNS (Dict[str, Optional[float]]): "subtag_acc", the share of tokens that have the same; None if no
+            sentence has a gold tree.
+        """
+        grammar, examples = self.learnt, list(examples)
+        treebank = training_treebank(examples, with_gold_tags(examples), self.read)
+        known = numpy.zeros(len(treebank.heads), dtype=bool)
+        for a, b in treebank.tokens.bounds():
+            known[a:b] = (treebank.heads[a:b] != MISSING).all()
+        if not known.any():
+            return {"subtag_acc": None}
+        names = state_names(grammar)
+        gold = sub_tags(grammar, treebank.tokens, treebank.heads).states
+        found = [
+            token._.subtag for eg in examples for token in eg.predicted if not token.text.isspace()
+        ]
+        right = numpy.array([names[g] == f for g, f in zip(gold, found, strict=True)])
+        return {"subtag_acc": float(right[known].mean())}

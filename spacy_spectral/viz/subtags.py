@@ -1,0 +1,264 @@
+"""What a refined grammar has learnt, as one HTML page: for every sub-tag its words, heads and children."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy
+from numpy.typing import NDArray
+
+from ..models.refine.model import RefinedGrammar
+from ..models.refine.statistics import LEFT, RIGHT
+from ..models.refine.subtags import state_names
+
+_N_WORDS = 14
+_N_NEIGHBOURS = 5
+_N_EXAMPLES = 3
+
+_STYLE = """
+body { margin: 0 auto; max-width: 84rem; padding: 1.5rem 2rem 4rem; color: #22303c;
+       background: #f5f7f9; font: 15px/1.45 Helvetica, Arial, sans-serif; }
+h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 0.2rem; }
+.about, .count { color: #5b6874; }
+.count { font-weight: normal; font-size: 0.9rem; margin-inline-start: 0.6em; }
+.shares { display: flex; height: 0.7rem; margin: 0.35rem 0 0.8rem; border-radius: 4px; overflow: hidden; }
+.shares span { border-inline-end: 1px solid #fff; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(25rem, 1fr)); gap: 0.9rem; }
+.card { background: #fff; border: 1px solid #dde3e8; border-radius: 8px; padding: 0.7rem 1rem;
+        border-top: 4px solid; break-inside: avoid; }
+.card h3 { margin: 0 0 0.3rem; font-size: 1rem; display: flex; justify-content: space-between; }
+.card h3 span { color: #5b6874; font-weight: normal; }
+.words { margin: 0 0 0.5rem; }
+table { border-collapse: collapse; width: 100%; font-size: 0.88rem; }
+th { text-align: start; color: #7d8894; font-weight: normal; vertical-align: top; width: 5.4rem;
+     padding: 0.1rem 0; }
+td { padding: 0.1rem 0; }
+.chip { display: inline-block; margin-inline-end: 0.75em; white-space: nowrap; }
+.chip small { color: #5b6874; }
+ul { margin: 0.5rem 0 0; padding: 0.4rem 0 0; list-style: none; border-top: 1px solid #eef1f4;
+     font-size: 0.88rem; color: #5b6874; }
+li { margin: 0.15rem 0; }
+li b { color: #22303c; }
+@media print { body { background: none; padding: 0; } }
+"""
+
+
+@dataclass
+class SubTag:
+    """What is shown of one sub-tag.
+
+    name (str): Its name.
+    share (float): Its share of the tag's tokens.
+    count (int): How many tokens of the treebank it has.
+    words (List[str]): Its typical words.
+    heads (List[Tuple[str, float]]): Where it hangs: "left of VB.1", and how often.
+    left, right (List[Tuple[str, float]]): Its children on both sides, and how many of each it has on average.
+    """
+
+    name: str
+    share: float
+    count: int
+    words: list[str]
+    heads: list[tuple[str, float]]
+    left: list[tuple[str, float]]
+    right: list[tuple[str, float]]
+
+
+def describe(grammar: RefinedGrammar) -> list[SubTag]:
+    """RETURNS (List[SubTag]): Every sub-tag of a grammar, in the order of their numbers."""
+    names, layer, lexicon = state_names(grammar), grammar.fine, grammar.lexicon
+    k = len(names)
+    side, head, _, child = layer.contexts.T
+    is_child = child < k
+    children = numpy.zeros((2, k, k))
+    numpy.add.at(
+        children, (side[is_child], head[is_child], child[is_child]), layer.counts[is_child]
+    )
+    words = _typical_words(grammar)
+    result = []
+    for state in range(k):
+        total = max(float(lexicon.totals[state]), 1.0)
+        heads = [(f"left of {names[h]}", n) for h, n in enumerate(children[LEFT, :, state])]
+        heads += [(f"right of {names[h]}", n) for h, n in enumerate(children[RIGHT, :, state])]
+        heads.append(("root", float(layer.roots[state])))
+        left, right = (list(zip(names, children[s, state], strict=True)) for s in (LEFT, RIGHT))
+        result.append(
+            SubTag(
+                name=names[state],
+                share=float(lexicon.share[state]),
+                count=int(lexicon.totals[state]),
+                words=words[state],
+                heads=_most_frequent(heads, total),
+                left=_most_frequent(left, total),
+                right=_most_frequent(right, total),
+            )
+        )
+    return result
+
+
+def _most_frequent(pairs: list[tuple[str, float]], total: float) -> list[tuple[str, float]]:
+    """The most frequent names with their rates, rare ones left out."""
+    best = sorted(pairs, key=lambda pair: -pair[1])[:_N_NEIGHBOURS]
+    return [(name, float(n) / total) for name, n in best if n / total >= 0.01]
+
+
+def _typical_words(grammar: RefinedGrammar) -> list[list[str]]:
+    """The words of every state that are frequent in it and more so than in its tag."""
+    lexicon = grammar.lexicon
+    entries, counts = lexicon.entries()
+    name, state = entries.astype("int64").T
+    tag_of = lexicon.tag_states.tag_of
+    is_word = numpy.array(
+        [not (text.startswith("<") and text.endswith(">")) for text in lexicon.names], dtype=bool
+    )[name]
+    name, state, number = name[is_word], state[is_word], counts[is_word].astype("float64")
+    # P(state | word, tag) against P(state | tag)
+    pair = name * lexicon.tag_states.n_tags + tag_of[state]
+    _, which = numpy.unique(pair, return_inverse=True)
+    of_pair = numpy.bincount(which, number)[which]
+    typical = number * numpy.log(number / of_pair / lexicon.share[state])
+    # where a tag has one state nothing is more typical than what is frequent
+    alone = lexicon.tag_states.size[tag_of[state]] == 1
+    typical = numpy.where(alone, number, typical)
+    order = numpy.lexsort((name, -typical, state))
+    words: list[list[str]] = [[] for _ in tag_of]
+    for i in order.tolist():
+        own = words[state[i]]
+        if len(own) < _N_WORDS and typical[i] > 0:
+            own.append(lexicon.names[name[i]])
+    return words
+
+
+Example = tuple[Sequence[str], int]  # the words of a sentence, and which of them is meant
+
+
+def collect_examples(
+    names: Sequence[str], sentences: Sequence[tuple[Sequence[str], NDArray, NDArray]]
+) -> dict[str, list[Example]]:
+    """Sentences in which sub-tags are most certain.
+
+    names (Sequence[str]): The names of sub-tags.
+    sentences (Sequence[Tuple[Sequence[str], ndarray, ndarray]]): Words, sub-tags and their probabilities.
+    RETURNS (Dict[str, List[Example]]): A few examples of every sub-tag, short sentences first.
+    """
+    found: dict[str, list[tuple[float, int, int]]] = {}
+    for s, (words, states, probs) in enumerate(sentences):
+        for i, (state, prob) in enumerate(zip(states.tolist(), probs.tolist(), strict=True)):
+            # certain to two digits is certain enough: then short ones are read more easily
+            key = (-round(prob, 2), len(words) if len(words) > 4 else 100 + len(words))
+            found.setdefault(names[state], []).append((*key, s * 100000 + i))
+    result = {}
+    for name, own in found.items():
+        best: list[Example] = []
+        seen: set[str] = set()
+        for _, _, at in sorted(own):
+            words, i = sentences[at // 100000][0], at % 100000
+            if words[i].lower() not in seen:
+                seen.add(words[i].lower())
+                best.append((words, i))
+            if len(best) == _N_EXAMPLES:
+                break
+        result[name] = best
+    return result
+
+
+def render_sub_tags(
+    grammar: RefinedGrammar,
+    *,
+    tags: Sequence[str] | None = None,
+    examples: Mapping[str, Sequence[Example]] | None = None,
+    title: str = "Sub-tags",
+) -> str:
+    """Show what was learnt.
+
+    grammar (RefinedGrammar): The grammar.
+    tags (Optional[Sequence[str]]): The tags to show; by default all, the most frequent first.
+    examples (Optional[Mapping[str, Sequence[Example]]]): Sentences for sub-tags.
+    title (str): The heading.
+    RETURNS (str): HTML.
+    """
+    described = describe(grammar)
+    tag_states = grammar.fine.tag_states
+    if tags is None:
+        order = numpy.argsort(-grammar.frequency, kind="stable").tolist()
+        seen = numpy.bincount(tag_states.tag_of, grammar.lexicon.totals) > 0
+        numbers = [tag for tag in order if seen[tag]]
+    else:
+        numbers = [grammar.symbols.names.index(tag) for tag in tags]
+    n_states = sum(int(tag_states.size[tag]) for tag in numbers)
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="about">{n_states} sub-tags of {len(numbers)} tags. Words: frequent in the sub-tag, and '
+        "more so than in its tag. Hangs: on which side of which heads. Left and right: children for each "
+        "token, on average.</p>",
+    ]
+    for tag in numbers:
+        own = described[int(tag_states.first[tag]) : int(tag_states.first[tag + 1])]
+        parts.append(_section(grammar.symbols.names[tag], own, examples or {}))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _colour(i: int, n: int) -> str:
+    return f"hsl({210 + round(300 * i / max(n, 1))}, 45%, 55%)"
+
+
+def _section(
+    tag: str, sub_tags: Sequence[SubTag], examples: Mapping[str, Sequence[Example]]
+) -> str:
+    total, n = sum(own.count for own in sub_tags), len(sub_tags)
+    bar = "".join(
+        f'<span style="width:{own.share:.2%};background:{_colour(i, n)}" title="{escape(own.name)}"></span>'
+        for i, own in enumerate(sub_tags)
+    )
+    cards = "\n".join(
+        _card(own, _colour(i, n), examples.get(own.name, ())) for i, own in enumerate(sub_tags)
+    )
+    kinds = "1 sub-tag" if n == 1 else f"{n} sub-tags"
+    return (
+        f'<h2>{escape(tag)}<span class="count">{total} tokens, {kinds}</span></h2>\n'
+        f'<div class="shares">{bar}</div>\n<div class="cards">\n{cards}\n</div>'
+    )
+
+
+def _card(own: SubTag, colour: str, examples: Sequence[Example]) -> str:
+    words = " ".join(f'<span class="chip">{escape(word)}</span>' for word in own.words)
+    rows = "".join(
+        f"<tr><th>{label}</th><td>{chips}</td></tr>"
+        for label, chips in (
+            ("hangs", _chips(own.heads, "{:.0%}")),
+            ("left", _chips(own.left, "{:.2f}")),
+            ("right", _chips(own.right, "{:.2f}")),
+        )
+        if chips
+    )
+    shown = "".join(f"<li>{_sentence(*example)}</li>" for example in examples)
+    return (
+        f'<div class="card" style="border-top-color:{colour}"><h3>{escape(own.name)}'
+        f"<span>{own.share:.0%}</span></h3>"
+        f'<p class="words">{words}</p><table>{rows}</table>'
+        + (f"<ul>{shown}</ul>" if shown else "")
+        + "</div>"
+    )
+
+
+def _chips(pairs: Sequence[tuple[str, float]], form: str) -> str:
+    return " ".join(
+        f'<span class="chip">{escape(name)} <small>{form.format(rate)}</small></span>'
+        for name, rate in pairs
+    )
+
+
+def _sentence(words: Sequence[str], at: int) -> str:
+    """A sentence with one word in bold, cut around it."""
+    begin, end = max(0, at - 8), at + 9
+    shown = [
+        f"<b>{escape(word)}</b>" if i == at else escape(word)
+        for i, word in enumerate(words[begin:end], start=begin)
+    ]
+    return ("… " if begin else "") + " ".join(shown) + (" …" if end < len(words) else "")
