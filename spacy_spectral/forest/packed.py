@@ -108,7 +108,8 @@ class PackedForest:
 
     def plan(self) -> Plan:
         """RETURNS (Plan): The order of elimination and what it costs."""
-        scopes = [own.scope for own in (*self.factors, *self._features)]
+        scopes = [factor.scope for factor in self.factors]
+        scopes += [group.scope for group in self._features]
         return plan(self.domains, scopes, max_cells=None)
 
     def log_z(self, weights: ArrayLike = ()) -> float:
@@ -258,9 +259,8 @@ class _Group(NamedTuple):
         shape = tuple(domains[i] for i in self.scope)
         size = int(numpy.prod(shape, dtype="int64"))
         added = self.value * theta[self.property]
-        return Factor(
-            self.scope, numpy.bincount(self.cell, weights=added, minlength=size).reshape(shape)
-        )
+        table = numpy.bincount(self.cell, weights=added, minlength=size).reshape(shape)
+        return Factor(self.scope, table.astype("float64"))
 
 
 def _grouped(forest: PackedForest, features: Iterable[Feature]) -> tuple[_Group, ...]:
@@ -276,10 +276,13 @@ def _grouped(forest: PackedForest, features: Iterable[Feature]) -> tuple[_Group,
     groups = []
     for own_scope, listed in entries.items():
         if listed:
-            cell, number, value = map(numpy.array, zip(*listed, strict=True))
+            cells, numbers, values = zip(*listed, strict=True)
             groups.append(
                 _Group(
-                    own_scope, cell.astype("int64"), number.astype("int64"), value.astype("float64")
+                    own_scope,
+                    numpy.array(cells, dtype="int64"),
+                    numpy.array(numbers, dtype="int64"),
+                    numpy.array(values, dtype="float64"),
                 )
             )
     return tuple(groups)

@@ -15,7 +15,7 @@ must. A feature without a condition always holds. Everything after # is a commen
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy
@@ -154,14 +154,14 @@ def write_forest(named: NamedForest) -> str:
     names = [*named.variables]
     lines = [f"variable {name} = {' '.join(values)}" for name, values in named.variables.items()]
 
-    def tests(scope: tuple[int, ...], cell: tuple[int, ...]) -> str:
+    def tests(scope: Sequence[int], cell: Sequence[int]) -> str:
         return " ".join(
             f"{names[v]}={named.variables[names[v]][i]}" for v, i in zip(scope, cell, strict=True)
         )
 
     for scope, table in named.forest.factors:
-        for cell in numpy.argwhere(~numpy.isfinite(table)).tolist():
-            lines.append(f"nogood {tests(scope, cell)}")
+        for forbidden in numpy.argwhere(~numpy.isfinite(table)).tolist():
+            lines.append(f"nogood {tests(scope, forbidden)}")
     for scope, cell, properties in named.forest.features():
         told = " ".join(f"{named.properties[j]}={value!r}" for j, value in properties.items())
         lines.append(f"feature {told}: {tests(scope, cell)}".rstrip())

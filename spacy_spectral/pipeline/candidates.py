@@ -117,9 +117,7 @@ class SpectralCandidates:
                 treebank.select(~inside),
                 dev=None,
                 clusters=getattr(parser.grammar, "clusters", None),
-                report=lambda message, fold=fold: report(
-                    f"block {fold + 1} of {folds} held out, {message}"
-                ),
+                report=_prefixed(report, f"block {fold + 1} of {folds} held out"),
             )
             parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
             names = list(map(plain, learnt.label_names))
@@ -175,9 +173,7 @@ class BeamCandidates:
                 self._base,
                 [Example(docs[i].copy(), examples[i].reference) for i in outside],
                 epochs=epochs,
-                report=lambda message, fold=fold: report(
-                    f"block {fold + 1} of {folds} held out, {message}"
-                ),
+                report=_prefixed(report, f"block {fold + 1} of {folds} held out"),
             )
             treebank = training_treebank(held_out, (docs[i] for i in inside), self.read)
             # in the gold sentences, so that candidates can be compared with gold trees
@@ -349,6 +345,10 @@ def _without_space(heads: NDArray[numpy.int64], doc: Doc) -> None:
             if len(below):
                 heads[below] = below[0] if heads[token.i] == token.i else heads[token.i]
             heads[token.i] = token.i
+
+
+def _prefixed(report: Report, prefix: str) -> Report:
+    return lambda message: report(f"{prefix}, {message}")
 
 
 def _trained_copy(

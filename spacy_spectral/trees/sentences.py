@@ -65,10 +65,11 @@ class Tokens:
         RETURNS (Tokens): Those sentences."""
         lengths = numpy.diff(self.starts)
         mask = numpy.repeat(chosen, lengths).tolist()
-        columns: tuple[Any, ...]
-        columns = (self.words, self.symbols, self.second, self.pos, self.morphs)
+        columns: list[Any]
+        columns = [self.words, self.symbols, self.second, self.pos, self.morphs]
         starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
-        return Tokens(starts, *(list(compress(column, mask)) for column in columns))
+        kept: list[Any] = [list(compress(column, mask)) for column in columns]
+        return Tokens(starts, *kept)
 
 
 @dataclass
