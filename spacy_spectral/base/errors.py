@@ -381,6 +381,10 @@ class Errors(metaclass=_WithCodes):
         "its first token. Pass documents of several sentences, by nlp.initialize(lambda: examples) or "
         "spacy train."
     )
+    S606 = (
+        "There is nothing to learn lemmas from: no token of the training data has one. Pass annotated "
+        "documents: nlp.initialize(lambda: examples), or train with spacy train."
+    )
 
     S901 = (
         "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import numpy
-from spacy.attrs import MORPH, ORTH, POS, SENT_START, TAG
+from spacy.attrs import LEMMA, MORPH, ORTH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.training import Example, validate_get_examples
 
@@ -60,7 +60,7 @@ def tagged_sentences(
         words = [token.text for token in eg.predicted]
         if not words:
             continue
-        tags, pos, morphs = (_aligned(eg, attr) for attr in (TAG, POS, MORPH))
+        tags, pos, morphs = (aligned(eg, attr) for attr in (TAG, POS, MORPH))
         if eg.predicted.has_annotation("SENT_START"):
             is_start = eg.predicted.to_array([SENT_START]).ravel() == 1
         elif gold_sentences:
@@ -85,7 +85,13 @@ def _sentences_come_first(nlp: Language, name: str) -> bool:
     return any("token.is_sent_start" in nlp.get_pipe_meta(pipe).assigns for pipe in before)
 
 
-def _aligned(eg: Example, attr: int) -> list[str | None]:
+def aligned(eg: Example, attr: int) -> list[str | None]:
+    """Gold annotation on the predicted tokens.
+
+    eg (Example): The example.
+    attr (int): TAG, POS, MORPH or LEMMA.
+    RETURNS (List[Optional[str]]): Its value for each token of the predicted document.
+    """
     predicted, reference = eg.predicted.to_array([ORTH]), eg.reference.to_array([ORTH])
     if numpy.array_equal(predicted, reference):
         # aligning is slow, and most training data has gold tokens
@@ -94,7 +100,7 @@ def _aligned(eg: Example, attr: int) -> list[str | None]:
     return eg.get_aligned(_NAMES[attr], as_string=True)
 
 
-_NAMES = {TAG: "TAG", POS: "POS", MORPH: "MORPH"}
+_NAMES = {TAG: "TAG", POS: "POS", MORPH: "MORPH", LEMMA: "LEMMA"}
 
 
 def _features(morph: str | None) -> str | None:

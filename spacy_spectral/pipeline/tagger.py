@@ -1,6 +1,7 @@
 """The spaCy face of the tagger: `spectral_tagger`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,9 @@ from thinc.api import Config, Model
 
 from ..base.errors import Errors
 from ..base.progress import EpochBar
+from ..models.tagger.jackknife import Jackknifed, jackknife
 from ..models.tagger.model import TaggerModel
+from ..models.tagger.statistics import TaggedSentence
 from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
 from .component import SpectralPipe
@@ -102,6 +105,7 @@ class SpectralTagger(SpectralPipe):
         super().__init__(vocab, model, name, scorer=scorer)
         self.overwrite = overwrite
         self.top_k = top_k
+        self._jackknifed: tuple[bytes, Jackknifed | None] = (b"", None)
         register("spectral_tagger")
 
     @property
@@ -146,6 +150,32 @@ class SpectralTagger(SpectralPipe):
                 progress=report,
             )
         self.learn(learnt)
+
+    def jackknife(self, sentences: Sequence[TaggedSentence], *, folds: int) -> Jackknifed:
+        """Tag training sentences by taggers like this one that have not seen them.
+
+        A lemmatizer and a parser that are trained in one run ask for the same: the last result is
+        remembered.
+
+        sentences (Sequence[TaggedSentence]): Annotated sentences, in the order of the text.
+        folds (int): The number of blocks.
+        RETURNS (Jackknifed): Their predicted tags and morphology.
+        """
+        digest = blake2b(repr((folds, self.model.attrs["seed"], id(self.clusters))).encode())
+        for sentence in sentences:
+            fields = ("\x1f".join(map(str, column)) for column in sentence)
+            digest.update("\x1e".join(fields).encode("utf8", "surrogatepass"))
+        key, result = self._jackknifed
+        if result is None or key != digest.digest():
+            result = jackknife(
+                sentences,
+                folds=folds,
+                clusters=self.clusters,
+                seed=self.model.attrs["seed"],
+                morphology=True,
+            )
+            self._jackknifed = (digest.digest(), result)
+        return result
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Tag Docs without changing them, sentence by sentence where sentences are known.

@@ -12,7 +12,6 @@ from spacy.training import Example
 from spacy.util import logger, resolve_dot_names
 
 from ..base.errors import Errors, Warnings
-from ..models.tagger.jackknife import jackknife
 from ..trees.sentences import MISSING, Treebank
 from .annotations import TagGuesses, store_tags
 from .documents import TokenReader, training_treebank, vocabularies
@@ -137,13 +136,7 @@ def jackknifed(
     if not isinstance(tagger, SpectralTagger):
         raise ValueError(Errors.S121.format(name=parser, tagger=name))
     sentences = list(tagged_sentences(examples, nlp, name))
-    result = jackknife(
-        sentences,
-        folds=min(FOLDS, len(sentences)),
-        clusters=tagger.clusters,
-        seed=tagger.model.attrs["seed"],
-        morphology=True,
-    )
+    result = tagger.jackknife(sentences, folds=min(FOLDS, len(sentences)))
     gold = numpy.array([tag for sentence in sentences for tag in sentence.tags])
     guessed = numpy.array([tag for tag, _ in result.tag_classes])[result.classes]
     right = (gold == guessed)[gold != ""]

@@ -1,0 +1,183 @@
+"""The pipeline component `spectral_lemmatizer`."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
+
+import numpy
+from numpy.typing import NDArray
+from spacy.attrs import LEMMA, MORPH, ORTH, POS, TAG
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Model
+
+from ..base.progress import EpochBar
+from ..models.lemma.model import LemmaModel, Reading
+from .component import SpectralPipe
+from .documents import string_finder, string_values
+from .examples import aligned
+from .training_data import annotated_by, jackknifed, with_gold_tags
+
+DEFAULT_MODEL = {"@architectures": "spacy-spectral.LinearLemmatizer.v1"}
+# How an analysis without features is written in the string store.
+_NO_FEATURES = "_"
+_COLUMNS = [ORTH, TAG, POS, MORPH]
+# Multipliers that make one number of the values of a token.
+_MIX = numpy.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53],
+    dtype="uint64",
+)
+
+
+@Language.factory(
+    "spectral_lemmatizer",
+    assigns=["token.lemma"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "overwrite": False,
+        "annotate_with": [],
+        "jackknife": None,
+        "scorer": {"@scorers": "spacy.lemmatizer_scorer.v1"},
+    },
+    default_score_weights={"lemma_acc": 1.0},
+)
+def make_spectral_lemmatizer(
+    nlp: Language,
+    name: str,
+    model: Model,
+    overwrite: bool,
+    annotate_with: list[str],
+    jackknife: str | None,
+    scorer: Callable | None,
+) -> "SpectralLemmatizer":
+    """Make a lemmatizer; see `SpectralLemmatizer`."""
+    return SpectralLemmatizer(
+        nlp.vocab,
+        model,
+        name,
+        overwrite=overwrite,
+        annotate_with=annotate_with,
+        jackknife=jackknife,
+        scorer=scorer,
+    )
+
+
+class SpectralLemmatizer(SpectralPipe):
+    """Assigns lemmas, by forms and how they were tagged: something before it should set tags."""
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str = "spectral_lemmatizer",
+        *,
+        overwrite: bool = False,
+        annotate_with: Sequence[str] = (),
+        jackknife: str | None = None,
+        scorer: Callable | None = None,
+    ):
+        """vocab (Vocab): The shared vocabulary.
+        model (Model): From `spacy-spectral.LinearLemmatizer.v1`.
+        name (str): The component's name in the pipeline.
+        overwrite (bool): Whether to replace lemmas that are already there.
+        annotate_with (Sequence[str]): Components to run over the training documents, so that lemmas are
+            learnt on tags like those they will meet, too: components that were trained before.
+        jackknife (Optional[str]): A `spectral_tagger` that is trained in the same run, whose tags of text
+            that it has not seen lemmas are learnt on, too.
+        scorer (Optional[Callable]): The scoring method.
+        """
+        super().__init__(vocab, model, name, scorer=scorer)
+        self.overwrite = overwrite
+        self.annotate_with = list(annotate_with)
+        self.jackknife = jackknife
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Learn from the lemmas of all training examples; this is the whole training.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
+        labels (Optional[Sequence[str]]): There are none; for `spacy init labels`.
+        """
+        examples = self.training_examples(get_examples, nlp)
+        tagged: list[Iterable[Doc]] = [with_gold_tags(examples)]
+        if any(eg.reference.has_annotation("LEMMA") for eg in examples):
+            if self.jackknife is not None:
+                tagged.append(
+                    jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self.report)
+                )
+            elif self.annotate_with:
+                tagged.append(annotated_by(self.annotate_with, examples, nlp, parser=self.name))
+        attrs = self.model.attrs
+        with EpochBar(self.name, attrs["epochs"]) as progress:
+            learnt = LemmaModel.fit(
+                chain.from_iterable(_gold_readings(examples, docs) for docs in tagged),
+                epochs=attrs["epochs"],
+                seed=attrs["seed"],
+                progress=progress,
+            )
+        self.learn(learnt)
+
+    def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.uint64]]:
+        """Find lemmas without changing documents.
+
+        docs (Iterable[Doc]): The documents.
+        RETURNS (List[ndarray]): uint64, the lemma of each token; that of white space is itself.
+        """
+        docs = list(docs)
+        if not self.is_learnt:
+            self.learnt  # noqa: B018 (says so)
+        readings, which = _read(docs)
+        words = [reading for reading in readings if not reading.form.isspace()]
+        found = iter(self.model.predict(words))
+        lemmas = [reading.form if reading.form.isspace() else next(found) for reading in readings]
+        values = string_values(docs, lemmas)[which]
+        offsets = numpy.cumsum([0, *map(len, docs)]).tolist()
+        return [values[begin:end] for begin, end in pairwise(offsets)]
+
+    def set_annotations(self, docs: Iterable[Doc], scores: list[NDArray[numpy.uint64]]) -> None:
+        """Write lemmas.
+
+        docs (Iterable[Doc]): The documents.
+        scores (List[ndarray]): From `predict`.
+        """
+        for doc, values in zip(docs, scores, strict=True):
+            if len(doc):
+                if not self.overwrite:
+                    given = doc.to_array([LEMMA]).ravel()
+                    values = numpy.where(given != 0, given, values)
+                doc.from_array([LEMMA], values)
+
+
+def _read(docs: list[Doc]) -> tuple[list[Reading], NDArray[numpy.int64]]:
+    """The distinct readings of documents, and which of them each token has."""
+    arrays = [doc.to_array(_COLUMNS).reshape(-1, 4) for doc in docs]
+    array = numpy.concatenate([numpy.zeros((0, 4), dtype="uint64"), *arrays])
+    # by one number a token: sorting rows of four would take longer than all the rest
+    keys = array * _MIX
+    mixed = (keys ^ (keys >> numpy.uint64(31))).sum(axis=1, dtype="uint64")
+    _, first, which = numpy.unique(mixed, return_index=True, return_inverse=True)
+    find = string_finder(docs)
+    return [_reading(*map(find, row)) for row in array[first].tolist()], which.ravel()
+
+
+def _reading(form: str, tag: str, pos: str, morph: str) -> Reading:
+    return Reading(form, tag, pos, "" if morph == _NO_FEATURES else morph)
+
+
+def _gold_readings(
+    examples: Iterable[Example], docs: Iterable[Doc]
+) -> Iterator[tuple[Reading, str]]:
+    """Forms as they are tagged in documents, with their gold lemmas."""
+    for example, doc in zip(examples, docs, strict=True):
+        if len(doc):
+            readings, which = _read([doc])
+            for i, lemma in zip(which.tolist(), aligned(example, LEMMA), strict=True):
+                if lemma and not readings[i].form.isspace():
+                    yield readings[i], lemma

@@ -1,0 +1,166 @@
+"""Lemmas: edit scripts against their definition, what is learnt, damaged files."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.models.lemma import model as lemma_model
+from spacy_spectral.models.lemma.edits import Keep, Replace, Script, find_script
+from spacy_spectral.models.lemma.model import LemmaModel, Reading
+
+WORDS = st.text(alphabet="abcABCİıßæ-'", min_size=1, max_size=12) | st.text(min_size=1, max_size=6)
+
+
+@settings(max_examples=300)
+@given(WORDS, WORDS)
+def test_a_script_makes_the_lemma_of_its_form(form, lemma):
+    script = find_script(form, lemma)
+    assert script.apply(form) == lemma
+    assert Script.from_str(script.to_str()) == script
+
+
+@given(WORDS, WORDS, WORDS)
+def test_a_script_gives_something_or_nothing_for_other_forms(form, lemma, other):
+    found = find_script(form, lemma).apply(other)
+    assert found is None or found
+
+
+def test_scripts_fit_other_words_of_the_same_kind():
+    assert find_script("dogs", "dog").apply("cats") == "cat"
+    assert find_script("Dogs", "dog").apply("cats") == "cat"
+    assert find_script("The", "the") == find_script("of", "of") == Script("lower", None)
+    assert find_script("Bush", "Bush").apply("Cheney") == "Cheney"
+    assert find_script("LONDON", "London").apply("PARIS") == "Paris"
+    assert find_script("aufgemacht", "aufmachen").apply("aufgelegt") == "auflegen"
+    assert find_script("dogs", "dog").apply("cat") is None
+    assert find_script("dogs", "dog").apply("s") is None
+    assert find_script("İzini", "iz").apply("İşini") == "iş"
+    assert find_script("went", "go") == Script("lower", Replace("went", "go"))
+    assert find_script("dogs", "dog").tree == Keep(0, 1, None, Replace("s", ""))
+
+
+DEEP = '["k",0,1,' * 60 + "null" + ",null]" * 60
+NO_SCRIPTS = ['["x",null]', '["lower",["k",1]]', '["lower",["r",1,2]]', "3", "{}", "x",
+              '["lower",["k",-1,0,null,null]]', f'["lower",{DEEP}]']  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_SCRIPTS)
+def test_what_is_no_script_is_refused(text):
+    with pytest.raises((ValueError, TypeError)):
+        Script.from_str(text)
+
+
+def make_readings(n, *, seed):
+    """Plurals in -ub, past in -ate, "run" irregular by tag, names keep their case."""
+    rng = Random(seed)
+    stems = ["kal", "mor", "tiv", "sun", "pel", "dra", "vok", "lim", "gor", "has", "bre", "yul"]
+    result = []
+    for _ in range(n):
+        stem = rng.choice(stems) + rng.choice(["", "a", "in", "os"])
+        kind = rng.randrange(5)
+        if kind == 0:
+            result.append((Reading(stem + "ub", "NNS", "NOUN", "Number=Plur"), stem))
+        elif kind == 1:
+            result.append((Reading(stem.title() + "ate", "VBD", "VERB", "Tense=Past"), stem))
+        elif kind == 2:
+            result.append((Reading(stem.title(), "NNP", "PROPN", ""), stem.title()))
+        elif kind == 3:
+            result.append((Reading("run", "VB", "VERB", ""), "ren"))
+        else:
+            result.append((Reading("run", "NN", "NOUN", "Number=Sing"), "run"))
+    return result
+
+
+MODEL = LemmaModel.fit(make_readings(400, seed=1))
+
+
+def test_lemmas_of_new_words():
+    new = {
+        Reading("zorkub", "NNS", "NOUN", "Number=Plur"): "zork",
+        Reading("Zorkate", "VBD", "VERB", "Tense=Past"): "zork",
+        Reading("Zork", "NNP", "PROPN", ""): "Zork",
+        Reading("run", "VB", "VERB", ""): "ren",
+        Reading("run", "NN", "NOUN", "Number=Sing"): "run",
+    }
+    assert MODEL.lemmatize(list(new)) == list(new.values())
+    assert MODEL.lemmatize([]) == []
+
+
+def test_what_was_seen_is_never_wrong():
+    data = [*make_readings(200, seed=2), (Reading("best", "JJS", "ADJ", ""), "good")]
+    model = LemmaModel.fit(data)
+    assert model.lemmatize([reading for reading, _ in data]) == [lemma for _, lemma in data]
+    assert Reading("best", "JJS", "ADJ", "") in model._exceptions
+    assert len(model._exceptions) < 5
+
+
+def test_the_most_frequent_lemma_counts():
+    reading = Reading("saw", "NN", "NOUN", "")
+    model = LemmaModel.fit([(reading, "see"), (reading, "saw"), (reading, "saw")])
+    assert model.lemmatize([reading]) == ["saw"]
+
+
+@given(
+    st.lists(st.builds(Reading, st.text(min_size=1), st.text(), st.text(), st.text()), max_size=5)
+)
+def test_any_reading_has_a_lemma(readings):
+    assert all(MODEL.lemmatize(readings))
+
+
+def test_company_cache_and_threads_change_nothing(monkeypatch):
+    monkeypatch.setattr(lemma_model, "_CACHE_SIZE", 30)
+    model = LemmaModel.from_bytes(MODEL.to_bytes())
+    readings = [reading for reading, _ in make_readings(300, seed=3)]
+    expected = [MODEL.lemmatize([reading])[0] for reading in readings]
+    batches = [readings[i : i + 17] for i in range(0, 300, 17)] * 3
+    with ThreadPoolExecutor(4) as pool:
+        found = [lemma for batch in pool.map(model.lemmatize, batches) for lemma in batch]
+    assert found == expected * 3
+    assert len(model._cache) <= 30
+
+
+def test_bytes():
+    readings = make_readings(100, seed=4)
+    data = LemmaModel.fit(readings).to_bytes()
+    assert LemmaModel.fit(readings).to_bytes() == data
+    assert LemmaModel.from_bytes(data).to_bytes() == data
+    with pytest.raises(ValueError, match="S606"):
+        LemmaModel.fit([])
+
+
+SMALL = LemmaModel.fit(
+    [*make_readings(60, seed=5), (Reading("best", "JJS", "ADJ", ""), "good")], epochs=2
+).to_bytes()
+BAD = [None, "x", 3, [], [""], ["x", 3], {}, numpy.zeros(3, "int32"), ['["lower",["r","a",3]]']]
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_damaged_contents_never_crash(data):
+    payload = unpack("lemmatizer", 1, SMALL)
+    where = payload if data.draw(st.booleans()) else payload["classifier"]
+    name = data.draw(st.sampled_from(sorted(where)))
+    value = where[name]
+    if isinstance(value, numpy.ndarray) and value.size and data.draw(st.booleans()):
+        value = value.copy()
+        limits = numpy.iinfo(value.dtype) if value.dtype.kind != "f" else None
+        value[data.draw(st.integers(0, value.size - 1))] = (
+            data.draw(st.sampled_from([numpy.nan, numpy.inf, 1e30]))
+            if limits is None
+            else data.draw(st.integers(int(limits.min), int(limits.max)))
+        )
+    else:
+        value = BAD[data.draw(st.integers(0, len(BAD) - 1))]
+    where[name] = value
+    try:
+        model = LemmaModel.from_bytes(pack("lemmatizer", 1, payload))
+    except ValueError as error:
+        assert re.match(r"\[S00[245]\]", str(error))
+    else:
+        assert all(model.lemmatize([reading for reading, _ in make_readings(9, seed=6)]))

@@ -1,0 +1,129 @@
+"""The lemmatizer as spaCy uses it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_spectral.pipeline import tagger as tagger_module
+from spacy_spectral.readers import Corpus
+
+
+def train(sample, **config):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_tagger")
+    nlp.add_pipe("spectral_lemmatizer", config={"jackknife": "spectral_tagger", **config})
+    corpus = Corpus(sample["train"], annotations=["sents"])
+    nlp.initialize(lambda: corpus(nlp))
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def nlp(sample):
+    return train(sample)
+
+
+@pytest.fixture(scope="module")
+def texts(sample):
+    nlp = spacy.blank("en")
+    own = [eg.reference.text for eg in Corpus(sample["dev"], annotations=[], n_sents=1)(nlp)]
+    return [*own[:20], "", " ", "\n\nZorks  barked .", "strange \u4e2d\u6587 words"]
+
+
+def lemmas(docs):
+    return [[token.lemma_ for token in doc] for doc in docs]
+
+
+def test_lemmas_of_the_treebank(nlp, sample):
+    examples = list(Corpus(sample["dev"], annotations=["sents"])(nlp))
+    assert nlp.evaluate(examples)["lemma_acc"] > 0.97
+
+
+def test_call_pipe_processes_threads_files(nlp, texts, tmp_path):
+    expected = lemmas(map(nlp, texts))
+    for options in ({"batch_size": 1}, {"batch_size": 100}, {"n_process": 2}):
+        assert lemmas(nlp.pipe(texts, **options)) == expected
+    with ThreadPoolExecutor(4) as pool:
+        assert lemmas(pool.map(nlp, texts * 2)) == expected * 2
+    nlp.to_disk(tmp_path / "model")
+    assert lemmas(map(spacy.load(tmp_path / "model"), texts)) == expected
+    assert all(lemma for doc in expected for lemma in doc)
+
+
+def test_retraining_gives_the_same_bytes(nlp, sample):
+    again, first = (own.get_pipe("spectral_lemmatizer").model for own in (train(sample), nlp))
+    assert again.to_bytes() == first.to_bytes()
+
+
+def test_given_lemmas_are_kept_unless_overwritten(nlp):
+    for overwrite, expected in ((False, "mine"), (True, "the")):
+        doc = nlp.make_doc("The dog barks.")
+        doc[0].lemma_ = "mine"
+        pipe = nlp.get_pipe("spectral_lemmatizer")
+        pipe.overwrite = overwrite
+        assert nlp(doc)[0].lemma_ == expected
+    pipe.overwrite = False
+
+
+def test_sourced_into_a_pipeline_with_another_vocabulary(nlp, texts):
+    other = spacy.blank("en")
+    for name in nlp.pipe_names:
+        other.add_pipe(name, source=nlp)
+    assert lemmas(map(other, texts)) == lemmas(map(nlp, texts))
+
+
+def test_the_tagger_is_jackknifed_once_for_all_who_ask(sample, monkeypatch):
+    calls = []
+
+    def counted(*args, **options):
+        calls.append(1)
+        return original(*args, **options)
+
+    original = tagger_module.jackknife
+    monkeypatch.setattr(tagger_module, "jackknife", counted)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_tagger")
+    for name in ("one", "two"):
+        nlp.add_pipe("spectral_lemmatizer", name=name, config={"jackknife": "spectral_tagger"})
+    corpus = Corpus(sample["dev"], annotations=["sents"])
+    nlp.initialize(lambda: corpus(nlp))
+    assert len(calls) == 1
+    other = Corpus(sample["test"], annotations=["sents"])
+    nlp.get_pipe("one").initialize(lambda: other(nlp), nlp=nlp)
+    assert len(calls) == 2
+
+
+def test_tags_of_a_trained_tagger(nlp, sample):
+    own = spacy.blank("en")
+    own.add_pipe("spectral_tagger", source=nlp)
+    own.add_pipe("spectral_lemmatizer", config={"annotate_with": ["spectral_tagger"]})
+    corpus = Corpus(sample["dev"], annotations=["sents"])
+    own.get_pipe("spectral_lemmatizer").initialize(lambda: corpus(own), nlp=own)
+    assert own("The dogs bark.")[1].lemma_ == "dog"
+
+
+def test_other_tokens_and_partial_annotation():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_lemmatizer")
+    words = ["dogs", "and", "cats", "."]
+    reference = Doc(
+        nlp.vocab, words=words, tags=["NNS", "CC", "NNS", "."], lemmas=["dog", "", "cat", "."]
+    )
+    predicted = Doc(nlp.vocab, words=["dogs", "and", "cats."], spaces=[True, True, False])
+    nlp.initialize(lambda: [Example(predicted, reference)])
+    doc = Doc(nlp.vocab, words=["dogs"], tags=["NNS"])
+    assert nlp(doc)[0].lemma_ == "dog"
+
+
+def test_clear_errors(sample):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_lemmatizer")
+    with pytest.raises(ValueError, match="S115"):
+        nlp("text")
+    with pytest.raises(ValueError, match="S606"):
+        nlp.initialize()
+    with pytest.raises(ValueError, match="S118"):
+        nlp.get_pipe("spectral_lemmatizer").jackknife = "tagger"
+        nlp.initialize(lambda: Corpus(sample["dev"], annotations=[])(nlp))
