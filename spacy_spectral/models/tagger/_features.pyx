@@ -69,8 +69,8 @@ def form_attributes(list words):
 
 
 def feature_keys(
-    const uint32_t[:, ::1] attributes, const int32_t[::1] starts,
-    const int32_t[:, ::1] templates, const int32_t[::1] numbers,
+    const uint32_t[:, ::1] attributes not None, const int32_t[::1] starts not None,
+    const int32_t[:, ::1] templates not None, const int32_t[::1] numbers not None,
 ):
     """Keys of templates at every token.
 
@@ -96,7 +96,7 @@ def feature_keys(
     return result
 
 
-def index_keys(const uint64_t[::1] keys):
+def index_keys(const uint64_t[::1] keys not None):
     """Number the distinct keys in order of first occurrence.
 
     keys (ndarray): uint64, feature keys; 0 means none.
@@ -142,7 +142,8 @@ SLOT = numpy.dtype([("key", "u8"), ("start", "i4"), ("end", "i4")])
 
 
 def hash_table(
-    const uint64_t[::1] keys, const int32_t[::1] row_starts, const int32_t[::1] row_ends
+    const uint64_t[::1] keys not None, const int32_t[::1] row_starts not None,
+    const int32_t[::1] row_ends not None,
 ):
     """An open-addressing table from key to row, at most half full.
 
@@ -168,8 +169,9 @@ def hash_table(
 
 
 def weight_rows(
-    const int32_t[:, ::1] ids, const int32_t[::1] gold, Py_ssize_t n_features, int cutoff,
-    const int32_t[::1] part_starts, const int32_t[::1] class_parts, Py_ssize_t n_parts,
+    const int32_t[:, ::1] ids not None, const int32_t[::1] gold not None, Py_ssize_t n_features,
+    int cutoff, const int32_t[::1] part_starts not None, const int32_t[::1] class_parts not None,
+    Py_ssize_t n_parts,
 ):
     """The rows of weights: a feature seen often enough gets one for every part it was seen with.
 
@@ -225,7 +227,10 @@ def weight_rows(
     return starts, parts[:total].copy()
 
 
-def kept_ids(const int32_t[:, ::1] ids, const int32_t[::1] columns, const int32_t[::1] new_ids):
+def kept_ids(
+    const int32_t[:, ::1] ids not None, const int32_t[::1] columns not None,
+    const int32_t[::1] new_ids not None,
+):
     """The features that are left of each token, as rows under new numbers.
 
     ids (ndarray): int32, features of tokens, -1 for none.

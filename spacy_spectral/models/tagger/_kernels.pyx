@@ -92,14 +92,15 @@ cdef Py_ssize_t _largest_group(const int32_t[::1] group_starts):
 
 
 def train_epoch(
-    uint32_t[:, ::1] attributes, const int32_t[::1] starts, const int32_t[::1] order,
-    const int32_t[::1] id_starts, const int32_t[::1] static_ids,
-    const int32_t[:, ::1] templates, const int32_t[::1] numbers, int out_column,
-    const Slot[::1] slots, const int32_t[::1] row_starts, Learner[::1] entries,
-    const int32_t[::1] part_starts, const int32_t[::1] class_parts, Py_ssize_t n_parts,
-    const int32_t[::1] groups, const int32_t[::1] group_starts, const int32_t[::1] members,
-    const int32_t[::1] gold, unsigned char[::1] sure,
-    float rate, float ignore, double time, double time_step,
+    uint32_t[:, ::1] attributes not None, const int32_t[::1] starts not None,
+    const int32_t[::1] order not None, const int32_t[::1] id_starts not None,
+    const int32_t[::1] static_ids not None, const int32_t[:, ::1] templates not None,
+    const int32_t[::1] numbers not None, int out_column, const Slot[::1] slots not None,
+    const int32_t[::1] row_starts not None, Learner[::1] entries not None,
+    const int32_t[::1] part_starts not None, const int32_t[::1] class_parts not None,
+    Py_ssize_t n_parts, const int32_t[::1] groups not None, const int32_t[::1] group_starts not None,
+    const int32_t[::1] members not None, const int32_t[::1] gold not None,
+    unsigned char[::1] sure not None, float rate, float ignore, double time, double time_step,
 ):
     """One pass of AdaGrad over sentences for the conditional log-likelihood of the gold classes.
 
@@ -207,9 +208,9 @@ def train_epoch(
 
 
 def type_scores(
-    const uint32_t[:, ::1] types, const int32_t[:, ::1] templates, const int32_t[::1] numbers,
-    const int32_t[::1] slots, Py_ssize_t n_slots,
-    const Slot[::1] table_slots, const Entry[::1] entries, Py_ssize_t n_parts,
+    const uint32_t[:, ::1] types not None, const int32_t[:, ::1] templates not None,
+    const int32_t[::1] numbers not None, const int32_t[::1] slots not None, Py_ssize_t n_slots,
+    const Slot[::1] table_slots not None, const Entry[::1] entries not None, Py_ssize_t n_parts,
 ):
     """Part scores of the templates that look at one word only, for every word and offset.
 
@@ -240,13 +241,15 @@ def type_scores(
 
 
 def decode(
-    uint32_t[:, ::1] attributes, const int32_t[::1] starts, const int32_t[::1] types,
-    const float[:, :, ::1] by_type, const int32_t[::1] offsets,
-    const int32_t[:, ::1] templates, const int32_t[::1] numbers, int out_column,
-    const Slot[::1] slots, const Entry[::1] entries,
-    const int32_t[::1] part_starts, const int32_t[::1] class_parts, Py_ssize_t n_parts,
-    const int32_t[::1] groups, const int32_t[::1] group_starts, const int32_t[::1] members,
-    const int32_t[::1] labels, Py_ssize_t n_labels, const int32_t[::1] given, int top,
+    uint32_t[:, ::1] attributes not None, const int32_t[::1] starts not None,
+    const int32_t[::1] types not None, const float[:, :, ::1] by_type not None,
+    const int32_t[::1] offsets not None, const int32_t[:, ::1] templates not None,
+    const int32_t[::1] numbers not None, int out_column, const Slot[::1] slots not None,
+    const Entry[::1] entries not None, const int32_t[::1] part_starts not None,
+    const int32_t[::1] class_parts not None, Py_ssize_t n_parts, const int32_t[::1] groups not None,
+    const int32_t[::1] group_starts not None, const int32_t[::1] members not None,
+    const int32_t[::1] labels not None, Py_ssize_t n_labels, const int32_t[::1] given not None,
+    int top,
 ):
     """Decide from left to right: the given or the most probable label, and in it the likeliest class.
 
