@@ -1,6 +1,6 @@
-"""Measure reranking: accuracy with and without log p of the latent tree model, training time, speed.
+"""Measure reranking: of forests and of lists, with and without log p of the latent tree model; time, speed.
 
-    python scripts/benchmark_rerank.py TRAIN DEV [--vectors DIR] [--beam] [--base DIR] [--json FILE]
+    python scripts/benchmark_rerank.py TRAIN DEV [--vectors DIR] [--beam] [--base DIR] [--only forests]
 
 The base parser is that of configs/pipeline.cfg, or with --beam spaCy's `beam_parser` after our tagger;
 --base takes a pipeline that is trained already. DEV is held out from all training: no epoch is chosen by it.
@@ -31,12 +31,26 @@ from wasabi import msg
 
 from spacy_spectral.base.learnt import Learnt
 from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.forest.convert import from_arcs
+from spacy_spectral.forest.eliminate import MAX_CELLS, Plan
+from spacy_spectral.models.forestrank._chart import forest_of_arcs
+from spacy_spectral.models.forestrank.forests import Forests, forests_of, nearest_trees
+from spacy_spectral.models.forestrank.training import ForestFold, ForestSettings
 from spacy_spectral.models.rerank.features import GROUPS
+from spacy_spectral.models.rerank.interface import Fold
 from spacy_spectral.models.rerank.model import Reranker
 from spacy_spectral.models.rerank.training import Settings
-from spacy_spectral.pipeline.candidates import train_beam_parser
+from spacy_spectral.pipeline.candidates import (
+    CandidateSource,
+    SpectralCandidates,
+    candidate_source,
+    k_best,
+    train_beam_parser,
+)
 from spacy_spectral.pipeline.reranker import find_vectors
 from spacy_spectral.scorers import count
+from spacy_spectral.trees.inventory import plain, projective_trees
+from spacy_spectral.trees.sentences import Treebank
 
 CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
 # The first row of a difference is what the second is compared with.
@@ -49,8 +63,17 @@ ROWS: dict[str, dict[str, Any]] = {
     "all": {"features": list(GROUPS)},
     "all, perceptron": {"features": list(GROUPS), "learner": "perceptron"},
 }
-NONE, ORACLE = "no reranking", "oracle"
-TIMED = ("base features + log p", "all")
+NONE, ORACLE = "no reranking", "oracle of the list"
+FORESTS: dict[str, dict[str, Any]] = {
+    "forest, arcs >= 0.05": {"threshold": 0.05},
+    "forest, arcs >= 0.02": {"threshold": 0.02},
+    "forest, arcs >= 0.01": {"threshold": 0.01},
+}
+LIST_MODEL, FOREST_MODEL = "spacy-spectral.Reranker.v1", "spacy-spectral.ForestReranker.v1"
+TIMED = ("base features + log p", "all", "forest, arcs >= 0.01")
+THRESHOLDS = (0.3, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001)
+# Elimination of head variables is looked at where it is thinkable.
+WIDTHS = (0.3, 0.1, 0.05, 0.02)
 PAIRS = (
     ("base scores", "base scores + log p"),
     ("base features", "base features + log p"),
@@ -76,6 +99,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--lang", default="en", help="code of the language")
     parser.add_argument("-n", type=int, default=50, help="candidates of a sentence")
     parser.add_argument("--margin", type=float, default=6.0, help="see the component")
+    parser.add_argument("--folds", type=int, default=ForestSettings.folds, help="of jack-knifing")
+    parser.add_argument("--only", choices=("forests", "lists"), help="leave out the other")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of timing")
     parser.add_argument("--json", type=Path, help="write all figures here")
     return parser.parse_args()
@@ -88,38 +113,39 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     if not options.base:
         note(f"base parser: {base_seconds:.0f} s")
     base = "beam_parser" if options.beam else "spectral_parser"
-    reranker = nlp.add_pipe(
-        "spectral_reranker", config={"base": base, "n": options.n, "margin": options.margin}
-    )
     train, dev = read(nlp, options.train), read(nlp, options.dev)
+    source = candidate_source(nlp.get_pipe(base), base, None, name="benchmark")
+    is_spectral = isinstance(source, SpectralCandidates)
     started = process_time()
-    folds = list(
-        reranker.source.jackknife(
-            train,
-            nlp,
-            n=options.n,
-            folds=Settings.folds,
-            epochs=options.epochs,
-            report=note,
-        )
-    )
+    held_out, folds = jackknifed(source, train, nlp, options)
     fold_seconds = process_time() - started
-    right = {NONE: counts(nlp, dev, disable=["spectral_reranker"])}
+    note(f"jack-knifing: {fold_seconds:.0f} s")
+    right = {NONE: counts(nlp, dev)}
     figures: dict[str, dict[str, Any]] = {NONE: {} if options.base else {"seconds": base_seconds}}
     vectors = find_vectors(options.vectors)
-    candidates = DevCandidates(nlp, dev, options.n, options.margin)
-    for row, own_settings in ROWS.items():
+    candidates = DevCandidates(nlp, source, dev, options.n, options.margin)
+    lists = ROWS if options.only != "forests" else {}
+    for row, own_settings in lists.items():
         note(row)
         started = process_time()
         learnt = Settings(**own_settings).fit(
             folds, margin=options.margin, vectors=vectors, report=note
         )
-        figures[row] = {"seconds": fold_seconds + process_time() - started}
+        figures[row] = {"seconds": process_time() - started}
         right[row] = candidates.counts(candidates.choose(learnt))
         if row in TIMED:
-            reranker.model.attrs["learnt"] = Learnt(Reranker, learnt)
-            figures[row]["speed"] = speed(nlp, dev, options.rounds)
+            figures[row]["speed"] = speed(nlp, dev, options, base, learnt, LIST_MODEL)
     right[ORACLE], figures[ORACLE] = candidates.counts(candidates.best()), {}
+    for row, own_settings in FORESTS.items() if is_spectral and options.only != "lists" else ():
+        note(row)
+        started = process_time()
+        clusters = getattr(source.parser.grammar, "clusters", None)
+        learnt = ForestSettings(**own_settings).fit(held_out, clusters=clusters, report=note)
+        figures[row] = {"seconds": process_time() - started}
+        parses = learnt.parse(candidates.batch.tokens, candidates.parses, candidates.labels)
+        right[row] = candidates.count_trees(parses.heads, parses.labels)
+        if row in TIMED:
+            figures[row]["speed"] = speed(nlp, dev, options, base, learnt, FOREST_MODEL)
     tokens = right[NONE][:, 0].sum()
     for row, own in right.items():
         figures[row] |= {
@@ -133,8 +159,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "train": str(options.train),
         "dev": str(options.dev),
         "base": base,
+        "jackknife_seconds": fold_seconds,
         "candidates": float(numpy.mean([*map(len, candidates.found)])),
         "rows": figures,
+        "forests": sizes(candidates) if is_spectral and options.only != "lists" else [],
         "log_p": [
             {"without": a, "with": b}
             | {
@@ -142,6 +170,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 for i, key in ((1, "uas"), (2, "las"))
             }
             for a, b in PAIRS
+            if b in right
         ],
     }
     show(results)
@@ -170,6 +199,26 @@ def train_base(options: argparse.Namespace) -> Language:
     examples = [Example(eg.predicted.copy(), eg.reference) for eg in train]
     train_beam_parser(parser, nlp, examples, epochs=options.epochs, report=note)
     return nlp
+
+
+# Jack-knifing: one set of copies for all rows.
+
+
+def jackknifed(
+    source: CandidateSource, train: list[Example], nlp: Language, options: argparse.Namespace
+) -> tuple[list[ForestFold], list[Fold]]:
+    """RETURNS (Tuple[List[ForestFold], List[Fold]]): For forests and for lists."""
+    if not isinstance(source, SpectralCandidates):
+        given = {"n": options.n, "folds": options.folds, "epochs": options.epochs}
+        return [], list(source.jackknife(train, nlp, **given, report=note))
+    parts = list(source.held_out(train, nlp, folds=options.folds, report=note))
+    forests = [ForestFold(own.held_out, own.parses, own.names) for own in parts]
+    folds = []
+    for own in parts if options.only != "forests" else ():
+        names = list(map(plain, own.names))
+        found = [k_best(own.parses, s, options.n, names) for s in range(len(own.held_out.tokens))]
+        folds.append(Fold(own.train, own.held_out, found))
+    return forests, folds
 
 
 # Measuring.
@@ -203,21 +252,26 @@ def reduction(right: dict[str, numpy.ndarray], a: str, b: str, column: int) -> f
 class DevCandidates:
     """The candidates of all sentences, and which of their arcs are right."""
 
-    def __init__(self, nlp: Language, dev: list[Example], n: int, margin: float):
+    def __init__(
+        self, nlp: Language, source: CandidateSource, dev: list[Example], n: int, margin: float
+    ):
         self.margin = margin
-        docs = list(nlp.pipe((eg.predicted.copy() for eg in dev), disable=["spectral_reranker"]))
-        self.batch, self.found = nlp.get_pipe("spectral_reranker").source(docs, n)
+        self.docs = list(nlp.pipe(eg.predicted.copy() for eg in dev))
+        self.batch, self.found = source(self.docs, n)
+        if isinstance(source, SpectralCandidates):
+            _, self.parses, self.labels = source.parses(self.docs)
         offsets, bounds = self.batch.offsets, self.batch.tokens.bounds()
         first = self.batch.places[self.batch.tokens.starts[:-1]]
         self.doc_of = numpy.searchsorted(offsets, first, side="right") - 1
         self.tokens = [len(eg.reference) for eg in dev]
-        self.right = []
+        self.right, self.gold = [], []
         for (begin, end), own, i in zip(bounds, self.found, self.doc_of.tolist(), strict=True):
             places = (self.batch.places[begin:end] - offsets[i]).tolist()
             position = {place: at for at, place in enumerate(places, start=1)}
             gold = [dev[i].reference[place] for place in places]
             heads = [0 if t.head.i == t.i else position.get(t.head.i, -1) for t in gold]
-            self.right.append(own.correct(numpy.array(heads), [t.dep_ for t in gold]))
+            self.gold.append((numpy.array(heads), [t.dep_ for t in gold]))
+            self.right.append(own.correct(*self.gold[-1]))
 
     def choose(self, learnt: Reranker) -> list[int]:
         """RETURNS (List[int]): What a reranker chooses in each sentence."""
@@ -231,19 +285,45 @@ class DevCandidates:
 
     def counts(self, chosen: list[int]) -> numpy.ndarray:
         """RETURNS (ndarray): [documents, 3], tokens, right heads and right labelled arcs."""
-        rows = numpy.array(
+        return self._counts(
             [[own[i] for own in both] for both, i in zip(self.right, chosen, strict=True)]
         )
+
+    def count_trees(self, heads: numpy.ndarray, labels: numpy.ndarray) -> numpy.ndarray:
+        """RETURNS (ndarray): The same for given trees."""
+        names = numpy.array([plain(name).lower() for name in self.labels])
+        rows = []
+        for (begin, end), (gold, deps) in zip(self.batch.tokens.bounds(), self.gold, strict=True):
+            head = heads[begin:end] == gold
+            label = names[labels[begin:end]] == numpy.array([dep.lower() for dep in deps])
+            rows.append([head.sum(), (head & label).sum()])
+        return self._counts(rows)
+
+    def _counts(self, found: list) -> numpy.ndarray:
+        rows = numpy.array(found)
         result = numpy.zeros((len(self.tokens), 3), dtype="int64")
         result[:, 0] = self.tokens
         numpy.add.at(result[:, 1:], self.doc_of, rows)
         return result
 
 
-def speed(nlp: Language, dev: list[Example], rounds: int) -> float:
-    """RETURNS (float): Words per second with reranking, as a part of those without."""
-    best = {}
-    for _ in range(rounds):
+def speed(
+    nlp: Language,
+    dev: list[Example],
+    options: argparse.Namespace,
+    base: str,
+    learnt: Any,
+    model: str,
+) -> list[float]:
+    """RETURNS (List[float]): Words per second with reranking, as a part of those without; and the
+    microseconds a word that it adds."""
+    config = {"base": base, "n": options.n, "margin": options.margin}
+    reranker = nlp.add_pipe(
+        "spectral_reranker", config=config | {"model": {"@architectures": model}}
+    )
+    reranker.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+    best: dict[tuple[str, ...], float] = {}
+    for _ in range(options.rounds):
         for disable in ((), ("spectral_reranker",)):
             docs = [eg.predicted.copy() for eg in dev]
             started = process_time()
@@ -251,7 +331,72 @@ def speed(nlp: Language, dev: list[Example], rounds: int) -> float:
                 pass
             seconds = process_time() - started
             best[disable] = min(seconds, best.get(disable, seconds))
-    return best["spectral_reranker",] / best[()]
+    nlp.remove_pipe("spectral_reranker")
+    added = best[()] - best["spectral_reranker",]
+    words = sum(len(eg.predicted) for eg in dev)
+    return [best["spectral_reranker",] / best[()], 1e6 * added / words]
+
+
+def sizes(candidates: DevCandidates) -> list[dict[str, Any]]:
+    """Forests over thresholds: arcs, what the best tree could be, how many trees, widths."""
+    tokens = candidates.batch.tokens
+    heads = numpy.concatenate([own for own, _ in candidates.gold]).astype("int32")
+    labels = [dep for _, deps in candidates.gold for dep in deps]
+    heads, labels = projective_trees(Treebank(tokens, heads, labels))
+    result = []
+    for threshold in THRESHOLDS:
+        limits = numpy.full(len(tokens), threshold)
+        forests = forests_of(candidates.parses, tokens.starts, candidates.labels, limits)
+        target = nearest_trees(forests, heads, labels)
+        known = target >= 0
+        arcs = target + numpy.repeat(forests.arc_starts[:-1], numpy.diff(forests.starts))
+        found = forests.heads[arcs[known]] == heads[known]
+        names = numpy.array([forests.names[i] for i in forests.labels[arcs[known]]])
+        both = found & (names == numpy.array(labels)[known])
+        trees, widths, tables = [], [], []
+        for s in range(len(forests)):
+            own = forests.arcs(s)
+            n = int(forests.starts[s + 1] - forests.starts[s])
+            if n == 0 or own.start == own.stop:
+                continue
+            # trees with labels, from arcs without: each counts as often as it has labels
+            both_ends = numpy.stack([forests.modifiers[own], forests.heads[own]])
+            pairs, labels_of = numpy.unique(both_ends, axis=1, return_counts=True)
+            mods, governors = numpy.ascontiguousarray(pairs)
+            packed = forest_of_arcs(n, governors, mods)
+            if packed is not None:
+                graph, parts = packed
+                logs = numpy.log(labels_of)[parts[:, 3]]
+                trees.append(graph.expectations(numpy.where(parts[:, 0] < 3, logs, 0.0))[0])
+            if threshold in WIDTHS:
+                try:
+                    plan = from_arcs(n, governors, mods, numpy.zeros(len(mods))).forest.plan()
+                except ValueError:  # a no-good alone is too large
+                    plan = Plan((), (), 0, MAX_CELLS + 1)
+                widths.append(plan.width)
+                tables.append(plan.largest)
+        result.append(
+            {
+                "threshold": threshold,
+                "arcs": _pairs(forests) / len(heads),
+                "labelled": len(forests.heads) / len(heads),
+                "uas": float(found.sum() / len(heads)),
+                "las": float(both.sum() / len(heads)),
+                "trees": numpy.exp(numpy.percentile(trees, [50, 90, 99])).tolist(),
+                "width": numpy.percentile(widths, [50, 90, 99, 100]).tolist() if widths else [],
+                "table": numpy.percentile(tables, [90, 99, 100]).tolist() if tables else [],
+            }
+        )
+    return result
+
+
+def _pairs(forests: Forests) -> int:
+    """How many arcs there are without labels."""
+    new = (numpy.diff(forests.modifiers, prepend=-1) != 0) | (
+        numpy.diff(forests.heads, prepend=-1) != 0
+    )
+    new[forests.arc_starts[:-1][numpy.diff(forests.arc_starts) > 0]] = True
+    return int(new.sum())
 
 
 # Printing.
@@ -272,15 +417,46 @@ def show(results: dict[str, Any]) -> None:
                 "" if row == NONE else gain(own["uas_gain"]),
                 "" if row == NONE else gain(own["las_gain"]),
                 f"{own['seconds']:.0f}" if "seconds" in own else "",
-                f"{own['speed']:.2f}" if "speed" in own else "",
+                "{:.2f}".format(own["speed"][0]) if "speed" in own else "",
+                "{:.0f}".format(own["speed"][1]) if "speed" in own else "",
             )
         )
-    header = ("", "UAS", "LAS", "complete", "UAS gain", "LAS gain", "training, s", "speed")
+    header = (
+        "",
+        "UAS",
+        "LAS",
+        "complete",
+        "UAS gain",
+        "LAS gain",
+        "training, s",
+        "speed",
+        "us/word",
+    )
     print(
         f"{results['base']}: {results['candidates']:.1f} candidates a sentence, of which the oracle"
     )
-    print("takes the best. Speed: words/s as a part of those without reranking.")
-    msg.table(cells, header=header, divider=True, aligns=("l", *"r" * 7))
+    print("takes the best. Speed: words/s as a part of those without reranking, and what it adds.")
+    print(f"Training is beside jack-knifing, which takes {results['jackknife_seconds']:.0f} s.")
+    msg.table(cells, header=header, divider=True, aligns=("l", *"r" * 8))
+    if results["forests"]:
+        rows = [
+            (
+                f"{own['threshold']:g}",
+                f"{own['arcs']:.2f}",
+                f"{own['labelled']:.2f}",
+                f"{100 * own['uas']:.2f}",
+                f"{100 * own['las']:.2f}",
+                " / ".join(f"{value:.2g}" for value in own["trees"]),
+                " / ".join(f"{value:.0f}" for value in own["width"]),
+                " / ".join(f"{value:.2g}" for value in own["table"]),
+            )
+            for own in results["forests"]
+        ]
+        header = ("arcs >=", "a token", "labelled", "UAS", "LAS", "trees", "width", "largest table")
+        print(
+            "Forests: oracles; trees 50, 90, 99 %; widths 50, 90, 99, 100 %; tables 90, 99, 100 %."
+        )
+        msg.table(rows, header=header, divider=True, aligns=tuple("r" * 8))
     for own in results["log_p"]:
         told = [
             f"{key.upper()} {gain(own[key]['gain'])}, error {-own[key]['error']:+.2%}"

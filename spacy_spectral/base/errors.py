@@ -313,12 +313,12 @@ class Errors(metaclass=_WithCodes):
         "'encode', not with that of another model."
     )
     S507 = (
-        "'{name}' has no tree models: it was trained without the features \"logp\". Add them to its "
-        "setting 'model.features' and train it anew."
+        "'{name}' has no tree models: its model looks at forests, or was trained without the features "
+        "\"logp\". Train one with configs/rerank_list.cfg, whose 'model.features' has them."
     )
     S508 = (
         "There is no trained reranker '{name}' in this pipeline (components: {known}). Train one with "
-        "configs/rerank.cfg, or give its name with --component."
+        "configs/rerank_list.cfg, or give its name with --component."
     )
     S509 = "There is no complete tree in {path}: give a treebank with dependency annotation."
 
@@ -405,6 +405,28 @@ class Errors(metaclass=_WithCodes):
         "ones, each at most once."
     )
     S909 = "This is no hypergraph: {reason}."
+    S911 = "A forest reranker needs 1 to 64 templates for each of six kinds of units."
+    S912 = (
+        "A forest reranker needs a threshold between 0 and 1, folds >= 2, epochs, min_count and "
+        "min_word_count >= 1, learn_rate > 0, l2 >= 0 and seed >= 0."
+    )
+    S913 = (
+        "There is nothing to learn a forest reranker from: no training sentence has a gold tree and arcs to "
+        "choose from. Check the training data."
+    )
+    S914 = (
+        "'{name}' looks at the packed forest of a 'spectral_parser', which '{base}' is not. Set base to the "
+        "name of one, or model to spacy-spectral.Reranker.v1."
+    )
+    S915 = (
+        "{condition} can't be met: its tokens must be words of one sentence of the document, all different, "
+        "and a label one of the parser's: {labels}."
+    )
+    S916 = "No projective tree with one root meets these conditions together: {conditions}. Drop one of them."
+    S917 = (
+        "There are {ways} ways to meet these conditions, more than {most}: give fewer that bind several "
+        "tokens of one sentence."
+    )
     S910 = (
         "Bad arcs of a sentence of {n} tokens (there may be 1 to {most}): every token needs a head at least, "
         "another position of the sentence or 0 for the root; arcs come by modifier, then by head."

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ..models.rerank.interface import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses
 from ..trees.inventory import plain
 from ..trees.pseudoprojective import deprojectivize
-from ..trees.sentences import Batch
+from ..trees.sentences import Batch, Treebank
 from .documents import TokenReader, training_treebank
 from .parser import SpectralParser
 from .tagger import SpectralTagger
@@ -73,6 +73,21 @@ class CandidateSource(Protocol):
         ...
 
 
+class HeldOut(NamedTuple):
+    """What a parser makes of sentences that it was not trained on.
+
+    train (Treebank): What it was trained on.
+    held_out (Treebank): The sentences.
+    parses (Parses): Its parses.
+    names (List[str]): Its labels, decorated ones included.
+    """
+
+    train: Treebank
+    held_out: Treebank
+    parses: Parses
+    names: list[str]
+
+
 class SpectralCandidates:
     """The n best trees of a `spectral_parser`; see `CandidateSource`."""
 
@@ -86,12 +101,9 @@ class SpectralCandidates:
         self.read = parser.read if symbol is None else TokenReader([symbol], name=name)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
-        batch, parses = self.parser.take_parses(docs) or self.parser.parse(docs)
-        names = list(map(plain, self.parser.grammar.label_names))
-        found = [_k_best(parses, s, n, names) for s in range(len(batch.tokens))]
-        if self.read is not self.parser.read:
-            batch = self.read(docs)
-        return batch, found
+        batch, parses, labels = self.parses(docs)
+        names = list(map(plain, labels))
+        return batch, [k_best(parses, s, n, names) for s in range(len(batch.tokens))]
 
     def jackknife(
         self,
@@ -103,6 +115,31 @@ class SpectralCandidates:
         epochs: int,
         report: Report,
     ) -> Iterator[Fold]:
+        for own in self.held_out(examples, nlp, folds=folds, report=report):
+            names = list(map(plain, own.names))
+            sentences = range(len(own.held_out.tokens))
+            found = [k_best(own.parses, s, n, names) for s in sentences]
+            yield Fold(own.train, own.held_out, found)
+
+    def parses(self, docs: list[Doc]) -> tuple[Batch, Parses, list[str]]:
+        """docs (List[Doc]): The documents; they are not changed.
+        RETURNS (Tuple[Batch, Parses, List[str]]): Their sentences, the parser's parses, its labels."""
+        batch, parses = self.parser.take_parses(docs) or self.parser.parse(docs)
+        if self.read is not self.parser.read:
+            batch = self.read(docs)
+        return batch, parses, list(self.parser.grammar.label_names)
+
+    def held_out(
+        self, examples: list[Example], nlp: Language, *, folds: int, report: Report
+    ) -> Iterator["HeldOut"]:
+        """Train copies of the parser, each without a contiguous block of the text.
+
+        examples (List[Example]): The training examples; they are not changed.
+        nlp (Language): The pipeline of the parser.
+        folds (int): How many blocks.
+        report (Callable[[str], None]): Told how far it has come.
+        YIELDS (HeldOut): What they make of each block.
+        """
         parser = self.parser
         if "recipe" not in parser.model.attrs:
             raise ValueError(Errors.S543.format(name=self._name, base=parser.name))
@@ -120,9 +157,8 @@ class SpectralCandidates:
                 report=_prefixed(report, f"block {fold + 1} of {folds} held out"),
             )
             parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
-            names = list(map(plain, learnt.label_names))
-            found = [_k_best(parses, s, n, names) for s in range(int(inside.sum()))]
-            yield Fold(seen.select(~inside), seen.select(inside), found)
+            names = list(learnt.label_names)
+            yield HeldOut(seen.select(~inside), seen.select(inside), parses, names)
 
 
 class BeamCandidates:
@@ -211,7 +247,15 @@ def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -
     raise ValueError(Errors.S531.format(name=name, base=base, kind=type(parser).__name__))
 
 
-def _k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:
+def k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:
+    """The n best trees of a sentence.
+
+    parses (Parses): The parses of some.
+    sentence (int): Which.
+    n (int): How many at most.
+    names (List[str]): The labels, without decoration.
+    RETURNS (Candidates): The trees.
+    """
     heads, labels, log_probs = zip(*parses.k_best(sentence, n), strict=True)
     trees = numpy.array(heads, dtype="int32")
     arc_probs = _arc_probs(parses.arcs(sentence, min_prob=1e-9), trees)

@@ -14,12 +14,14 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.errors import Errors, Warnings
+from ..forest.conditions import Condition
 from ..trees.constraints import possible
 from ..trees.interface import Parses
 from ..trees.inventory import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
 from .component import QUIET_UPDATES
+from .conditions import ConditionedParse, parse_under
 from .documents import TokenReader, fixed_heads, string_values, write_parse
 from .learners import learner_of
 from .listening import ListenedTo
@@ -308,6 +310,22 @@ class SpectralParser(ListenedTo):
             raise ValueError(Errors.S120.format(name=self.name, k=k))
         batch, parses = self.parse([doc])
         return sentence_parses(batch, parses, k, self.grammar.label_names)
+
+    def parse_with(self, doc: Doc, constraints: Sequence[Condition]) -> list[ConditionedParse]:
+        """Parse a document under conditions, without changing it.
+
+        Trees are weighted by the products of their arcs' marginals, as when a tree is chosen, over all
+        projective trees; the best one and the probabilities under the conditions are exact. If no tree meets
+        all of them, an error names some that contradict each other.
+
+        doc (Doc): A document with sentence boundaries and tags.
+        constraints (Sequence[Condition]): Any of `HeadIs`, `HeadIsNot`, `RootIs`, `LabelIs`, `SameHead` and
+            `NoCrossing` from `spacy_spectral.forest.conditions`, on indices of the document's tokens.
+        RETURNS (List[ConditionedParse]): Per sentence, the best tree, the probabilities of its heads, and
+            that of the conditions.
+        """
+        batch, parses = self.parse([doc])
+        return parse_under(batch, parses, self.grammar.label_names, constraints)
 
     def scored_parses(
         self, docs: Iterable[Doc]

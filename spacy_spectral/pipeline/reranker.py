@@ -16,8 +16,9 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..models.eigenwords.vectors import read_vocab, word_vectors
+from ..models.forestrank.training import ForestSettings
 from ..models.rerank.interface import ByNames, Candidates
-from ..models.rerank.model import Ranking, Reranker
+from ..models.rerank.model import Ranking
 from ..models.treemodel.score import TreeScore, tree_scores
 from ..trees.sentences import Batch
 from .annotations import (
@@ -27,8 +28,9 @@ from .annotations import (
     store_candidates,
     store_parse,
 )
-from .candidates import CandidateSource, candidate_source
+from .candidates import CandidateSource, SpectralCandidates, candidate_source
 from .documents import fixed_heads, string_values, write_parse
+from .forest_stage import fit_forests, parse_forests, write_forests
 from .listening import Listener
 
 DEFAULT_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
@@ -117,10 +119,12 @@ class SpectralReranker(Listener):
         scorer: Callable | None = None,
     ):
         """nlp (Language): The pipeline. Sourced into others, the reranker uses the parser of each.
-        model (Model): From `spacy-spectral.Reranker.v1`.
+        model (Model): From `spacy-spectral.Reranker.v1`, which chooses from a list of trees, or
+            `spacy-spectral.ForestReranker.v1`, which looks at all that are likely at all.
         name (str): The component's name in the pipeline.
-        base (str): The name of the parser: a `spectral_parser` or a `beam_parser`.
+        base (str): The name of the parser: a `spectral_parser` or, for lists, a `beam_parser`.
         n (int): How many candidates a sentence has at most; of a `beam_parser` as many as its beam has.
+            Forests have no such limit: of their trees so many are kept, if they are.
         margin (float): Candidates are left out whose log-probability is this much below the likeliest's:
             they are hardly ever chosen, and take time.
         symbol (Optional[str]): The token attribute that is a tag. By default what a `spectral_parser`
@@ -139,11 +143,12 @@ class SpectralReranker(Listener):
         self.margin = margin
         self.symbol = symbol
         self.store = list(store)
+        self._is_forest = isinstance(model.attrs["recipe"], ForestSettings)
         register("spectral_reranker")
 
     @property
-    def reranker(self) -> Reranker:
-        """What was learnt."""
+    def reranker(self) -> Any:
+        """What was learnt: a `Reranker`, or a `ForestReranker`."""
         return self.learnt
 
     def initialize(
@@ -169,7 +174,13 @@ class SpectralReranker(Listener):
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
         recipe = self.model.attrs["recipe"]
-        folds = self._source(self.find_parser([], nlp)).jackknife(
+        parser = self.find_parser([], nlp)
+        if self._is_forest:
+            source = self._forest_source(parser)
+            whole = nlp or self.pipeline
+            self.learn(fit_forests(source, recipe, examples, whole, report=self.report))
+            return
+        folds = self._source(parser).jackknife(
             examples,
             nlp or self.pipeline,
             n=self.n,
@@ -186,15 +197,26 @@ class SpectralReranker(Listener):
         """Where candidates come from."""
         return candidate_source(parser, self.base, self.symbol, name=self.name)
 
-    def predict(self, docs: Iterable[Doc]) -> list[list[_Sentence]]:
+    def _forest_source(self, parser: Any) -> SpectralCandidates:
+        """Where forests come from."""
+        found = self._source(parser)
+        if not isinstance(found, SpectralCandidates):
+            raise ValueError(Errors.S914.format(name=self.name, base=self.base))
+        return found
+
+    def predict(self, docs: Iterable[Doc]) -> Any:
         """Judge the candidates of documents without changing them.
 
         docs (Iterable[Doc]): The documents.
-        RETURNS (List[List[_Sentence]]): The sentences of each document.
+        RETURNS (Any): What `set_annotations` writes.
         """
         docs = list(docs)
         reranker = self.reranker
-        batch, found = self._source(self.find_parser(docs))(docs, self.n)
+        parser = self.find_parser(docs)
+        if self._is_forest:
+            n = self.n if self.store else 0
+            return parse_forests(self._forest_source(parser), reranker, docs, n=n)
+        batch, found = self._source(parser)(docs, self.n)
         candidates = [own.within(self.margin) for own in found]
         rankings = reranker.rank(batch.tokens, candidates)
         result: list[list[_Sentence]] = [[] for _ in docs]
@@ -205,13 +227,16 @@ class SpectralReranker(Listener):
             result[i].append(own)
         return result
 
-    def set_annotations(self, docs: Iterable[Doc], scores: list[list[_Sentence]]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], scores: Any) -> None:
         """Write the chosen trees to documents.
 
         docs (Iterable[Doc]): The documents.
-        scores (List[List[_Sentence]]): From `predict`.
+        scores (Any): From `predict`.
         """
         docs = list(docs)
+        if self._is_forest:
+            write_forests(docs, scores)
+            return
         hashes = ByNames(partial(string_values, docs))
         for doc, sentences in zip(docs, scores, strict=True):
             heads = numpy.full(len(doc), -1, dtype="int64")
@@ -234,7 +259,7 @@ class SpectralReranker(Listener):
             chance that is, and the probability of each token's head given the rest of the tree (white
             space left out); None where heads are missing, or there is nothing but white space.
         """
-        models = self.reranker.models
+        models = getattr(self.reranker, "models", None)
         if not models:
             raise ValueError(Errors.S507.format(name=self.name))
         batch = self._source(self.find_parser([doc])).read([doc])

@@ -1,0 +1,216 @@
+"""Packed forests of many sentences as flat arrays: labelled arcs and what models say of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ...trees._eisner import best_tree, is_projective_tree
+from ...trees.interface import ArcProbs, Parses
+from ...trees.inventory import plain
+from ...trees.sentences import MISSING
+from ._chart import MAX_LENGTH
+
+_NOTHING = numpy.zeros(0, dtype="int32")
+_NO_ARCS = ArcProbs(_NOTHING, _NOTHING, _NOTHING, numpy.zeros(0))
+_SMALLEST_PROB = 1e-6
+
+
+@dataclass
+class Forests:
+    """Labelled arcs of some sentences. The trees of a sentence are all projective ones of its arcs.
+
+    starts (ndarray): int32, where sentences start among tokens, closed by their number.
+    arc_starts (ndarray): int32, where their arcs start, likewise.
+    heads, modifiers (ndarray): int32, positions in the sentence, 0 the root; by modifier, then head.
+    labels (ndarray): int32, indices into `names`.
+    names (List[str]): The labels, decorated ones included.
+    dense (ndarray): float64[arcs, numbers], logarithms of the arcs' marginals by models.
+    """
+
+    starts: NDArray[numpy.int32]
+    arc_starts: NDArray[numpy.int32]
+    heads: NDArray[numpy.int32]
+    modifiers: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
+    names: list[str]
+    dense: NDArray[numpy.float64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def arcs(self, sentence: int) -> slice:
+        """RETURNS (slice): The arcs of a sentence."""
+        return slice(int(self.arc_starts[sentence]), int(self.arc_starts[sentence + 1]))
+
+    def select(self, arcs: NDArray[numpy.int64]) -> "Forests":
+        """arcs (ndarray): Numbers of arcs, ascending.
+        RETURNS (Forests): The sentences with these alone."""
+        return Forests(
+            self.starts,
+            numpy.searchsorted(arcs, self.arc_starts).astype("int32"),
+            self.heads[arcs],
+            self.modifiers[arcs],
+            self.labels[arcs],
+            self.names,
+            self.dense[arcs],
+        )
+
+    def tokens(self, sentence: int) -> slice:
+        """RETURNS (slice): The tokens of a sentence."""
+        return slice(int(self.starts[sentence]), int(self.starts[sentence + 1]))
+
+
+def forests_of(
+    parses: Parses,
+    starts: NDArray[numpy.int32],
+    names: Sequence[str],
+    thresholds: NDArray[numpy.float64],
+) -> Forests:
+    """The arcs that a parser finds likely.
+
+    parses (Parses): Its parses of some sentences.
+    starts (ndarray): Where these start, closed by the number of tokens.
+    names (Sequence[str]): Its labels.
+    thresholds (ndarray): float64[sentences], how likely arcs must be, with their labels. Tokens without such
+        an arc have their likeliest.
+    RETURNS (Forests): The forests; none of the arcs of sentences of more than MAX_LENGTH tokens, nor of
+        those with a threshold of inf.
+    """
+    found = []
+    for s, (n, threshold) in enumerate(
+        zip(numpy.diff(starts).tolist(), thresholds.tolist(), strict=True)
+    ):
+        arcs = _NO_ARCS
+        if n <= MAX_LENGTH and threshold < numpy.inf:
+            arcs = parses.arcs(s, labelled=True, min_prob=threshold)
+            if len(numpy.unique(arcs.modifiers)) < n:
+                arcs = _with_best(parses.arcs(s, labelled=True, min_prob=_SMALLEST_PROB), threshold)
+            if len(numpy.unique(arcs.modifiers)) < n:
+                arcs = _NO_ARCS
+        found.append(arcs)
+    heads, modifiers, labels, probs = (
+        numpy.concatenate(column) for column in zip(_NO_ARCS, *found, strict=True)
+    )
+    counts = [len(arcs.heads) for arcs in found]
+    arc_starts = numpy.concatenate([[0], numpy.cumsum(counts, dtype="int64")]).astype("int32")
+    dense = numpy.log(numpy.maximum(probs, _SMALLEST_PROB))[:, None]
+    return Forests(starts, arc_starts, heads, modifiers, labels, list(names), dense)
+
+
+def _with_best(arcs: ArcProbs, threshold: float) -> ArcProbs:
+    """Arcs that are likely enough, and the likeliest of every token."""
+    start = numpy.flatnonzero(numpy.diff(arcs.modifiers, prepend=-1))
+    lengths = numpy.diff(start, append=len(arcs.probs))
+    top = numpy.repeat(numpy.maximum.reduceat(arcs.probs, start), lengths) if len(start) else 0.0
+    kept = (arcs.probs >= threshold) | (arcs.probs == top)
+    return ArcProbs(arcs.heads[kept], arcs.modifiers[kept], arcs.labels[kept], arcs.probs[kept])
+
+
+def joined(parts: Sequence[Forests]) -> Forests:
+    """RETURNS (Forests): Several one after the other, with the labels of all."""
+    names = sorted({name for part in parts for name in part.names})
+    number = {name: i for i, name in enumerate(names)}
+    labels = [
+        numpy.array([number[name] for name in part.names], dtype="int32")[part.labels]
+        for part in parts
+    ]
+    starts = _closed([numpy.diff(part.starts) for part in parts])
+    arc_starts = _closed([numpy.diff(part.arc_starts) for part in parts])
+    return Forests(
+        starts,
+        arc_starts,
+        numpy.concatenate([part.heads for part in parts]),
+        numpy.concatenate([part.modifiers for part in parts]),
+        numpy.concatenate(labels),
+        names,
+        numpy.concatenate([part.dense for part in parts]),
+    )
+
+
+def _closed(lengths: Sequence[NDArray]) -> NDArray[numpy.int32]:
+    return numpy.concatenate([[0], numpy.cumsum(numpy.concatenate(lengths))]).astype("int32")
+
+
+def nearest_trees(
+    forests: Forests, heads: NDArray[numpy.int32], labels: Sequence[str]
+) -> NDArray[numpy.int32]:
+    """The tree of every forest with most of the gold tree's arcs, first with their labels; where there are
+    several, the likeliest. Gold arcs that a forest lacks are not put into it: the forests of new sentences
+    lack such arcs, too.
+
+    forests (Forests): The forests.
+    heads (ndarray): Gold heads, projective; MISSING where not annotated.
+    labels (Sequence[str]): Gold labels.
+    RETURNS (ndarray): int32, the arc of every token, counted in its sentence; -1 for sentences without
+        annotation, or without a tree.
+    """
+    number = {name: i for i, name in enumerate(forests.names)}
+    gold = numpy.array(
+        [number.get(label, number.get(plain(label), MISSING)) for label in labels], dtype="int32"
+    )
+    target = numpy.full(len(heads), -1, dtype="int32")
+    for s in range(len(forests)):
+        own, arcs = forests.tokens(s), forests.arcs(s)
+        if arcs.start == arcs.stop or (heads[own] == MISSING).any():
+            continue
+        place = forests.modifiers[arcs] - 1
+        right = forests.heads[arcs] == heads[own][place]
+        value = right * (1.0 + (forests.labels[arcs] == gold[own][place]))
+        value += 1e-3 * numpy.exp(forests.dense[arcs, 0])
+        chosen = best_arcs(own.stop - own.start, forests.heads[arcs], place + 1, value)
+        if chosen is not None:
+            target[own] = chosen
+    return target
+
+
+def best_arcs(
+    n: int,
+    heads: NDArray[numpy.int32],
+    modifiers: NDArray[numpy.int32],
+    values: NDArray[numpy.float64],
+) -> NDArray[numpy.int64] | None:
+    """RETURNS (Optional[ndarray]): The arcs of the projective tree with the largest sum of values; None
+    without a tree."""
+    scores = numpy.full((n + 1, n + 1), -numpy.inf)
+    numpy.maximum.at(scores, (heads, modifiers), values)
+    tree, score = best_tree(scores)
+    if score == -numpy.inf:
+        return None
+    inside = numpy.flatnonzero(tree[modifiers - 1] == heads)
+    # the best label of each: a stable sort by modifier and falling value
+    order = inside[numpy.lexsort((-values[inside], modifiers[inside]))]
+    first = numpy.unique(modifiers[order], return_index=True)[1]
+    return order[first]
+
+
+def decoded(
+    forests: Forests, mu: NDArray[numpy.float64], weight: float = 0.5
+) -> NDArray[numpy.int64]:
+    """The trees with most expected right arcs.
+
+    forests (Forests): The forests.
+    mu (ndarray): The probability of every arc with its label.
+    RETURNS (ndarray): The arc of every token; -1 where there is none.
+    """
+    result = numpy.full(int(forests.starts[-1]), -1, dtype="int64")
+    if not len(mu):
+        return result
+    lengths = numpy.diff(forests.arc_starts)
+    token = forests.modifiers + numpy.repeat(forests.starts[:-1], lengths) - 1
+    start = numpy.flatnonzero(numpy.diff(token, prepend=-1))
+    # the best arc of every token; the first of equals
+    top = numpy.repeat(numpy.maximum.reduceat(mu, start), numpy.diff(start, append=len(mu)))
+    best = numpy.flatnonzero(mu == top)
+    result[token[start]] = best[numpy.searchsorted(token[best], token[start])]
+    heads = forests.heads[result]
+    for s in numpy.flatnonzero(lengths).tolist():
+        own = forests.tokens(s)
+        if not is_projective_tree(heads[own]):
+            arcs = forests.arcs(s)
+            found = best_arcs(
+                own.stop - own.start, forests.heads[arcs], forests.modifiers[arcs], mu[arcs]
+            )
+            result[own] = -1 if found is None else arcs.start + found
+    return result

@@ -1,0 +1,303 @@
+"""The second stage: a log-linear model of labelled trees over a parser's packed forest.
+
+Knows nothing of spaCy.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+from zlib import crc32
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.fields import Array, Bytes, Float, Format
+from ...trees.interface import ArcProbs, Clusters, Parse, Parses
+from ...trees.inventory import Inventory
+from ...trees.sentences import MISSING, Tokens
+from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
+from ._engine import Engine
+from .forests import Forests, decoded, forests_of
+from .templates import TEMPLATES
+
+# Rounds of finding arcs: of more where they make no tree, of fewer where they make too many.
+_ROUNDS = 4
+_SUFFIX = 2
+_FORMAT = Format(
+    "forest reranker",
+    1,
+    keys=Array("uint32", "keys", low=1, order="strict"),
+    weights=Array("float32", "keys"),
+    dense=Array("float64", 1),
+    words=Array("uint32", "words", order="strict"),
+    threshold=Float(above=0.0, below=1.0),
+    clusters=Bytes(optional=True),
+)
+
+
+Arguments = tuple[
+    NDArray[numpy.int32],
+    NDArray[numpy.uint32],
+    NDArray[numpy.int32],
+    NDArray[numpy.int32],
+    NDArray[numpy.int32],
+    NDArray[numpy.uint32],
+    NDArray[numpy.float64],
+]
+
+
+class ForestReranker:
+    """A trained second stage. Immutable."""
+
+    def __init__(
+        self,
+        *,
+        keys: NDArray[numpy.uint32],
+        weights: NDArray[numpy.float32],
+        dense: NDArray[numpy.float64],
+        words: NDArray[numpy.uint32],
+        clusters: Clusters | None,
+        threshold: float,
+    ):
+        """keys (ndarray): The hashes that are features, ascending.
+        weights (ndarray): Their weights.
+        dense (ndarray): The weight of the parser's own log-marginals.
+        words (ndarray): The hashes of words that are looked at whole, ascending.
+        clusters (Optional[Clusters]): Word clusters.
+        threshold (float): How likely an arc with its label must be to be in a forest.
+        """
+        self.keys, self.weights, self.dense = keys, weights, dense
+        self.words = words
+        self.clusters = clusters
+        self.threshold = threshold
+        self._engine = Engine(keys, weights, dense, TEMPLATES)
+        self._known = frozenset(words.tolist())
+
+    def parse(self, tokens: Tokens, parses: Parses, names: Sequence[str]) -> "ForestParses":
+        """Parse sentences once more.
+
+        tokens (Tokens): The sentences.
+        parses (Parses): What the parser makes of them.
+        names (Sequence[str]): The parser's labels.
+        RETURNS (ForestParses): The parses by all that the forests' trees have.
+        """
+        encoded = encode(tokens, self._known, self.clusters)
+        thresholds = numpy.full(len(tokens), self.threshold)
+        for _ in range(_ROUNDS):
+            forests = forests_of(parses, tokens.starts, names, thresholds)
+            mu, log_z = self._engine.marginals(*arguments(forests, encoded))
+            failed = (numpy.diff(forests.arc_starts) > 0) & ~numpy.isfinite(log_z)
+            if not failed.any():
+                break
+            thresholds[failed] *= numpy.where(numpy.isnan(log_z[failed]), 0.1, 5.0)
+        else:
+            # the parser's own tree stands
+            thresholds[failed] = numpy.inf
+            forests = forests_of(parses, tokens.starts, names, thresholds)
+            mu, log_z = self._engine.marginals(*arguments(forests, encoded))
+        return ForestParses(self._engine, encoded, forests, mu, log_z, parses)
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised model; equal ones give equal bytes."""
+        fields = ("keys", "weights", "dense", "words", "threshold")
+        clusters = clusters_to_bytes(self.clusters)
+        return _FORMAT.pack({name: getattr(self, name) for name in fields} | {"clusters": clusters})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ForestReranker":
+        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
+        read = _FORMAT.unpack(data)
+        clusters = clusters_from_bytes(read.pop("clusters"))
+        return cls(**read, clusters=clusters)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # through the same bytes: compiled parts don't travel to other processes
+        return ForestReranker.from_bytes, (self.to_bytes(),)
+
+
+class ForestParses:
+    """Parses by a second stage; see `trees.interface.Parses`. Sentences that it leaves alone are as the
+    parser has them."""
+
+    labelled = True
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokens: NDArray[numpy.uint32],
+        forests: Forests,
+        mu: NDArray[numpy.float64],
+        log_z: NDArray[numpy.float64],
+        base: Parses,
+    ):
+        """engine (Engine): Scores trees.
+        tokens (ndarray): The tokens, from `encode`.
+        forests (Forests): The forests; no arcs where a sentence is left alone.
+        mu (ndarray): The probability of every arc with its label.
+        log_z (ndarray): Of every sentence.
+        base (Parses): The parser's own parses.
+        """
+        self._engine, self._tokens, self._forests = engine, tokens, forests
+        self._mu, self._log_z, self._base = mu, log_z, base
+        self._arcs = decoded(forests, mu)
+        self._own = self._arcs >= 0
+        self._inventory = Inventory(forests.names)
+        self.heads, self.labels = base.heads, base.labels
+        if self._own.any():
+            heads, labels = self._restored(forests.starts, self._arcs)
+            self.heads = numpy.where(self._own, heads, self.heads)
+            self.labels = numpy.where(self._own, labels, self.labels)
+
+    def _restored(
+        self, starts: NDArray[numpy.int32], arcs: NDArray[numpy.int64]
+    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32]]:
+        """Final heads and labels of trees; crossing arcs are restored."""
+        known = arcs >= 0
+        heads = numpy.where(known, self._forests.heads[arcs], 0)
+        # a plain label, which asks for nothing, where there is no tree
+        plain = next(i for i, name in enumerate(self._inventory.names) if "||" not in name)
+        return self._inventory.restored(
+            starts, heads, numpy.where(known, self._forests.labels[arcs], plain)
+        )
+
+    @cached_property
+    def _head_probs(self) -> NDArray[numpy.float64]:
+        """By arc: with any label."""
+        forests, mu = self._forests, self._mu
+        token = forests.modifiers + numpy.repeat(
+            forests.starts[:-1], numpy.diff(forests.arc_starts)
+        )
+        new = (numpy.diff(token, prepend=-1) != 0) | (numpy.diff(forests.heads, prepend=-1) != 0)
+        start = numpy.flatnonzero(new)
+        if not len(start):
+            return mu
+        return numpy.repeat(numpy.add.reduceat(mu, start), numpy.diff(start, append=len(mu)))
+
+    def head_probs(self) -> NDArray[numpy.float32]:
+        if self._own.all():
+            return self._head_probs[self._arcs].astype("float32")
+        found = self._base.head_probs().copy()
+        found[self._own] = self._head_probs[self._arcs[self._own]]
+        return found
+
+    def label_probs(self) -> NDArray[numpy.float32]:
+        arcs = self._arcs[self._own]
+        given = self._mu[arcs] / numpy.maximum(self._head_probs[arcs], 1e-12)
+        if self._own.all():
+            return given.astype("float32")
+        found = self._base.label_probs().copy()
+        found[self._own] = given
+        return found
+
+    def log_probs(self) -> NDArray[numpy.float64]:
+        # a forest of one tree: the sum is its score
+        trees = self._forests.select(self._arcs[self._own])
+        _, scores = self._engine.marginals(*arguments(trees, self._tokens))
+        own = numpy.diff(trees.arc_starts) > 0
+        if own.all():
+            return scores - self._log_z
+        return numpy.where(own, scores - self._log_z, self._base.log_probs())
+
+    def marginals(self, sentence: int) -> NDArray[numpy.float64]:
+        arcs = self._forests.arcs(sentence)
+        if arcs.start == arcs.stop:
+            return self._base.marginals(sentence)
+        own = self._forests.tokens(sentence)
+        size = own.stop - own.start + 1
+        table = numpy.zeros((size, size))
+        places = self._forests.heads[arcs], self._forests.modifiers[arcs]
+        numpy.add.at(table, places, self._mu[arcs])
+        return table
+
+    def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
+        own = self._forests.arcs(sentence)
+        if own.start == own.stop:
+            return self._base.arcs(sentence, labelled=labelled, min_prob=min_prob)
+        heads, modifiers, labels = (
+            column[own]
+            for column in (self._forests.heads, self._forests.modifiers, self._forests.labels)
+        )
+        if labelled:
+            kept = (self._mu[own] >= min_prob) & (self._mu[own] > 0)
+            return ArcProbs(heads[kept], modifiers[kept], labels[kept], self._mu[own][kept])
+        new = (numpy.diff(modifiers, prepend=-1) != 0) | (numpy.diff(heads, prepend=-1) != 0)
+        kept = new & (self._head_probs[own] >= min_prob) & (self._head_probs[own] > 0)
+        nothing = numpy.full(int(kept.sum()), MISSING, dtype="int32")
+        return ArcProbs(heads[kept], modifiers[kept], nothing, self._head_probs[own][kept])
+
+    def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
+        arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
+        if arcs.start == arcs.stop:
+            return self._base.label_distributions(sentence)
+        table = numpy.zeros((own.stop - own.start, len(self._inventory)))
+        modifiers = self._forests.modifiers[arcs] - 1
+        heads = self._forests.heads[self._arcs[own]]
+        chosen = numpy.flatnonzero(self._forests.heads[arcs] == heads[modifiers]) + arcs.start
+        given = self._mu[chosen] / numpy.maximum(self._head_probs[chosen], 1e-12)
+        table[self._forests.modifiers[chosen] - 1, self._forests.labels[chosen]] = given
+        return table
+
+    def k_best(self, sentence: int, k: int) -> list[Parse]:
+        """RETURNS (List[Parse]): The k likeliest labelled trees, found exactly."""
+        arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
+        if arcs.start == arcs.stop:
+            return self._base.k_best(sentence, k)
+        _, tokens, _, governors, modifiers, hashes, dense = arguments(self._forests, self._tokens)
+        trees, logs = self._engine.k_best(
+            tokens[own], governors[arcs], modifiers[arcs], hashes[arcs], dense[arcs], k
+        )
+        k, n = trees.shape
+        starts = (numpy.arange(k + 1) * n).astype("int32")
+        heads, labels = self._restored(starts, trees.ravel().astype("int64") + arcs.start)
+        return list(map(Parse, heads.reshape(k, n), labels.reshape(k, n), logs.tolist()))
+
+
+def encode(
+    tokens: Tokens, words: frozenset[int], clusters: Clusters | None
+) -> NDArray[numpy.uint32]:
+    """What features look at of tokens.
+
+    tokens (Tokens): The sentences.
+    words (FrozenSet[int]): The hashes of words that are looked at whole; of others the end counts.
+    clusters (Optional[Clusters]): Word clusters.
+    RETURNS (ndarray): uint32[tokens, 5], hashes of tag, coarse tag and word; a coarse and a fine cluster.
+    """
+    result = numpy.zeros((len(tokens.words), 5), dtype="uint32")
+    result[:, 0] = _hashes(tokens.symbols)
+    result[:, 1] = _hashes(tokens.pos)
+    whole = _hashes(tokens.words)
+    result[:, 2] = [
+        code if code in words else text_hash(f"~{word[-_SUFFIX:]}")
+        for code, word in zip(whole, tokens.words, strict=True)
+    ]
+    if clusters is not None and len(tokens.words):
+        ids = clusters.ids(tokens.words)
+        last = ids.shape[1] - 1
+        # in the middle of what there is; those without a cluster are all alike
+        result[:, 3:] = ids[:, [min(1, last), min(2, last)]] + 1
+    return result
+
+
+def text_hash(text: str) -> int:
+    """RETURNS (int): A hash of a text that is the same everywhere."""
+    return crc32(text.encode("utf8"))
+
+
+def _hashes(texts: Sequence[str]) -> list[int]:
+    # tags are few
+    known = {text: text_hash(text) for text in set(texts)}
+    return [known[text] for text in texts]
+
+
+def arguments(forests: Forests, tokens: NDArray[numpy.uint32]) -> Arguments:
+    """RETURNS (Tuple): What the methods of `Engine` take."""
+    labels = numpy.array([text_hash(name) for name in forests.names], dtype="uint32")
+    return (
+        forests.starts,
+        tokens,
+        forests.arc_starts,
+        forests.heads,
+        forests.modifiers,
+        labels[forests.labels],
+        forests.dense,
+    )

@@ -1,0 +1,203 @@
+"""The component spectral_reranker with a model over packed forests: contract, use, bad input."""
+
+import threading
+
+import numpy
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_spectral.scorers import score_ud
+
+FOREST = {"@architectures": "spacy-spectral.ForestReranker.v1", "folds": 2, "epochs": 2}
+
+
+def pipeline(trained, **config):
+    """A pipeline with the trained parser and a reranker of forests."""
+    nlp = spacy.blank("en", vocab=trained.vocab)
+    nlp.add_pipe("spectral_parser", source=trained)
+    nlp.add_pipe("spectral_reranker", config={"model": FOREST, "n": 10} | config)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def forests(trained, examples):
+    """A trained reranker. Tests must not change it."""
+    nlp = pipeline(trained, store=["parses"])
+    nlp.get_pipe("spectral_reranker").initialize(lambda: examples(nlp), nlp=nlp)
+    return nlp
+
+
+def documents(nlp, examples, split="dev"):
+    return [eg.predicted.copy() for eg in examples(nlp, split)]
+
+
+def values(doc):
+    """All that is written to a document."""
+    return [(t.head.i, t.dep_, t._.head_prob, t._.dep_prob) for t in doc] + [
+        sent._.parse_logprob for sent in doc.sents
+    ]
+
+
+def las(nlp, examples, **options):
+    pairs = examples(nlp, "test")
+    docs = nlp.pipe((eg.predicted.copy() for eg in pairs), **options)
+    return score_ud([Example(d, eg.reference) for d, eg in zip(docs, pairs, strict=True)])["las"]
+
+
+def test_accuracy_does_not_suffer(forests, examples):
+    assert las(forests, examples) >= las(forests, examples, disable=["spectral_reranker"]) - 0.005
+
+
+def test_changes_parses_and_their_probabilities(forests, examples):
+    changed = 0
+    with forests.select_pipes(disable=["spectral_reranker"]):
+        before = [values(doc) for doc in forests.pipe(documents(forests, examples))]
+    for doc, own in zip(forests.pipe(documents(forests, examples)), before, strict=True):
+        changed += values(doc) != own
+        for token in doc:
+            assert 0 < token._.head_prob <= 1 + 1e-6 and 0 < token._.dep_prob <= 1 + 1e-6
+        for sent in doc.sents:
+            assert sent._.parse_logprob <= 1e-5
+    assert changed > len(before) // 2
+
+
+def test_parses_are_the_likeliest_trees(forests, examples):
+    for doc in forests.pipe(documents(forests, examples)[:20]):
+        for sent in doc.sents:
+            parses = sent._.parses
+            probs = [parse.probability for parse in parses]
+            assert probs == sorted(probs, reverse=True) and sum(probs) <= 1 + 1e-9
+            assert len({(*p.tree.heads, *p.tree.deps) for p in parses}) == len(parses) <= 10
+            own = [token.head.i for token in sent], [token.dep_ for token in sent]
+            for parse in parses:
+                if (parse.tree.heads, parse.tree.deps) == own:
+                    logprob = numpy.log(parse.probability)
+                    assert logprob == pytest.approx(sent._.parse_logprob, abs=1e-4)
+
+
+def test_every_way_through_the_pipeline_gives_the_same(forests, examples):
+    def docs():
+        return documents(forests, examples)[:12]
+
+    expected = [values(doc) for doc in map(forests, docs())]
+    for options in ({"batch_size": 1}, {"batch_size": 5}, {"n_process": 2, "batch_size": 4}):
+        assert [values(doc) for doc in forests.pipe(docs(), **options)] == expected
+    # parsing once more changes nothing
+    assert [
+        values(forests.get_pipe("spectral_reranker")(forests(doc))) for doc in docs()
+    ] == expected
+
+
+def test_four_threads_give_what_one_gives(forests, examples):
+    docs = documents(forests, examples)[:24]
+    expected = [values(doc) for doc in forests.pipe([doc.copy() for doc in docs], batch_size=3)]
+    found = {}
+
+    def work(i):
+        own = [doc.copy() for doc in docs]
+        found[i] = [values(doc) for doc in forests.pipe(own, batch_size=3)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[i] == expected for i in range(4))
+
+
+def test_survives_disk_and_another_vocabulary(forests, examples, tmp_path):
+    forests.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    docs = documents(forests, examples)[:8]
+    expected = [values(doc) for doc in forests.pipe([doc.copy() for doc in docs])]
+
+    def moved(nlp):
+        words = [
+            Doc(
+                nlp.vocab,
+                [t.text for t in doc],
+                [bool(t.whitespace_) for t in doc],
+                tags=[t.tag_ for t in doc],
+                sent_starts=[t.i == 0 for t in doc],
+            )
+            for doc in docs
+        ]
+        return [values(doc) for doc in nlp.pipe(words)]
+
+    assert moved(loaded) == expected
+    sourced = spacy.blank("en")
+    for name in ("spectral_parser", "spectral_reranker"):
+        sourced.add_pipe(name, source=loaded)
+    assert moved(sourced) == expected
+    one, other = (nlp.get_pipe("spectral_reranker").to_bytes() for nlp in (forests, loaded))
+    assert one == other
+
+
+def test_training_again_gives_the_same_bytes(forests, trained, examples):
+    nlp = pipeline(trained)
+    nlp.get_pipe("spectral_reranker").initialize(lambda: examples(nlp), nlp=nlp)
+    one, other = (p.get_pipe("spectral_reranker").reranker for p in (forests, nlp))
+    assert one.to_bytes() == other.to_bytes()
+
+
+def test_unusual_documents(forests):
+    nlp = forests
+    for words in ([], ["\n"], ["Word"], ["word", " ", "word"], ["🙂", "ὕδωρ", "水"], ["a"] * 60):
+        tags = ["" if word.isspace() else "unknown" for word in words]
+        starts = [i == 0 for i in range(len(words))]
+        doc = nlp(Doc(nlp.vocab, words, tags=tags, sent_starts=starts) if words else Doc(nlp.vocab))
+        assert [t.text for t in doc] == words
+        assert all(sent.root.head == sent.root for sent in doc.sents)
+
+
+def test_merged_tokens(forests, examples):
+    doc = forests(documents(forests, examples)[0])
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    again = forests(doc)
+    assert len(list(again.sents)) >= 1
+    assert all(token.dep_ for token in again if not token.is_space)
+
+
+def test_partial_annotation_teaches_what_it_can(trained, examples):
+    nlp = pipeline(trained)
+    some = examples(nlp)[:60]
+    for eg in some[::2]:
+        for token in eg.reference:
+            token.dep = 0
+    nlp.get_pipe("spectral_reranker").initialize(lambda: some, nlp=nlp)
+    assert nlp.get_pipe("spectral_reranker").is_learnt
+
+
+def test_bad_settings_and_data(trained, examples):
+    for bad in (
+        {"threshold": 0.0},
+        {"threshold": 1.0},
+        {"folds": 1},
+        {"epochs": 0},
+        {"learn_rate": 0.0},
+        {"l2": -1.0},
+        {"min_count": 0},
+        {"min_word_count": 0},
+        {"seed": -1},
+    ):
+        with pytest.raises(ValueError, match="S912"):
+            pipeline(trained, model=FOREST | bad)
+    nlp = pipeline(trained)
+    with pytest.raises(ValueError, match="S115"):
+        nlp(documents(nlp, examples)[0])
+    with pytest.raises(ValueError, match="S507"):
+        trained_nlp = pipeline(trained)
+        component = trained_nlp.get_pipe("spectral_reranker")
+        component.initialize(lambda: examples(trained_nlp)[:40], nlp=trained_nlp)
+        component.spectral_tree_score(trained(documents(trained_nlp, examples)[0]))
+
+
+def test_a_beam_parser_has_no_forest(examples):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("beam_parser")
+    component = nlp.add_pipe("spectral_reranker", config={"model": FOREST, "base": "beam_parser"})
+    with pytest.raises(ValueError, match="S914"):
+        component.initialize(lambda: examples(nlp)[:20], nlp=nlp)

@@ -1,0 +1,87 @@
+"""Parsing documents under conditions."""
+
+import pytest
+from spacy.tokens import Doc
+
+from spacy_spectral.forest.conditions import (
+    HeadIs,
+    HeadIsNot,
+    LabelIs,
+    NoCrossing,
+    RootIs,
+    SameHead,
+)
+
+
+@pytest.fixture(scope="module")
+def parsed(trained, examples):
+    """The parser, and a parsed document of two sentences with white space between."""
+    docs = [eg.reference for eg in examples(trained)[:2]]
+    words = [[t.text for t in doc] for doc in docs]
+    tags = [[t.tag_ for t in doc] for doc in docs]
+    first = len(words[0])
+    starts = [i in (0, first + 1) for i in range(len(words[0]) + 1 + len(words[1]))]
+    doc = Doc(
+        trained.vocab,
+        [*words[0], "\n", *words[1]],
+        tags=[*tags[0], "", *tags[1]],
+        sent_starts=starts,
+    )
+    parser = trained.get_pipe("spectral_parser")
+    return parser, parser(doc), first
+
+
+def test_without_conditions_it_is_the_parse(parsed):
+    parser, doc, _ = parsed
+    found = parser.parse_with(doc, [])
+    assert len(found) == 2
+    for own in found:
+        assert own.probability == pytest.approx(1)
+        tokens = [i for i in range(own.tree.start, len(doc)) if not doc[i].is_space]
+        for i, head, prob in zip(tokens, own.tree.heads, own.head_probs, strict=False):
+            assert doc[i].head.i == head
+            assert 0 < prob <= 1
+
+
+def test_conditions_hold(parsed):
+    parser, doc, first = parsed
+    before = doc.to_bytes()
+    last = first - 1
+    tree = parser.parse_with(doc, [RootIs(last)])[0].tree
+    assert tree.heads[last] == last
+    tree = parser.parse_with(doc, [HeadIs(0, 2)])[0].tree
+    assert tree.heads[0] == 2
+    head = doc[0].head.i
+    tree = parser.parse_with(doc, [HeadIsNot(0, head)])[0].tree
+    assert tree.heads[0] != head
+    tree = parser.parse_with(doc, [SameHead(0, last)])[0].tree
+    assert tree.heads[0] == tree.heads[last]
+    tree = parser.parse_with(doc, [NoCrossing(0, 2)])[0].tree
+    assert sum(tree.heads[i] not in (0, 1, 2) or tree.heads[i] == i for i in range(3)) == 1
+    label = next(label for label in parser.labels if label != doc[1].dep_)
+    found = parser.parse_with(doc, [LabelIs(1, label)])
+    assert found[0].tree.deps[1] == label and found[0].probability < 1
+    # the other sentence is as it was
+    assert found[1].probability == pytest.approx(1)
+    second = first + 1
+    tree = parser.parse_with(doc, [RootIs(second)])[1].tree
+    assert tree.start == second and tree.heads[0] == second
+    assert doc.to_bytes() == before
+
+
+def test_bad_conditions(parsed):
+    parser, doc, first = parsed
+    for bad in (
+        HeadIs(0, first + 2),  # of another sentence
+        HeadIs(0, 0),
+        HeadIs(0, 999),
+        HeadIs(first, 0),  # white space
+        RootIs(-1),
+        SameHead(1, 1),
+        NoCrossing(2, 0),
+        LabelIs(0, "no such label"),
+    ):
+        with pytest.raises(ValueError, match="S915"):
+            parser.parse_with(doc, [bad])
+    with pytest.raises(ValueError, match=r"S916.*RootIs\(token=0\), RootIs\(token=1\)"):
+        parser.parse_with(doc, [RootIs(0), RootIs(1)])
