@@ -167,7 +167,21 @@ def train_udpipe(options: argparse.Namespace, path: Path) -> dict[str, Any]:
 
 
 # What is measured: two kinds of systems with one face. `whole` and `parser_only` are timed, on inputs
-# prepared by `whole_input` and `parser_input`; `documents` makes Docs of what they give.
+# prepared by `whole_input`, `parser_input` and `text_input`; `documents` makes Docs of what they give.
+
+BATCH_SIZES = (32, 128, 512)
+# words, and whether each begins a sentence
+Text = list[tuple[list[str], list[bool]]]
+
+
+def running_text(path: Path, lang: str, *, n_lines: int) -> Text:
+    """RETURNS (Text): The first lines of a file, cut into words and sentences in the same way for all."""
+    nlp = spacy.blank(lang)
+    nlp.add_pipe("sentencizer")
+    with path.open(encoding="utf8") as file:
+        lines = [line.strip() for line in islice(file, n_lines)]
+    docs = nlp.pipe(line for line in lines if line)
+    return [([t.text for t in doc], [bool(t.is_sent_start) for t in doc]) for doc in docs]
 
 
 class SpacySystem:
@@ -181,6 +195,19 @@ class SpacySystem:
         ours = "tok2vec" not in self.nlp.pipe_names
         docs = [eg.predicted.copy() for eg in self.examples]
         self.tagged = list(self.nlp.pipe(docs, disable=self.nlp.pipe_names[-1:])) if ours else docs
+        self.batch_size = self._best_batch_size()
+
+    def _best_batch_size(self) -> int:
+        """RETURNS (int): The fastest one, of two rounds over a part of the documents."""
+        seconds = dict.fromkeys(BATCH_SIZES, float("inf"))
+        for _ in range(2):
+            for size in BATCH_SIZES:
+                self.batch_size = size
+                docs = self.whole_input()[: 2 * max(BATCH_SIZES)]
+                started = process_time()
+                self.whole(docs)
+                seconds[size] = min(seconds[size], process_time() - started)
+        return min(seconds, key=seconds.__getitem__)
 
     def whole_input(self) -> list[Doc]:
         return [eg.predicted.copy() for eg in self.examples]
@@ -188,11 +215,14 @@ class SpacySystem:
     def parser_input(self) -> list[Doc]:
         return [doc.copy() for doc in self.tagged]
 
+    def text_input(self, text: Text) -> list[Doc]:
+        return [Doc(self.nlp.vocab, words=words, sent_starts=starts) for words, starts in text]
+
     def whole(self, docs: list[Doc]) -> list[Doc]:
-        return list(self.nlp.pipe(docs))
+        return list(self.nlp.pipe(docs, batch_size=self.batch_size))
 
     def parser_only(self, docs: list[Doc]) -> list[Doc]:
-        return list(self.nlp.pipe(docs, disable=self.others))
+        return list(self.nlp.pipe(docs, batch_size=self.batch_size, disable=self.others))
 
     def documents(self, docs: list[Doc]) -> list[Doc]:
         return docs
@@ -213,6 +243,10 @@ class UDPipeSystem:
 
     def parser_input(self) -> list[list[Any]]:
         return self._apply(self.whole_input(), self.model.tag)
+
+    def text_input(self, text: Text) -> list[list[Any]]:
+        docs = (Doc(self.nlp.vocab, words=words, sent_starts=starts) for words, starts in text)
+        return [list(udpipe_sentences(doc)) for doc in docs]
 
     def whole(self, docs: list[list[Any]]) -> list[list[Any]]:
         return self._apply(docs, self.model.tag, self.model.parse)

@@ -12,18 +12,22 @@ from spacy_spectral.treebank.sample.draw import write_sample
 SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_pipeline.py"
 FIGURES = {
     "tag", "pos", "uas", "las", "seconds", "curve", "whole_words_s", "parser_words_s", "size_mb",
-    "peak_mb",
+    "text_words_s", "peak_mb",
 }  # fmt: skip
 
 
 def test_quick_benchmark(tmp_path):
     write_sample(tmp_path, seed=1, train=100, dev=20, test=1)
     splits = [str(tmp_path / f"sample-{split}.conllu") for split in ("train", "dev")]
+    text = "The dog saw a man. It ran.\n\nA man saw the dog.\n"
+    (tmp_path / "text.txt").write_text(text, encoding="utf8")
     command = [
         sys.executable,
         str(SCRIPT),
         *splits,
         "--quick",
+        "--text",
+        str(tmp_path / "text.txt"),
         "--json",
         str(tmp_path / "out.json"),
     ]
@@ -36,7 +40,15 @@ def test_quick_benchmark(tmp_path):
     for figures in systems.values():
         assert figures.keys() >= FIGURES
         assert 0 <= figures["las"] <= figures["uas"] <= 1
-        assert min(figures["whole_words_s"], figures["size_mb"], figures["peak_mb"]) > 0
+        assert (
+            min(
+                figures["whole_words_s"],
+                figures["text_words_s"],
+                figures["size_mb"],
+                figures["peak_mb"],
+            )
+            > 0
+        )
     # a few steps teach spaCy next to nothing; ours is trained to the end
     assert systems["ours"]["uas"] > 0.7
     # the last score on dev that training reported is of the model that was written
