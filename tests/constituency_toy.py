@@ -20,7 +20,9 @@ def toy_symbols(n_words=2, n_phrases=2, keep=0.8, seed=0):
         for c in range(n)
         if random.random() < keep
     ]
-    return Symbols(symbols, n_words, numpy.array(triples, dtype="int32"), "")
+    rules = numpy.array(triples, dtype="int32")
+    seen = numpy.full(len(rules), 2, dtype="uint8")
+    return Symbols(symbols, n_words, rules, seen, numpy.zeros(len(rules)), "")
 
 
 def full_forest(grammar, length):

@@ -6,26 +6,18 @@
 The features of an anchored rule are its rule, or some of its symbols, with contexts at its three boundaries; their
 weights are in one table, found by hashing.
 """
-from libc.math cimport INFINITY, exp, isfinite, log, sqrt
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 import numpy
 
+from ...base._adagrad cimport Slope, climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ...base._prefetch cimport FETCH
 from ._context cimport Context, join, mix, width_bin
-from ._table cimport FeatureTable, Slope, change
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define FETCH(address) __builtin_prefetch(address)
-    #else
-    #define FETCH(address) ((void)0)
-    #endif
-    """
-    void FETCH(const void *address) noexcept nogil
+from ._table cimport FeatureTable
 
 cdef enum:
     MOST_TEMPLATES = 64
@@ -46,7 +38,7 @@ cdef class AnchoredTable:
     spans (FeatureTable): Those of items.
     templates (int32[templates, 5]): Of anchored rules: which symbols; contexts at the beginning, the middle and the
         end, -1 for none; which widths.
-    rules (int32[rules, 3]): The rules.
+    rules (int32[rules, 4]): The rules; see `statistics.rule_features`.
     weight (float32[2 ** bits]): The weights of anchored rules.
     """
 
@@ -80,9 +72,9 @@ cdef class AnchoredTable:
     ) noexcept nogil:
         """Where the weights of an anchored rule are."""
         cdef int x, at
-        cdef uint64_t key, by_rule = rule + 1, parent = 100000 + self.rules[rule, 0], children
+        cdef uint64_t key, by_rule = self.rules[rule, 3] + 1, parent = 10000000 + self.rules[rule, 0], children
         cdef int n_contexts = self.spans.t.n_contexts
-        children = 1000000 + <uint64_t>self.rules[rule, 1] * 65536 + self.rules[rule, 2]
+        children = 20000000 + <uint64_t>self.rules[rule, 1] * 65536 + self.rules[rule, 2]
         for x in range(self.templates.shape[0]):
             key = self.templates[x, 0]
             key = (by_rule if key == RULE else parent if key == PARENT else children) * 64 + x
@@ -321,7 +313,7 @@ cdef class AnchoredTable:
                         continue
                     self._edge_keys(c, rule[e], i, end[left[e]], j, keys)
                     for x in range(self.templates.shape[0]):
-                        change(&self.weight[keys[x]], &self.slope[keys[x]], gradient, rate, self.n_steps)
+                        climb(&self.weight[keys[x]], &self.slope[keys[x]], gradient, rate, self.n_steps)
                 y += 1
             if largest == 0:
                 continue

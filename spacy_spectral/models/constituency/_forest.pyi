@@ -7,10 +7,12 @@ def connect(
     begin: NDArray,
     end: NDArray,
     symbol: NDArray,
+    strong: NDArray,
     lengths: NDArray,
     pair_start: NDArray,
     pair_rule: NDArray,
     pair_parent: NDArray,
+    pair_seen: NDArray,
     n_symbols: int,
 ) -> tuple[NDArray, NDArray, NDArray, NDArray]: ...
 def reach(

@@ -65,17 +65,20 @@ cdef object _copy(int32_t *values, size_t n):
 
 def connect(
     const int64_t[::1] starts not None, const int32_t[::1] begin not None,
-    const int32_t[::1] end not None, const int32_t[::1] symbol not None,
+    const int32_t[::1] end not None, const int32_t[::1] symbol not None, const uint8_t[::1] strong not None,
     const int32_t[::1] lengths not None, const int32_t[::1] pair_start not None,
-    const int32_t[::1] pair_rule not None, const int32_t[::1] pair_parent not None, int n_symbols,
+    const int32_t[::1] pair_rule not None, const int32_t[::1] pair_parent not None,
+    const uint8_t[::1] pair_seen not None, int n_symbols,
 ):
     """Find all edges between items.
 
     starts (int64[sentences + 1]): Where the items of sentences start.
     begin, end, symbol (int32[items]): The items, `end` exclusive.
+    strong (uint8[items]): Items that may be joined by rules that were not seen.
     lengths (int32[sentences]): The numbers of words.
     pair_start (int32[symbols * symbols + 1]), pair_rule, pair_parent (int32[rules]): For every pair of
         children, the rules that join them, and their parents.
+    pair_seen (uint8[rules]): Whether rules were seen; of a pair, those come first.
     RETURNS (Tuple[ndarray, ...]): edge_starts (int64[items + 1]), left, right, rule (int32[edges]). An item that
         is wider than a word and has no edges stands for no tree.
     """
@@ -144,6 +147,11 @@ def connect(
                                     continue
                                 for p in range(pair_start[base + symbol[z]], pair_start[base + symbol[z] + 1]):
                                     item = here[pair_parent[p]]
+                                    if not pair_seen[p]:
+                                        if not (strong[y] and strong[z]):
+                                            break
+                                        if item < 0 or not strong[item]:
+                                            continue
                                     if item < 0:
                                         continue
                                     if edges.n == edges.room and _grow(&edges):

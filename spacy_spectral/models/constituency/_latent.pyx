@@ -8,7 +8,7 @@ The vector of an item is kept as a(x) exp(-s(x)), its largest entry being 1 or -
 s(x)), computed on the way up, the way down is the adjoint of the same lines and its values are posteriors: no
 second set of scales. Values may be negative, and so may be posteriors.
 
-Rules of few trees have a product of three vectors in place of a tensor.
+Rules of few trees have a product of three vectors in place of a tensor; those of none, the means of their symbols.
 """
 from libc.math cimport INFINITY, exp, fabs, isfinite, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -32,14 +32,21 @@ cdef extern from "_tensor.h" nogil:
     void float64_outer(
         double *counts, const double *l, const double *r, const double *o, int na, int nb, int nc, double w)
 
+cdef enum:
+    VECTORS = 0
+    DENSE = 1
+    MEANS = 2
+
 ctypedef fused real:
     float
     double
 
 
 cdef inline void _inside(
-    const real *t, const real *l, const real *r, int na, int nb, int nc, real w, bint dense, real *out
+    const real *t, const real *u, const real *v, const real *l, const real *r, int na, int nb, int nc, real w,
+    bint dense, real *out
 ) noexcept nogil:
+    """Add what an edge gives to the vector of its parent; t is the tensor, or t, u and v are three vectors."""
     cdef int i
     cdef real x = 0, y = 0
     if dense:
@@ -49,16 +56,16 @@ cdef inline void _inside(
             float64_inside(t, l, r, na, nb, nc, w, out)
         return
     for i in range(nb):
-        x += t[na + i] * l[i]
+        x += u[i] * l[i]
     for i in range(nc):
-        y += t[na + nb + i] * r[i]
+        y += v[i] * r[i]
     for i in range(na):
         out[i] += w * x * y * t[i]
 
 
 cdef inline real _outside(
-    const real *t, const real *l, const real *r, const real *o, int na, int nb, int nc, real w, bint dense,
-    real *dl, real *dr
+    const real *t, const real *u, const real *v, const real *l, const real *r, const real *o, int na, int nb,
+    int nc, real w, bint dense, real *dl, real *dr
 ) noexcept nogil:
     cdef int i
     cdef real x = 0, y = 0, z = 0
@@ -70,13 +77,13 @@ cdef inline real _outside(
     for i in range(na):
         z += t[i] * o[i]
     for i in range(nb):
-        x += t[na + i] * l[i]
+        x += u[i] * l[i]
     for i in range(nc):
-        y += t[na + nb + i] * r[i]
+        y += v[i] * r[i]
     for i in range(nb):
-        dl[i] += w * z * y * t[na + i]
+        dl[i] += w * z * y * u[i]
     for i in range(nc):
-        dr[i] += w * z * x * t[na + nb + i]
+        dr[i] += w * z * x * v[i]
     return w * x * y * z
 
 
@@ -88,7 +95,8 @@ def posteriors(
     const real[::1] words not None, const double[::1] word_scale not None,
     const int32_t[::1] n_states not None, const real[:, ::1] root not None,
     const real[::1] tensors not None, const int64_t[::1] tensor_start not None,
-    const uint8_t[::1] is_dense not None, real[::1] counts=None, real[::1] root_counts=None,
+    const uint8_t[::1] kind not None, const real[::1] factors not None, const real[:, ::1] z_mean not None,
+    const real[:, ::1] y_mean not None, real[::1] counts=None,
 ):
     """Posteriors of the items and edges of forests.
 
@@ -98,15 +106,20 @@ def posteriors(
     word_scale (float64[items]): Logarithms of factors of the vectors of words.
     n_states (int32[symbols]): How many states symbols have.
     root (real[symbols, states]): The vectors pi.
-    tensors (real[]), tensor_start (int64[rules]), is_dense (uint8[rules]): By rule, a tensor [b, c, a], or
-        three vectors, of a, b and c.
-    counts, root_counts (Optional[real]): Expected counts are added to these, laid out as `tensors` and `root`;
-        only for rules with tensors.
+    tensors (real[]), tensor_start (int64[rules]), kind (uint8[rules]): By rule, a tensor [b, c, a] (DENSE), three
+        vectors, of a, b and c (VECTORS), or nothing (MEANS).
+    factors (real[rules]), z_mean, y_mean (real[symbols, states]): Rules without parameters have the means of their
+        symbols, times a factor.
+    counts (Optional[real]): To this, laid out as `tensors`, the products of vectors at the edges of rules with
+        tensors are added: times the tensors they are expected counts.
     RETURNS (Tuple[ndarray, ...]): log |Z| by sentence (-inf or nan where nothing can be said); the posteriors of
         items and edges; the vectors of items, inside and outside, so that their product is the posterior.
     """
     cdef int64_t s, x, e, y, z, at
-    cdef int i, na
+    cdef int i, na, nb, nc
+    cdef const real *t
+    cdef const real *u
+    cdef const real *v
     cdef double best, norm, total, scale
     cdef int64_t n = symbol.shape[0]
     dtype = numpy.float32 if real is float else numpy.float64
@@ -139,11 +152,20 @@ def posteriors(
                     for e in range(edge_starts[x], edge_starts[x + 1]):
                         y, z = left[e], right[e]
                         factor[e] = exp(scale_of[y] + scale_of[z] - scale)
+                        nb, nc = n_states[symbol[y]], n_states[symbol[z]]
+                        if kind[rule[e]] == MEANS:
+                            factor[e] *= factors[rule[e]]
+                            t = &z_mean[symbol[x], 0]
+                            u = &y_mean[symbol[y], 0]
+                            v = &y_mean[symbol[z], 0]
+                        else:
+                            t = &tensors[tensor_start[rule[e]]]
+                            u = t + na
+                            v = u + nb
                         if factor[e] > 0:
                             _inside(
-                                &tensors[tensor_start[rule[e]]], &up[offset[y]], &up[offset[z]], na,
-                                n_states[symbol[y]], n_states[symbol[z]], <real>factor[e],
-                                is_dense[rule[e]], own)
+                                t, u, v, &up[offset[y]], &up[offset[z]], na, nb, nc, <real>factor[e],
+                                kind[rule[e]] == DENSE, own)
                 norm = 0
                 for i in range(na):
                     norm = max(norm, fabs(own[i]))
@@ -176,8 +198,6 @@ def posteriors(
                 if is_root[x]:
                     for i in range(na):
                         own[i] += <real>(root[symbol[x], i] * exp(scale_of[x] - best) / total)
-                        if root_counts is not None:
-                            root_counts[symbol[x] * root.shape[1] + i] += own[i] * up[offset[x] + i]
                 for i in range(na):
                     item_post[x] += own[i] * up[offset[x] + i]
                 for e in range(edge_starts[x], edge_starts[x + 1]):
@@ -185,11 +205,19 @@ def posteriors(
                     if scale_of[y] == -INFINITY or scale_of[z] == -INFINITY or factor[e] <= 0:
                         continue
                     at = tensor_start[rule[e]]
+                    nb, nc = n_states[symbol[y]], n_states[symbol[z]]
+                    if kind[rule[e]] == MEANS:
+                        t = &z_mean[symbol[x], 0]
+                        u = &y_mean[symbol[y], 0]
+                        v = &y_mean[symbol[z], 0]
+                    else:
+                        t = &tensors[at]
+                        u = t + na
+                        v = u + nb
                     edge_post[e] = _outside(
-                        &tensors[at], &up[offset[y]], &up[offset[z]], own, na, n_states[symbol[y]],
-                        n_states[symbol[z]], <real>factor[e], is_dense[rule[e]],
-                        &down[offset[y]], &down[offset[z]])
-                    if counts is not None and is_dense[rule[e]]:
+                        t, u, v, &up[offset[y]], &up[offset[z]], own, na, nb, nc, <real>factor[e],
+                        kind[rule[e]] == DENSE, &down[offset[y]], &down[offset[z]])
+                    if counts is not None and kind[rule[e]] == DENSE:
                         if real is float:
                             float32_outer(
                                 &counts[at], &up[offset[y]], &up[offset[z]], own, na, n_states[symbol[y]],

@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 
+from ...base._adagrad cimport Slope
 from ...base._arena cimport Arena
 from ._context cimport Context, Templates
 
@@ -9,11 +10,6 @@ from ._context cimport Context, Templates
 cdef packed struct Slot:
     uint32_t check
     uint32_t row  # 0 for an empty slot
-
-
-cdef packed struct Slope:
-    float squares
-    float drift  # sum of step * change, for the average over steps
 
 
 @cython.final
@@ -42,6 +38,3 @@ cdef class FeatureTable:
     cdef void update_ends(self, const Context *c, const float *left, const float *right, double rate) noexcept nogil
     cdef void update_span(self, const Context *c, int i, int j, const float *gradient, double rate) noexcept nogil
     cdef void update_word(self, const Context *c, int p, const float *gradient, double rate) noexcept nogil
-
-
-cdef void change(float *weight, Slope *slope, float gradient, double rate, long n_steps) noexcept nogil

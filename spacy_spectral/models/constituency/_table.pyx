@@ -5,25 +5,16 @@ A feature is a row of the table: first a weight for any symbol, then weights of 
 Features of one end of a span are looked up once for every boundary, not for every span.
 """
 cimport cython
-from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 import numpy
 
+from ...base._adagrad cimport Slope, climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take
+from ...base._prefetch cimport FETCH
 from ._context cimport CONTENT_WIDTH, Context, end_key, fill_context, pair_key, word_key
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define FETCH(address) __builtin_prefetch(address)
-    #else
-    #define FETCH(address) ((void)0)
-    #endif
-    """
-    void FETCH(const void *address) noexcept nogil
 
 cdef enum:
     MOST_PAIRS = 96
@@ -182,10 +173,11 @@ cdef class FeatureTable:
         cdef uint32_t e = self.row_start[row], end = self.row_start[row + 1]
         if e == end:
             return
-        change(&self.weight[e], &self.slope[e], gradient[any_symbol], rate, self.n_steps)
+        if gradient[any_symbol] != 0:
+            climb(&self.weight[e], &self.slope[e], gradient[any_symbol], rate, self.n_steps)
         for e in range(e + 1, end):
-            if self.label[e] < any_symbol:
-                change(&self.weight[e], &self.slope[e], gradient[self.label[e]], rate, self.n_steps)
+            if self.label[e] < any_symbol and gradient[self.label[e]] != 0:
+                climb(&self.weight[e], &self.slope[e], gradient[self.label[e]], rate, self.n_steps)
 
     def begin_learning(self, double initial_squares):
         """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""
@@ -253,17 +245,6 @@ cdef class FeatureTable:
         if failed:
             raise MemoryError
         return result
-
-
-cdef void change(float *weight, Slope *slope, float gradient, double rate, long n_steps) noexcept nogil:
-    """One step of AdaGrad."""
-    cdef float step
-    if gradient == 0:
-        return
-    slope.squares += gradient * gradient
-    step = <float>(rate * gradient / sqrt(slope.squares))
-    weight[0] += step
-    slope.drift += step * n_steps
 
 
 def build_slots(const uint64_t[::1] keys not None):

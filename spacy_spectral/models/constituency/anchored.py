@@ -17,12 +17,15 @@ def gold_forest(
     begin: NDArray[numpy.int32],
     end: NDArray[numpy.int32],
     symbol: NDArray[numpy.int32],
+    *,
+    strong: NDArray[numpy.bool_],
     pairs: RulePairs,
 ) -> tuple[Forest, NDArray[numpy.uint8], NDArray[numpy.uint8]]:
     """A forest of the gold trees and of what else a model of spans thinks likely.
 
     corpus (Corpus): The treebank.
     starts ... symbol: The items of the model of spans.
+    strong (ndarray): bool, which of them may be joined by rules that were not seen.
     pairs (RulePairs): The rules.
     RETURNS (Tuple[Forest, ndarray, ndarray]): The forest; which items and edges are in gold trees.
     """
@@ -37,11 +40,12 @@ def gold_forest(
     )
     key = _item_key(sentence, end - begin, begin, symbol)
     items = numpy.unique(key)
+    is_strong = numpy.isin(items, key[: len(strong)][strong]).astype("uint8")
     lengths = numpy.diff(corpus.starts).astype("int32")
     width, start, label = (items >> 28) & 0xFFFF, (items >> 12) & 0xFFFF, items & 0xFFF
     item_starts = numpy.searchsorted(items >> 44, numpy.arange(len(corpus) + 1))
     columns = (column.astype("int32") for column in (start, start + width, label))
-    forest = Forest.build(pairs, lengths, item_starts, *columns)
+    forest = Forest.build(pairs, lengths, item_starts, *columns, strong=is_strong)
     forest_key = _item_key(forest.sentence, forest.end - forest.begin, forest.begin, forest.symbol)
     node_item = numpy.searchsorted(forest_key, key[-len(node_symbol) :])
     gold = numpy.zeros(len(forest_key), dtype="uint8")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ...base.linalg import kmeans, unit_rows
 from ._latent import posteriors
 from .forest import Forest
-from .latent import LatentGrammar
+from .latent import DENSE, MEANS, VECTORS, LatentGrammar
 from .lexicon import learn_lexicon
 from .projections import Projections, project
 from .statistics import Corpus
@@ -69,6 +69,7 @@ def from_moments(
     *,
     dense: int = _DENSE,
     full: LatentGrammar | None = None,
+    smooth: bool = True,
 ) -> LatentGrammar:
     """A grammar out of moments.
 
@@ -77,6 +78,7 @@ def from_moments(
     dense (int): How often a rule must occur to have a tensor.
     full (Optional[LatentGrammar]): Its tensors are expected counts of rules, to be taken in place of
         products of what is known of nodes one by one.
+    smooth (bool): Whether moments of rare events are smoothed.
     RETURNS (LatentGrammar): The grammar.
     """
     n_states, y, z = nodes.n_states, nodes.inside, nodes.outside
@@ -88,7 +90,8 @@ def from_moments(
     y_mean, z_mean = (_group_means(corpus.symbol, values, n_symbols) for values in (y, z))
     rule_counts = numpy.bincount(corpus.rule[corpus.rule >= 0], minlength=n_rules)
     rule_probs = rule_counts / numpy.maximum(counts[grammar.rules[:, 0]], 1)
-    tensors, is_dense = [], numpy.zeros(n_rules, dtype="uint8")
+    rule_probs = numpy.where(grammar.seen > 0, rule_probs, grammar.backoff)
+    tensors, kind = [], numpy.where(grammar.seen > 0, VECTORS, MEANS).astype("uint8")
     for rule, own in _nodes_of_rules(corpus):
         a, b, c = grammar.rules[rule].tolist()
         n, (na, nb, nc) = len(own), n_states[[a, b, c]].tolist()
@@ -101,18 +104,18 @@ def from_moments(
             )
         )
         # a rule of the grammar that this part of its treebank lacks keeps the means of its symbols
-        trust = numpy.sqrt(n) / (_RULE_STRENGTH + numpy.sqrt(n))
+        trust = numpy.sqrt(n) / (_RULE_STRENGTH + numpy.sqrt(n)) if smooth else 1.0
         symbols = z_mean[a, :na], y_mean[b, :nb], y_mean[c, :nc]
         means = [
             values.mean(axis=0) if n else of
             for values, of in zip((zs, ls, rs), symbols, strict=True)
         ]
-        if n < dense or na * nb * nc <= na + nb + nc:
+        if n < dense or (dense > 1 and na * nb * nc <= na + nb + nc):
             vectors = [trust * m + (1 - trust) * s for m, s in zip(means, symbols, strict=True)]
             vectors[0] = vectors[0] * rule_probs[rule]
             tensors.append(numpy.concatenate(vectors))
             continue
-        is_dense[rule] = 1
+        kind[rule] = DENSE
         if full is None:
             products = (ls[:, :, None] * rs[:, None, :]).reshape(n, -1)
             moment = (products.T @ zs / n).reshape(nb, nc, na)
@@ -127,12 +130,13 @@ def from_moments(
     roots = corpus.roots
     root_probs = numpy.bincount(corpus.symbol[roots], minlength=n_symbols) / max(len(roots), 1)
     root = _group_means(corpus.symbol[roots], y[roots], n_symbols) * root_probs[:, None]
-    starts = numpy.cumsum([0, *map(len, tensors)])[:-1]
+    starts = numpy.zeros(n_rules, dtype="int64")
+    starts[: len(tensors)] = numpy.cumsum([0, *map(len, tensors)])[:-1]
     return LatentGrammar(
         grammar, lexicon, n_states, root.astype("float32"),
         numpy.concatenate([numpy.zeros(0), *tensors]).astype("float32"),
-        starts.astype("int64"), is_dense,
-        _unit_vectors(z[leaves].astype("float64"), units, parents).astype("float32"),
+        starts, kind, y_mean.astype("float32"), z_mean.astype("float32"),
+        _unit_vectors(z[leaves].astype("float64"), units, parents, smooth).astype("float32"),
         rule_probs, root_probs, counts / counts.sum(),
     )  # fmt: skip
 
@@ -141,7 +145,7 @@ def _nodes_of_rules(corpus: Corpus) -> Iterator[tuple[int, NDArray]]:
     """The nodes of each rule."""
     inner = numpy.flatnonzero(corpus.rule >= 0)
     order = inner[numpy.argsort(corpus.rule[inner], kind="stable")]
-    n_rules = len(corpus.grammar.rules)
+    n_rules = int((corpus.grammar.seen > 0).sum())
     bounds = numpy.searchsorted(corpus.rule[order], numpy.arange(n_rules + 1)).tolist()
     for rule in range(n_rules):
         yield rule, order[bounds[rule] : bounds[rule + 1]]
@@ -175,7 +179,9 @@ def _group_sums(groups: NDArray, values: NDArray, n_groups: int) -> NDArray[nump
     return sums
 
 
-def _unit_vectors(z: NDArray, units: NDArray, parents: NDArray) -> NDArray[numpy.float64]:
+def _unit_vectors(
+    z: NDArray, units: NDArray, parents: NDArray, smooth: bool
+) -> NDArray[numpy.float64]:
     """E[z | unit], smoothed towards that of the unit it is a case of."""
     counts = numpy.bincount(units, minlength=len(parents)).astype("float64")
     sums = _group_sums(units, z, len(parents))
@@ -187,7 +193,7 @@ def _unit_vectors(z: NDArray, units: NDArray, parents: NDArray) -> NDArray[numpy
     result = sums / numpy.maximum(counts, 1)[:, None]
     for own in reversed(levels):
         root = numpy.sqrt(counts[own])
-        trust = (root / (_WORD_STRENGTH + root))[:, None]
+        trust = (root / ((_WORD_STRENGTH if smooth else 0.0) + root))[:, None]
         result[own] = trust * result[own] + (1 - trust) * result[parents[own]]
     return result
 
@@ -256,9 +262,10 @@ def _expectation_maximisation(
     """EM on the treebank (Matsuzaki et al. 2005): shares of nodes, then moments, again and again."""
     forest = tree_forest(corpus)
     grammar = from_moments(corpus, clusters, dense=1)
-    for _ in range(iterations):
+    for i in range(iterations):
         clusters, counts = expected(corpus, forest, grammar)
-        grammar = from_moments(corpus, clusters, dense=1, full=replace(grammar, tensors=counts))
+        full, is_last = replace(grammar, tensors=counts), i == iterations - 1
+        grammar = from_moments(corpus, clusters, dense=1, full=full, smooth=is_last)
     return grammar
 
 
@@ -286,6 +293,8 @@ def expected(
     rows = grammar.lexicon.rows(corpus.words, corpus.starts)
     arrays = grammar.kernel_arrays(forest, rows, corpus.starts)
     _, _, _, up, down = posteriors(*arrays, counts)
+    # the kernel sums products of vectors: each count has its parameter as a factor, too
+    counts *= grammar.tensors
     offset = arrays[8]
     states = grammar.root.shape[1]
     column = numpy.arange(states)

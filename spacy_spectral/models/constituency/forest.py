@@ -13,13 +13,21 @@ class RulePairs:
     """The rules of a grammar, to be found by their children.
 
     start (ndarray): int32, [symbols ** 2 + 1], where the rules of a pair of children start.
-    rule, parent (ndarray): int32, by place.
+    rule, parent (ndarray): int32, by place; of a pair, rules that were seen come first.
+    seen (ndarray): uint8, by place.
     """
 
-    def __init__(self, grammar: Symbols):
+    def __init__(self, grammar: Symbols, *, possible: bool = False):
+        """grammar (Symbols): The grammar.
+        possible (bool): Whether rules that were not seen are among them.
+        """
         n = len(grammar)
         pair = grammar.rules[:, 1].astype("int64") * n + grammar.rules[:, 2]
+        if not possible:
+            pair = pair[grammar.seen > 0]
+        # stable: rules that were not seen are the last of the grammar
         order = numpy.argsort(pair, kind="stable")
+        self.seen = grammar.seen[order]
         self.start = numpy.searchsorted(pair[order], numpy.arange(n * n + 1)).astype("int32")
         self.rule = order.astype("int32")
         self.parent = numpy.ascontiguousarray(grammar.rules[order, 0])
@@ -75,24 +83,20 @@ class Forest:
         begin: NDArray[numpy.int32],
         end: NDArray[numpy.int32],
         symbol: NDArray[numpy.int32],
+        strong: NDArray[numpy.uint8] | None = None,
     ) -> "Forest":
         """All trees of some items, without items that are in none.
 
         pairs (RulePairs): The rules.
         lengths ... symbol: Items, as in a forest.
+        strong (Optional[ndarray]): uint8, items that may be joined by rules that were not seen.
         RETURNS (Forest): The forest.
         """
+        strong = numpy.zeros(len(begin), dtype="uint8") if strong is None else strong
         edges = connect(
-            starts,
-            begin,
-            end,
-            symbol,
-            lengths,
-            pairs.start,
-            pairs.rule,
-            pairs.parent,
-            pairs.n_symbols,
-        )
+            starts, begin, end, symbol, strong, lengths,
+            pairs.start, pairs.rule, pairs.parent, pairs.seen, pairs.n_symbols,
+        )  # fmt: skip
         forest = cls(lengths, starts, begin, end, symbol, *edges)
         every = numpy.ones(len(begin), dtype="uint8")
         return forest.pruned(every, numpy.ones(len(forest.left), dtype="uint8"))[0]

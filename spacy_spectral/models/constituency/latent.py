@@ -11,6 +11,8 @@ from .forest import Forest, RulePairs
 from .lexicon import Lexicon
 from .statistics import Symbols
 
+VECTORS, DENSE, MEANS = range(3)
+
 
 @dataclass
 class LatentGrammar:
@@ -22,7 +24,8 @@ class LatentGrammar:
     root (ndarray): float32, [symbols, states].
     tensors (ndarray): float32, one after the other; see `_latent.pyx`.
     tensor_starts (ndarray): int64, by rule.
-    is_dense (ndarray): uint8, by rule: whether it has a tensor, not three vectors.
+    kind (ndarray): uint8, by rule: VECTORS, DENSE, or MEANS of its symbols.
+    y_mean, z_mean (ndarray): float32, [symbols, states], means of insides and outsides.
     vectors (ndarray): float32, [units of the lexicon, states].
     rule_probs, root_probs, prior (ndarray): float64, the plain grammar: of rules given their parent, of
         symbols as roots and of symbols.
@@ -34,7 +37,9 @@ class LatentGrammar:
     root: NDArray[numpy.float32]
     tensors: NDArray[numpy.float32]
     tensor_starts: NDArray[numpy.int64]
-    is_dense: NDArray[numpy.uint8]
+    kind: NDArray[numpy.uint8]
+    y_mean: NDArray[numpy.float32]
+    z_mean: NDArray[numpy.float32]
     vectors: NDArray[numpy.float32]
     rule_probs: NDArray[numpy.float64]
     root_probs: NDArray[numpy.float64]
@@ -42,6 +47,7 @@ class LatentGrammar:
 
     def __post_init__(self) -> None:
         self.pairs = RulePairs(self.grammar)
+        self._factors = self.rule_probs.astype(self.tensors.dtype)
         self._pair_probs = numpy.ascontiguousarray(self.rule_probs[self.pairs.rule])
         lexicon = self.lexicon
         of_row = numpy.repeat(numpy.arange(len(lexicon.starts) - 1), numpy.diff(lexicon.starts))
@@ -126,7 +132,7 @@ class LatentGrammar:
         return (
             forest.starts, forest.edge_starts, forest.left, forest.right, forest.rule, forest.symbol,
             forest.is_word, forest.is_root, offset, words, scale, self.n_states, self.root, self.tensors,
-            self.tensor_starts, self.is_dense,
+            self.tensor_starts, self.kind, self._factors, self.z_mean, self.y_mean,
         )  # fmt: skip
 
     def _entries(

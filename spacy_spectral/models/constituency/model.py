@@ -34,6 +34,8 @@ from .tokens import Encoder
 
 MAX_LENGTH = 300
 ITEM, ITEM_AGAIN, EDGE_AGAIN = 1e-3, 1e-4, 1e-5
+# items of at least this posterior may be joined by rules that the treebank does not have
+STRONG = 0.03
 _LEAST = 1e-30
 _NO_ROWS = numpy.zeros(0, dtype="int32")
 # of the longest piece, how much of it may be given up to cut at punctuation
@@ -112,7 +114,9 @@ class ConstituencyModel:
     ):
         self.grammar = grammar
         self.encoder, self.spans, self.anchored, self.latent = encoder, spans, anchored, latent
-        self.pairs = RulePairs(grammar)
+        self.pairs = RulePairs(grammar, possible=True)
+        # of the models of spans and of the grammar with states, where there are both
+        self.weights = (1.0, 1.0)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
@@ -223,27 +227,30 @@ class ConstituencyModel:
         lengths = numpy.diff(starts).astype("int32")
         rows = self.latent.lexicon.rows(words, starts) if self.latent is not None else _NO_ROWS
         # by model: posteriors of items and of edges
-        experts: list[tuple[NDArray, NDArray]] = []
+        experts: list[tuple[float, NDArray, NDArray]] = []
         if self.spans is None:
             forest, fallback = self._coarse(rows, starts)
         else:
             assert self.encoder is not None
             tokens = self.encoder(words, starts)
             *columns, probs, is_best = items(self.spans, tokens, starts, ITEM)
-            forest = Forest.build(self.pairs, lengths, *columns)
+            strong = (probs >= STRONG).astype("uint8")
+            forest = Forest.build(self.pairs, lengths, *columns, strong=strong)
             fallback = self._span_trees(columns, probs, is_best)
             own = self._anchored_posteriors(forest, tokens, starts, columns, probs)
             item_mask = (own[0] >= ITEM_AGAIN).astype("uint8")
             forest, kept, kept_edges = forest.pruned(
                 item_mask, (own[1] >= EDGE_AGAIN).astype("uint8")
             )
-            experts.append((own[0][kept], own[1][kept_edges]))
+            experts.append((self.weights[0], own[0][kept], own[1][kept_edges]))
         if self.latent is not None:
-            experts.append(self.latent.posteriors(forest, rows, starts)[1:])
+            _, item_posteriors, edge_posteriors = self.latent.posteriors(forest, rows, starts)
+            experts.append((self.weights[1], item_posteriors, edge_posteriors))
         n_items, n_edges = len(forest.begin), len(forest.left)
-        logs = [(_log(items), _log(edges)) for items, edges in experts]
-        log_items = sum((own for own, _ in logs), numpy.zeros(n_items))
-        log_edges = sum((own for _, own in logs), numpy.zeros(n_edges))
+        log_items, log_edges = numpy.zeros(n_items), numpy.zeros(n_edges)
+        for weight, item_posteriors, edge_posteriors in experts:
+            log_items += weight * _log(item_posteriors)
+            log_edges += weight * _log(edge_posteriors)
         conditional = log_edges - log_items[forest.parent]
         nothing = numpy.zeros(n_items)
         log_z, posteriors, _ = forest.posteriors(nothing, conditional, log_items)

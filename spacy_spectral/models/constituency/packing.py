@@ -9,9 +9,9 @@ from ...base.fields import Array, Bytes, Format, Int, List, Record, Str, Strings
 from ..tagger.model import TaggerModel
 from ._anchored import AnchoredTable
 from ._table import FeatureTable
-from .latent import LatentGrammar
+from .latent import MEANS, LatentGrammar
 from .lexicon import Lexicon
-from .statistics import Symbols
+from .statistics import Symbols, rule_features
 from .templates import compile_templates
 from .tokens import Encoder
 from .trees import GROWS_LEFT, WORD, Symbol
@@ -25,7 +25,9 @@ _FORMAT = Format(
     root=Str(),
     chains=List(Strings(least=1), "symbols", least=1, most=_MOST_SYMBOLS),
     kinds=Array("uint8", "symbols", high=GROWS_LEFT, order="ascending"),
-    rules=Array("int32", "rules", 3, low=0, below="symbols"),
+    rules=Array("uint16", "rules", 3, below="symbols"),
+    seen=Array("uint8", "rules", high=2),
+    backoff=Array("float32", "rules", low=0.0, high=1.0),
     spans=Record(
         optional=True,
         known=Strings(),
@@ -52,7 +54,9 @@ _FORMAT = Format(
         row_scores=Array("float32", "lexicon", above=0.0),
         n_states=Array("int32", "symbols", low=1, high=_MOST_STATES),
         root=Array("float32", "symbols", "states"),
-        is_dense=Array("uint8", "rules", high=1),
+        kind=Array("uint8", "rules", high=MEANS),
+        y_mean=Array("float32", "symbols", "states"),
+        z_mean=Array("float32", "symbols", "states"),
         tensors=Array("float16", "numbers"),
         vectors=Array("float16", "units", "states"),
         row_units=Array("int32", "lexicon", low=0, below="units"),
@@ -80,7 +84,9 @@ def pack_parts(parts: Parts) -> bytes:
         "root": grammar.root,
         "chains": [list(symbol.labels) for symbol in grammar.symbols],
         "kinds": numpy.array([symbol.kind for symbol in grammar.symbols], dtype="uint8"),
-        "rules": grammar.rules,
+        "rules": grammar.rules.astype("uint16"),
+        "seen": grammar.seen,
+        "backoff": grammar.backoff.astype("float32"),
         "spans": None,
         "latent": None,
     }
@@ -129,7 +135,9 @@ def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
         "row_units": lexicon.units,
         "n_states": latent.n_states,
         "root": latent.root,
-        "is_dense": latent.is_dense,
+        "kind": latent.kind,
+        "y_mean": latent.y_mean,
+        "z_mean": latent.z_mean,
         "tensors": latent.tensors.astype("float16"),
         "vectors": latent.vectors.astype("float16"),
         "rule_probs": latent.rule_probs,
@@ -151,10 +159,13 @@ def unpack_parts(data: bytes) -> Parts:
     n_words = kinds.count(WORD)
     _FORMAT.require(n_words, "kinds", "has no symbols of words")
     _FORMAT.require(all(all(chain) for chain in read["chains"]), "chains", "has an empty label")
-    rules = read["rules"]
+    rules, seen = read["rules"].astype("int32"), read["seen"]
+    is_sorted = (numpy.diff((seen > 0).astype("int8")) <= 0).all()
+    _FORMAT.require(is_sorted, "seen", "has rules that were seen behind others")
     _FORMAT.require((rules[:, 0] >= n_words).all(), "rules", "has a rule that makes a word")
     _FORMAT.require(len(numpy.unique(rules, axis=0)) == len(rules), "rules", "has a rule twice")
-    grammar = Symbols(symbols, n_words, rules, read["root"])
+    backoff = read["backoff"].astype("float64")
+    grammar = Symbols(symbols, n_words, rules, seen, backoff, read["root"])
     encoder = spans = anchored = latent = None
     if read["spans"] is not None:
         encoder, spans, anchored = _read_spans(read["spans"], grammar)
@@ -197,7 +208,9 @@ def _read_spans(
         fits = len(own["edges"]) == 1 << own["bits"]
         _FORMAT.require(fits, "spans.anchored.edges", "has not 2 ** bits entries")
         edges = own["edges"].astype("float32")
-        anchored = AnchoredTable(table(own["weights"]), templates.anchored, grammar.rules, edges)
+        anchored = AnchoredTable(
+            table(own["weights"]), templates.anchored, rule_features(grammar), edges
+        )
     return encoder, spans, anchored
 
 
@@ -207,11 +220,12 @@ def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
     _FORMAT.require(read["row_sizes"].min() > 0, "latent.row_sizes", "has a word without symbols")
     below = read["row_symbols"].max(initial=0) < grammar.n_words
     _FORMAT.require(below, "latent.row_symbols", "has a symbol that words do not have")
-    n_states, is_dense = read["n_states"], read["is_dense"]
+    n_states, kind = read["n_states"], read["kind"]
     fits = n_states.max() <= read["root"].shape[1]
     _FORMAT.require(fits, "latent.n_states", "has more states than vectors have")
     sizes = n_states[grammar.rules].astype("int64")
-    sizes = numpy.where(is_dense, sizes.prod(axis=1), sizes.sum(axis=1))
+    by_kind = [sizes.sum(axis=1), sizes.prod(axis=1), numpy.zeros(len(sizes), dtype="int64")]
+    sizes = numpy.choose(kind, by_kind)
     _FORMAT.require(sizes.sum() == len(read["tensors"]), "latent.tensors", "does not fit the rules")
     starts = numpy.concatenate([[0], numpy.cumsum(read["row_sizes"], dtype="int64")])
     lexicon = Lexicon(
@@ -224,6 +238,7 @@ def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
     )
     return LatentGrammar(
         grammar, lexicon, n_states, read["root"], read["tensors"].astype("float32"),
-        (numpy.cumsum(sizes) - sizes).astype("int64"), is_dense, read["vectors"].astype("float32"),
+        numpy.where(kind == MEANS, 0, numpy.cumsum(sizes) - sizes).astype("int64"), kind,
+        read["y_mean"], read["z_mean"], read["vectors"].astype("float32"),
         read["rule_probs"], read["root_probs"], read["prior"],
     )  # fmt: skip

@@ -20,9 +20,9 @@ from ._table import FeatureTable
 from .anchored import gold_forest, train_anchored
 from .estimate import estimate
 from .forest import RulePairs
-from .model import ITEM, ConstituencyModel
+from .model import ITEM, STRONG, ConstituencyModel
 from .span import compact, new_table, train_spans
-from .statistics import Corpus, binary_trees, encode
+from .statistics import Corpus, binary_trees, encode, rule_features
 from .templates import Templates, compile_templates
 from .tokens import Encoder, fill_tags
 from .words import form
@@ -99,7 +99,8 @@ class ConstituencyRecipe:
             raise ValueError(Errors.S703)
         corpus = encode(binary)
         report(
-            f"{len(corpus):,} trees, {len(corpus.grammar)} symbols, {len(corpus.grammar.rules):,} rules"
+            f"{len(corpus):,} trees, {len(corpus.grammar)} symbols, "
+            f"{int((corpus.grammar.seen > 0).sum()):,} rules"
         )
         encoder = spans = anchored = latent = None
         if self.spans:
@@ -130,9 +131,10 @@ class ConstituencyRecipe:
         if not self.anchored or not len(corpus.grammar.rules):
             return compact(templates, table, keys, [weights])[0], None
         spans = with_weights(templates, table, weights)
-        columns = items(spans, tokens, corpus.starts, ITEM)[:4]
-        forest, gold, gold_edge = gold_forest(corpus, *columns, RulePairs(corpus.grammar))
-        rules, empty = corpus.grammar.rules, numpy.zeros(len(weights), dtype="float32")
+        *columns, probs, _ = items(spans, tokens, corpus.starts, ITEM)
+        pairs = RulePairs(corpus.grammar, possible=True)
+        forest, gold, gold_edge = gold_forest(corpus, *columns, strong=probs >= STRONG, pairs=pairs)
+        rules, empty = rule_features(corpus.grammar), numpy.zeros(len(weights), dtype="float32")
         new = AnchoredTable(
             with_weights(templates, table, empty),
             templates.anchored,

@@ -7,6 +7,7 @@ from constituency_toy import full_forest, sentence_trees, toy_symbols
 from spacy_spectral.models.constituency._forest import connect
 from spacy_spectral.models.constituency._latent import posteriors
 from spacy_spectral.models.constituency.forest import Forest, RulePairs
+from spacy_spectral.models.constituency.latent import DENSE, MEANS, VECTORS
 
 
 def tree_scores(forest, trees, items, edges, roots):
@@ -126,27 +127,40 @@ def test_batches_are_sentences_side_by_side():
 
 def test_connect_needs_arrays():
     with pytest.raises(TypeError):
-        connect(None, None, None, None, None, None, None, None, 3)
+        connect(*[None] * 10, 3)
 
 
-def random_tensors(grammar, n_states, random, negative):
-    """Rules with tensors and rules with vectors, laid out as kernels want them."""
-    pieces, dense, tensors = [], [], []
+def random_tensors(grammar, n_states, z_mean, y_mean, random, low):
+    """Rules with tensors, with vectors and with means of symbols, laid out as kernels want them."""
+    pieces, kinds, tensors, factors = [], [], [], []
     for a, b, c in grammar.rules.tolist():
         sizes = n_states[a], n_states[b], n_states[c]
-        low = -1.0 if negative else 0.0
-        if random.random() < 0.6:
+        kind = int(random.choice([VECTORS, DENSE, MEANS]))
+        factor = random.uniform(0.5, 1.0)
+        if kind == DENSE:
             tensor = random.uniform(low, 1.0, size=(sizes[1], sizes[2], sizes[0]))
             pieces.append(tensor.ravel())
-            dense.append(1)
         else:
             vectors = [random.uniform(low, 1.0, size=size) for size in sizes]
+            if kind == MEANS:
+                vectors = [
+                    z_mean[a, : sizes[0]] * factor,
+                    y_mean[b, : sizes[1]],
+                    y_mean[c, : sizes[2]],
+                ]
             tensor = vectors[1][:, None, None] * vectors[2][:, None] * vectors[0]
-            pieces.append(numpy.concatenate(vectors))
-            dense.append(0)
+            pieces.append(numpy.concatenate(vectors if kind == VECTORS else [[]]))
+        kinds.append(kind)
         tensors.append(tensor)
+        factors.append(factor)
     starts = numpy.cumsum([0, *map(len, pieces)])[:-1]
-    return numpy.concatenate(pieces), starts, numpy.array(dense, dtype="uint8"), tensors
+    return (
+        numpy.concatenate(pieces),
+        starts,
+        numpy.array(kinds, dtype="uint8"),
+        numpy.array(factors),
+        tensors,
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -156,10 +170,14 @@ def test_states_against_enumeration(seed):
     length = 4 if seed % 3 else 5
     forest = full_forest(grammar, length)
     n_states = random.integers(1, 4, size=len(grammar)).astype("int32")
-    flat, starts, dense, tensors = random_tensors(grammar, n_states, random, negative=seed % 2)
-    root = random.uniform(-1.0 if seed % 2 else 0.0, 1.0, size=(len(grammar), 3))
+    low = -1.0 if seed % 2 else 0.0
+    z_mean, y_mean = random.uniform(low, 1.0, size=(2, len(grammar), 3))
+    flat, starts, kinds, factors, tensors = random_tensors(
+        grammar, n_states, z_mean, y_mean, random, low
+    )
+    root = random.uniform(low, 1.0, size=(len(grammar), 3))
     offset = numpy.concatenate([[0], numpy.cumsum(n_states[forest.symbol])])
-    words = random.uniform(-1.0 if seed % 2 else 0.0, 1.0, size=int(offset[-1]))
+    words = random.uniform(low, 1.0, size=int(offset[-1]))
     scale = random.normal(size=len(forest.begin)) * (200.0 if seed == 4 else 1.0)
 
     def inside(tree):
@@ -190,7 +208,8 @@ def test_states_against_enumeration(seed):
                 by_edge[edge] += value / z
     log_z, items, edges, *_ = posteriors(
         forest.starts, forest.edge_starts, forest.left, forest.right, forest.rule, forest.symbol,
-        forest.is_word, forest.is_root, offset, words, scale, n_states, root, flat, starts, dense,
+        forest.is_word, forest.is_root, offset, words, scale, n_states, root, flat, starts, kinds,
+        factors, z_mean, y_mean,
     )  # fmt: skip
     assert log_z[0] == pytest.approx(numpy.log(abs(z)) + shift.sum(), rel=1e-10)
     size = max(1.0, numpy.abs(by_item).max())
