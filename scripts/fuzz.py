@@ -53,7 +53,7 @@ from spacy_spectral.treebank.sample.draw import write_sample
 GOOD = ("refused", "loaded", "untrained")
 MEMORY = 1 << 30
 CPU_SECONDS = 30
-_UNTRAINED = "[S115]"
+_UNTRAINED = ("[S115]", "[S603]")
 
 
 class Case(NamedTuple):
