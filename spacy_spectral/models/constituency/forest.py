@@ -83,6 +83,7 @@ class Forest:
         begin: NDArray[numpy.int32],
         end: NDArray[numpy.int32],
         symbol: NDArray[numpy.int32],
+        *,
         strong: NDArray[numpy.uint8] | None = None,
     ) -> "Forest":
         """All trees of some items, without items that are in none.
