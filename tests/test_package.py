@@ -46,6 +46,16 @@ def test_blank_pipeline_loads_no_heavy_module():
     assert result.stdout.strip() == "[]"
 
 
+def test_blank_pipeline_loads_no_model():
+    """Nor does it pay for components that are not used."""
+    code = (
+        "import sys, spacy; spacy.blank('en'); from spacy.util import registry; registry.factories.get_all();"
+        "print([m for m in sys.modules if m.startswith('spacy_spectral.models.')])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert result.stdout.strip() == "[]"
+
+
 def test_pack_round_trip_is_deterministic():
     payload = {"a": numpy.arange(6, dtype="float64").reshape(2, 3), "names": ["x", "ä"]}
     data = serialize.pack("thing", 1, payload)

@@ -10,7 +10,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Config, Model
+from thinc.api import Model
 
 from ..base.errors import Errors
 from ..models.constituency.evalb import Constituent, Counts
@@ -20,54 +20,6 @@ from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
 from .tagger import find_clusters
-
-DEFAULT_MODEL = Config().from_str(
-    """
-[model]
-@architectures = "spacy-spectral.ConstituencyProduct.v1"
-estimator = "spectral"
-states = 24
-em_iterations = 8
-epochs = 2
-anchored_epochs = 3
-rate = 0.1
-min_count = 2
-seed = 0
-"""
-)["model"]
-
-
-@Language.factory(
-    "spectral_constituency",
-    assigns=["doc.user_data"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "nbest": 0,
-        "spans_key": "constituents",
-        "set_tags": False,
-        "scorer": {"@scorers": "spacy-spectral.constituency_scorer.v1"},
-    },
-    default_score_weights={
-        "bracket_f": 1.0,
-        "bracket_p": None,
-        "bracket_r": None,
-        "bracket_exact": None,
-        "bracket_tag_acc": None,
-        "bracket_f_per_type": None,
-    },
-)
-def make_spectral_constituency(
-    nlp: Language,
-    name: str,
-    model: Model,
-    nbest: int,
-    spans_key: str | None,
-    set_tags: bool,
-    scorer: Callable | None,
-) -> "SpectralConstituency":
-    return SpectralConstituency(
-        nlp.vocab, model, name, nbest=nbest, spans_key=spans_key, set_tags=set_tags, scorer=scorer
-    )
 
 
 class SpectralConstituency(SpectralPipe):

@@ -103,16 +103,6 @@ class EigenwordSimilarity:
             yield self(doc)
 
 
-@Language.factory(
-    "eigenwords",
-    assigns=["doc.user_hooks", "doc.user_span_hooks", "doc.user_token_hooks"],
-    default_config={},
-)
-def make_eigenwords(nlp: Language, name: str) -> EigenwordSimilarity:
-    """Make the component; vectors and clusters are those of the pipeline's vocabulary."""
-    return EigenwordSimilarity(name, nlp=nlp)
-
-
 def read_lookups(path: str | Path) -> Lookups:
     """Clusters and word weights for `initialize.lookups` in a config.
 

@@ -19,7 +19,6 @@ from .documents import string_finder, string_values
 from .examples import aligned
 from .training_data import annotated_by, jackknifed, with_gold_tags
 
-DEFAULT_MODEL = {"@architectures": "spacy-spectral.LinearLemmatizer.v1"}
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"
 _COLUMNS = [ORTH, TAG, POS, MORPH]
@@ -28,39 +27,6 @@ _MIX = numpy.array(
     [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53],
     dtype="uint64",
 )
-
-
-@Language.factory(
-    "spectral_lemmatizer",
-    assigns=["token.lemma"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "overwrite": False,
-        "annotate_with": [],
-        "jackknife": None,
-        "scorer": {"@scorers": "spacy.lemmatizer_scorer.v1"},
-    },
-    default_score_weights={"lemma_acc": 1.0},
-)
-def make_spectral_lemmatizer(
-    nlp: Language,
-    name: str,
-    model: Model,
-    overwrite: bool,
-    annotate_with: list[str],
-    jackknife: str | None,
-    scorer: Callable | None,
-) -> "SpectralLemmatizer":
-    """Make a lemmatizer; see `SpectralLemmatizer`."""
-    return SpectralLemmatizer(
-        nlp.vocab,
-        model,
-        name,
-        overwrite=overwrite,
-        annotate_with=annotate_with,
-        jackknife=jackknife,
-        scorer=scorer,
-    )
 
 
 class SpectralLemmatizer(SpectralPipe):

@@ -36,66 +36,6 @@ from .views import (
     sentence_parses,
 )
 
-DEFAULT_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
-
-
-@Language.factory(
-    "spectral_parser",
-    requires=["token.is_sent_start", "token.tag"],
-    assigns=[
-        "token.dep",
-        "token.head",
-        "token.is_sent_start",
-        "doc.sents",
-        "token._.head_prob",
-        "token._.dep_prob",
-        "span._.parse_logprob",
-        "span._.marginals",
-    ],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "symbol": "TAG",
-        "decode": "mbr",
-        "constrain": False,
-        "store": ["head_prob", "dep_prob", "parse_logprob"],
-        "annotate_with": [],
-        "jackknife": None,
-        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
-    },
-    default_score_weights={
-        "dep_uas": 0.5,
-        "dep_las": 0.5,
-        "dep_uas_no_punct": None,
-        "dep_las_no_punct": None,
-        "dep_las_per_type": None,
-    },
-)
-def make_spectral_parser(
-    nlp: Language,
-    name: str,
-    model: Model,
-    symbol: str | list[str],
-    decode: str,
-    constrain: bool,
-    store: list[str],
-    annotate_with: list[str],
-    jackknife: str | None,
-    scorer: Callable | None,
-) -> "SpectralParser":
-    """Make a parser; see `SpectralParser`."""
-    return SpectralParser(
-        nlp.vocab,
-        model,
-        name,
-        symbol=symbol,
-        decode=decode,
-        constrain=constrain,
-        store=store,
-        annotate_with=annotate_with,
-        jackknife=jackknife,
-        scorer=scorer,
-    )
-
 
 class SpectralParser(ListenedTo):
     """Dependency parser with exact probabilities, by one of several models.

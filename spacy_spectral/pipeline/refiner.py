@@ -22,8 +22,6 @@ from .component import SpectralPipe
 from .documents import TokenReader, fixed_heads, string_values, training_treebank
 from .training_data import ParserData, component, warn_of_missing, with_gold_tags
 
-DEFAULT_MODEL = {"@architectures": "spacy-spectral.Refined.v1"}
-
 
 class Prediction(NamedTuple):
     """The sub-tags of one document.
@@ -34,43 +32,6 @@ class Prediction(NamedTuple):
 
     states: NDArray[numpy.int32]
     probs: NDArray[numpy.float32]
-
-
-@Language.factory(
-    "spectral_refiner",
-    requires=["token.is_sent_start", "token.tag"],
-    assigns=["token._.subtag", "token._.subtag_prob"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "symbol": "TAG",
-        "use_heads": True,
-        "parser": None,
-        "annotate_with": [],
-        "jackknife": None,
-    },
-    default_score_weights={"subtag_acc": 1.0},
-)
-def make_spectral_refiner(
-    nlp: Language,
-    name: str,
-    model: Model,
-    symbol: str | list[str],
-    use_heads: bool,
-    parser: str | None,
-    annotate_with: list[str],
-    jackknife: str | None,
-) -> "SpectralRefiner":
-    """Make a refiner; see `SpectralRefiner`."""
-    return SpectralRefiner(
-        nlp.vocab,
-        model,
-        name,
-        symbol=symbol,
-        use_heads=use_heads,
-        parser=parser,
-        annotate_with=annotate_with,
-        jackknife=jackknife,
-    )
 
 
 class SpectralRefiner(SpectralPipe):

@@ -33,7 +33,6 @@ from .documents import fixed_heads, string_values, write_parse
 from .forest_stage import fit_forests, parse_forests, write_forests
 from .listening import Listener
 
-DEFAULT_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
 STORABLE = ("parses",)
 
 
@@ -49,52 +48,6 @@ class _Sentence:
     tokens: NDArray[numpy.int64]
     candidates: Candidates
     ranking: Ranking
-
-
-@Language.factory(
-    "spectral_reranker",
-    requires=["token.tag", "token.dep", "token.head", "doc.sents"],
-    assigns=["token.dep", "token.head", "span._.parses"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "base": "spectral_parser",
-        "n": 50,
-        "margin": 6.0,
-        "symbol": None,
-        "store": [],
-        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
-    },
-    default_score_weights={
-        "dep_uas": 0.5,
-        "dep_las": 0.5,
-        "dep_uas_no_punct": None,
-        "dep_las_no_punct": None,
-        "dep_las_per_type": None,
-    },
-)
-def make_spectral_reranker(
-    nlp: Language,
-    name: str,
-    model: Model,
-    base: str,
-    n: int,
-    margin: float,
-    symbol: str | None,
-    store: list[str],
-    scorer: Callable | None,
-) -> "SpectralReranker":
-    """Make a reranker; see `SpectralReranker`."""
-    return SpectralReranker(
-        nlp,
-        model,
-        name,
-        base=base,
-        n=n,
-        margin=margin,
-        symbol=symbol,
-        store=store,
-        scorer=scorer,
-    )
 
 
 class SpectralReranker(Listener):

@@ -20,26 +20,6 @@ from .annotations import register, store_sent_starts
 from .component import SpectralPipe
 from .documents import string_finder
 
-DEFAULT_MODEL = {"@architectures": "spacy-spectral.LinearSenter.v1"}
-
-
-@Language.factory(
-    "spectral_senter",
-    assigns=["token.is_sent_start", "doc.sents", "token._.sent_start_prob"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "threshold": 0.5,
-        "store": True,
-        "scorer": {"@scorers": "spacy.senter_scorer.v1"},
-    },
-    default_score_weights={"sents_f": 1.0, "sents_p": 0.0, "sents_r": 0.0},
-)
-def make_spectral_senter(
-    nlp: Language, name: str, model: Model, threshold: float, store: bool, scorer: Callable | None
-) -> "SpectralSenter":
-    """Make a senter; see `SpectralSenter`."""
-    return SpectralSenter(nlp.vocab, model, name, threshold=threshold, store=store, scorer=scorer)
-
 
 class SpectralSenter(SpectralPipe):
     """Splits documents into sentences. Boundaries that are set already are kept."""

@@ -14,7 +14,7 @@ from spacy.scorer import Scorer
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Config, Model
+from thinc.api import Model
 
 from ..base.errors import Errors
 from ..base.progress import EpochBar
@@ -32,15 +32,6 @@ _SPACE_TAG = "_SP"
 # A tag that was given, but not learnt: to the model it is as if there was none.
 _FOREIGN = -2
 
-DEFAULT_MODEL = Config().from_str(
-    """
-[model]
-@architectures = "spacy-spectral.LinearTagger.v1"
-epochs = 5
-seed = 0
-"""
-)["model"]
-
 
 class Prediction(NamedTuple):
     """What was decided about the tokens of one Doc.
@@ -53,31 +44,6 @@ class Prediction(NamedTuple):
     values: numpy.ndarray
     tags: numpy.ndarray
     probs: numpy.ndarray
-
-
-@Language.factory(
-    "spectral_tagger",
-    assigns=["token.tag", "token.pos", "token.morph", "token._.tag_probs"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "overwrite": False,
-        "top_k": 3,
-        "scorer": {"@scorers": "spacy-spectral.tagger_scorer.v1"},
-    },
-    default_score_weights={
-        "tag_acc": 0.4,
-        "pos_acc": 0.3,
-        "morph_acc": 0.3,
-        "morph_micro_p": None,
-        "morph_micro_r": None,
-        "morph_micro_f": None,
-        "morph_per_feat": None,
-    },
-)
-def make_spectral_tagger(
-    nlp: Language, name: str, model: Model, overwrite: bool, top_k: int, scorer: Callable | None
-) -> "SpectralTagger":
-    return SpectralTagger(nlp.vocab, model, name, overwrite=overwrite, top_k=top_k, scorer=scorer)
 
 
 class SpectralTagger(SpectralPipe):
