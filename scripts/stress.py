@@ -215,7 +215,7 @@ def endless(nlp: Language, lines: list[str], length: int) -> dict[str, Any]:
         logs = [sentence._.parse_logprob for sentence in doc.sents]
         finite = finite and all(value is not None and isfinite(value) for value in logs)
         finite = finite and all(value is None or 0 <= value <= 1.001 for value in probs)
-        finite = finite and sum(token.head is token for token in doc) == 1
+        finite = finite and sum(token.head.i == token.i for token in doc) == 1
     return {"long s": f"{seconds:.1f}", "long MB": peak() - before, "finite": finite}
 
 
