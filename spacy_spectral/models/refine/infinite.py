@@ -103,6 +103,8 @@ def infinite_labelling(
     RETURNS (Labelling): The state in which a token was most often in the last sweeps.
     """
     tags = trees.tags if n_tags > 1 else numpy.zeros(len(trees), dtype="int32")
+    # tags without tokens have a state, too
+    n_seen = len(numpy.unique(tags))
     chain = make_sampler(
         trees,
         tags,
@@ -110,7 +112,7 @@ def infinite_labelling(
         alpha=alpha,
         gamma=gamma,
         rho=rho,
-        most_states=most_states,
+        most_states=max(most_states - (n_tags - n_seen), n_seen),
         start=_START_BY_TAG if n_tags > 1 else _START,
         seed=seed,
     )

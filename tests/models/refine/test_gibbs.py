@@ -261,6 +261,14 @@ def test_states_are_capped(children):
     assert 4 <= chain.n_states <= 6 + 1
 
 
+def test_tags_without_tokens_count_as_states():
+    trees, states = hidden(GRAMMAR, 60)
+    trees.tags = (3 * (states > 1)).astype("int32")
+    labelling = infinite_labelling(trees, 6, sweeps=5, gamma=500.0, alpha=100.0, most_states=12)
+    assert labelling.n_states <= 12
+    assert set(labelling.tag_of.tolist()) == set(range(6))
+
+
 def test_parameters_are_drawn_only_if_asked():
     trees, _ = hidden(GRAMMAR, 30)
     chain = sampler(trees, "independent")

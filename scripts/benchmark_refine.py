@@ -1,0 +1,269 @@
+"""Measure refinement: parsers by sub-tags, and word classes found in bare trees.
+
+    python scripts/benchmark_refine.py TRAIN DEV [--symbol upos] [--seeds 3] [--predicted] [--classes]
+    python scripts/benchmark_refine.py --sample
+
+Prints the tables of Finkel, Grenager & Manning (2007): attachment of a parser by sub-tags for every way to
+find them (gold tags, all tokens; `--predicted`: with tags by a tagger, jack-knifed in training), and with
+`--classes` how word classes that are found without tags agree with gold tags. Times are CPU seconds.
+"""
+
+# ruff: noqa: E402
+import os
+
+# one thread: figures are per core. Read when numpy is loaded.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy
+import spacy
+import srsly
+from numpy.typing import NDArray
+from spacy.training import Example
+from wasabi import msg
+
+from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.models.refine.estimate import RefineSettings, fit
+from spacy_spectral.models.refine.infinite import CHILDREN, infinite_labelling
+from spacy_spectral.models.refine.labelling import Labelling
+from spacy_spectral.models.refine.spectral import spectral_labelling
+from spacy_spectral.models.refine.split_merge import SplitMerge
+from spacy_spectral.models.refine.statistics import Trees
+from spacy_spectral.pipeline.documents import TokenReader, training_treebank
+from spacy_spectral.readers import Corpus
+from spacy_spectral.treebank.documents import read_docs
+from spacy_spectral.treebank.sample.draw import write_sample
+from spacy_spectral.trees.inventory import projective_trees
+from spacy_spectral.trees.sentences import Treebank
+
+ATTRIBUTES = {"xpos": "TAG", "upos": "POS"}
+PARSERS: dict[str, dict[str, Any]] = {
+    "no sub-tags": {"labelling": "none"},
+    "spectral, 100": {"labelling": "spectral", "states": 100},
+    "spectral, 200": {"labelling": "spectral", "states": 200},
+    "spectral, 300": {"labelling": "spectral", "states": 300},
+    "split-merge, 1 cycle": {"labelling": "split-merge", "cycles": 1, "states": 300},
+    "split-merge, 2 cycles": {"labelling": "split-merge", "cycles": 2, "states": 300},
+    "split-merge, 3 cycles": {"labelling": "split-merge", "cycles": 3, "states": 300},
+    "infinite, independent": {"labelling": "infinite", "children": "independent"},
+    "infinite, Markov": {"labelling": "infinite", "children": "markov"},
+}
+
+
+def main() -> None:
+    options = parse_arguments()
+    if options.sample:
+        with tempfile.TemporaryDirectory() as directory:
+            train, dev, _ = write_sample(directory)[::2]
+            results = run(train, dev, options)
+    else:
+        results = run(options.train, options.dev, options)
+    if options.json:
+        write_atomically(options.json, srsly.json_dumps(results, indent=2) + "\n")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("train", type=Path, nargs="?", help="CoNLL-U or .spacy, or a directory")
+    parser.add_argument("dev", type=Path, nargs="?", help="CoNLL-U or .spacy, or a directory")
+    parser.add_argument("--sample", action="store_true", help="use the sample treebank")
+    parser.add_argument("--symbol", choices=ATTRIBUTES, default="xpos", help="what tags are")
+    parser.add_argument("--seeds", type=int, default=1, help="over how many seeds to average")
+    parser.add_argument("--rows", nargs="*", choices=PARSERS, help="these rows only")
+    parser.add_argument("--predicted", action="store_true", help="with tags by a tagger, too")
+    parser.add_argument("--classes", action="store_true", help="word classes, too")
+    parser.add_argument("--sentences", type=int, default=3500, help="to find classes in")
+    parser.add_argument("--sweeps", type=int, default=100, help="of the samplers of classes")
+    parser.add_argument("--json", type=Path, help="write all figures here")
+    options = parser.parse_args()
+    if not options.sample and not (options.train and options.dev):
+        parser.error("give TRAIN and DEV, or --sample")
+    return options
+
+
+def run(train_path: Path, dev_path: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Print all tables and collect their figures."""
+    try:
+        train, dev = (
+            to_treebank(path, ATTRIBUTES[options.symbol]) for path in (train_path, dev_path)
+        )
+    except ValueError as error:
+        msg.fail(str(error), exits=1)
+    msg.info(f"train: {len(train.heads):,} words, dev: {len(dev.heads):,} words")
+    names = PARSERS if options.rows is None else options.rows
+    results: dict[str, Any] = {}
+    if names:
+        results["parsers"] = parser_table(train, dev, names, options.seeds)
+    if options.predicted:
+        results["predicted"] = predicted_table(train_path, dev_path, options)
+    if options.classes:
+        chosen = numpy.arange(len(train.tokens)) < options.sentences
+        results["classes"] = class_table(train.select(chosen), options.sweeps, options.seeds)
+    return results
+
+
+def to_treebank(path: Path, symbol: str) -> Treebank:
+    docs = list(read_docs(path, spacy.blank("xx").vocab))
+    return training_treebank(
+        [Example(doc, doc) for doc in docs], docs, TokenReader([symbol], name="benchmark")
+    )
+
+
+def attachment(names: list[str], parses: Any, gold: Treebank) -> tuple[float, float]:
+    """RETURNS (Tuple[float, float]): UAS and LAS over all tokens, in percent."""
+    heads = parses.heads == gold.heads
+    labels = numpy.array(names, dtype=object)[parses.labels] == numpy.array(gold.labels)
+    return 100 * float(heads.mean()), 100 * float((heads & labels).mean())
+
+
+def parser_table(
+    train: Treebank, dev: Treebank, names: Any, n_seeds: int
+) -> dict[str, list[dict[str, float]]]:
+    """Accuracy, states, time and speed for every way to find sub-tags."""
+    results: dict[str, list[dict[str, float]]] = {}
+    rows = []
+    for name in names:
+        seeds = 1 if PARSERS[name]["labelling"] == "none" else n_seeds
+        runs = [one_parser(train, dev, PARSERS[name], seed) for seed in range(seeds)]
+        results[name] = runs
+        mean = {key: float(numpy.mean([own[key] for own in runs])) for key in runs[0]}
+        spread = "" if seeds == 1 else f" ± {numpy.std([own['uas'] for own in runs]):.2f}"
+        rows.append(
+            (
+                name, f"{mean['states']:.0f}", f"{mean['uas']:.2f}{spread}", f"{mean['las']:.2f}",
+                f"{mean['train']:.1f}", f"{mean['speed']:,.0f}",
+            )
+        )  # fmt: skip
+    header = ("sub-tags", "states", "UAS", "LAS", "CPU s to learn", "words / CPU s")
+    msg.table(rows, header=header, divider=True, aligns=("l", "r", "r", "r", "r", "r"))
+    return results
+
+
+def one_parser(
+    train: Treebank, dev: Treebank, settings: dict[str, Any], seed: int
+) -> dict[str, float]:
+    begin = process_time()
+    grammar = fit(train, RefineSettings(seed=seed, **settings))
+    learnt = process_time()
+    parses = grammar.parse(dev.tokens)
+    parsed = process_time()
+    uas, las = attachment(grammar.label_names, parses, dev)
+    return {
+        "states": grammar.fine.tag_states.n_states,
+        "uas": uas,
+        "las": las,
+        "train": learnt - begin,
+        "speed": len(dev.heads) / (parsed - learnt),
+    }
+
+
+def predicted_table(
+    train_path: Path, dev_path: Path, options: argparse.Namespace
+) -> dict[str, float]:
+    """The pipeline of configs/refined.cfg without its refiner: tags by a tagger, jack-knifed in training."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("spectral_tagger")
+    model = {"@architectures": "spacy-spectral.Refined.v1"}
+    symbol = ATTRIBUTES[options.symbol]
+    config = {"model": model, "jackknife": "spectral_tagger", "symbol": symbol}
+    nlp.add_pipe("spectral_parser", config=config)
+    train = list(Corpus(train_path, annotations=["sents"], n_sents=1)(nlp))
+    nlp.initialize(lambda: train)
+    dev = list(Corpus(dev_path, annotations=["sents"], n_sents=1)(nlp))
+    scores = nlp.evaluate(dev)
+    result = {
+        "uas": 100 * scores["dep_uas"],
+        "las": 100 * scores["dep_las"],
+        "tags": 100 * scores["tag_acc" if symbol == "TAG" else "pos_acc"],
+    }
+    row = ("spectral, 200, predicted tags", *(f"{value:.2f}" for value in result.values()))
+    msg.table([row], header=("sub-tags", "UAS", "LAS", "tags right"), divider=True)
+    return result
+
+
+def class_table(train: Treebank, sweeps: int, n_seeds: int) -> dict[str, list[dict[str, float]]]:
+    """Word classes found in bare trees, against gold tags."""
+    heads, _ = projective_trees(train)
+    tags = numpy.unique(numpy.array(train.tokens.symbols, dtype=object), return_inverse=True)[1]
+    bare = numpy.zeros(len(heads), dtype="int32")
+    trees = Trees(train.tokens.starts, train.tokens.words, bare, heads)
+    finders: dict[str, Callable[[int], Labelling]] = {
+        f"infinite, {children}": lambda seed, children=children: infinite_labelling(
+            trees, 1, children=children, sweeps=sweeps, rho=0.01, most_states=150, seed=seed
+        )
+        for children in CHILDREN
+    }
+    finders["EM, 16 states"] = lambda seed: em_classes(trees, 4, seed)
+    finders["spectral clusters, 64"] = lambda seed: spectral_labelling(
+        trees, 1, states=64, most=64, seed=seed
+    )
+    results: dict[str, list[dict[str, float]]] = {}
+    rows = []
+    for name, find in finders.items():
+        runs = []
+        for seed in range(n_seeds):
+            begin = process_time()
+            states = find(seed).states
+            runs.append({**agreement(states, tags), "time": process_time() - begin})
+        results[name] = runs
+        mean = {key: float(numpy.mean([own[key] for own in runs])) for key in runs[0]}
+        rows.append(
+            (
+                name, f"{mean['classes']:.0f}", f"{100 * mean['many_to_one']:.1f}",
+                f"{100 * mean['one_to_one']:.1f}", f"{mean['information']:.2f}",
+                f"{mean['v']:.3f}", f"{100 * mean['f1']:.1f}", f"{mean['time']:.0f}",
+            )
+        )  # fmt: skip
+    header = ("classes by", "found", "many-to-1", "1-to-1", "MI (nats)", "V", "F1", "CPU s")
+    msg.table(rows, header=header, divider=True, aligns=("l", *"rrrrrrr"))
+    return results
+
+
+def em_classes(trees: Trees, splits: int, seed: int) -> Labelling:
+    """EM with a fixed number of states: all are split, again and again, none is merged."""
+    model = SplitMerge(trees, 1, most_states=2**splits, seed=seed)
+    for _ in range(splits):
+        model.split()
+        for _ in range(10):
+            model.iterate()
+    return model.labelling()
+
+
+def agreement(classes: NDArray, tags: NDArray) -> dict[str, float]:
+    """How classes agree with tags: many-to-one and one-to-one accuracy, mutual information, V-measure, and F1
+    (every tag with its best class, weighted by its size)."""
+    from scipy.optimize import linear_sum_assignment
+
+    table = numpy.zeros((int(classes.max()) + 1, int(tags.max()) + 1))
+    numpy.add.at(table, (classes, tags), 1)
+    table = table[table.sum(axis=1) > 0]
+    n = table.sum()
+    by_class, by_tag = table.sum(axis=1) / n, table.sum(axis=0) / n
+    joint = table / n
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        terms = joint * numpy.log(joint / numpy.outer(by_class, by_tag))
+    information = float(numpy.nansum(terms))
+    entropies = [-float((p[p > 0] * numpy.log(p[p > 0])).sum()) for p in (by_tag, by_class)]
+    homogeneity, completeness = (information / h if h > 0 else 1.0 for h in entropies)
+    rows, columns = linear_sum_assignment(-table)
+    f1 = 2 * joint / (by_class[:, None] + by_tag)
+    total = homogeneity + completeness
+    return {
+        "classes": len(table),
+        "many_to_one": float(table.max(axis=1).sum() / n),
+        "one_to_one": float(table[rows, columns].sum() / n),
+        "information": information,
+        "v": 2 * homogeneity * completeness / total if total else 0.0,
+        "f1": float((f1.max(axis=0) * by_tag).sum()),
+    }
+
+
+if __name__ == "__main__":
+    main()
