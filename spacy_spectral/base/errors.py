@@ -291,6 +291,20 @@ class Errors(metaclass=_WithCodes):
         "'{model}' leaves no probabilities of heads on documents, so there is no reliability diagram. Its "
         "parser must be a 'spectral_parser' whose setting 'store' has \"head_prob\"."
     )
+    S451 = (
+        "spacy-spectral.Biaffine.v2 needs an even scan_size >= 2, scan_depth >= 0, other sizes, epochs and "
+        "batch_size >= 1, a rate above 0, and dropout and word_dropout from 0 to below 1."
+    )
+    S453 = (
+        "A product of parsers needs a weight for each of its experts, none below 0 and one above: not "
+        "{weights}."
+    )
+    S454 = "spacy-spectral.Product.v1 needs at least one expert. Give it models of these kinds: {choices}."
+    S455 = (
+        "The expert '{name}' of spacy-spectral.Product.v1 is a model '{kind}', which is not trained when the "
+        "pipeline is initialized. Use spacy-spectral.LogLinear.v1, spacy-spectral.Biaffine.v2 or "
+        "spacy-spectral.SHAG.v1."
+    )
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = (
         "Bad settings of the latent tree model: 'states' must be at least 1, 'ridge' and "

@@ -14,8 +14,9 @@ from spacy.util import minibatch
 from thinc.api import Adam, fix_random_seed
 
 from ..base.errors import Errors
+from ..models.product.architecture import ProductRecipe
 from ..models.rerank.interface import Candidates, Fold, blocks
-from ..trees.interface import ArcProbs, Parses
+from ..trees.interface import ArcProbs, Parses, Tempered
 from ..trees.inventory import plain
 from ..trees.pseudoprojective import deprojectivize
 from ..trees.sentences import Batch, Treebank
@@ -143,6 +144,9 @@ class SpectralCandidates:
         parser = self.parser
         if "recipe" not in parser.model.attrs:
             raise ValueError(Errors.S543.format(name=self._name, base=parser.name))
+        recipe = parser.model.attrs["recipe"]
+        if isinstance(recipe, ProductRecipe):
+            recipe = recipe.like(parser.grammar)
         treebank = parser.training_treebank(examples, nlp)
         seen = treebank
         if self.read is not parser.read:
@@ -150,12 +154,15 @@ class SpectralCandidates:
         fold_of = blocks(numpy.diff(treebank.tokens.starts), folds)
         for fold in range(folds):
             inside = fold_of == fold
-            learnt = parser.model.attrs["recipe"].fit(
+            learnt = recipe.fit(
                 treebank.select(~inside),
                 dev=None,
                 clusters=getattr(parser.grammar, "clusters", None),
+                vectors=getattr(parser.grammar, "vectors", None),
                 report=_prefixed(report, f"block {fold + 1} of {folds} held out"),
             )
+            if isinstance(parser.grammar, Tempered) and isinstance(learnt, Tempered):
+                learnt = learnt.with_temperature(parser.grammar.temperature)
             parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
             names = list(learnt.label_names)
             yield HeldOut(seen.select(~inside), seen.select(inside), parses, names)

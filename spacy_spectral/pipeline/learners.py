@@ -14,7 +14,8 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..base.learnt import Learnt
-from ..trees.interface import Clusters, ParserModel, Parses
+from ..trees.calibration import calibrated
+from ..trees.interface import NEUTRAL, Clusters, ParserModel, Parses, Tempered, Vectors
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
 from .documents import TokenReader
@@ -57,6 +58,7 @@ class Learner(Protocol):
         *,
         labels: Sequence[str] | None,
         clusters: Clusters | None,
+        vectors: Vectors | None,
         decode: str,
     ) -> None:
         """Train the model, or make it ready for training.
@@ -64,7 +66,7 @@ class Learner(Protocol):
         get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
         data (ParserData): Makes of them what there is to learn from.
         labels (Optional[Sequence[str]]): The labels, so that not all examples must be looked at.
-        clusters (Optional[Clusters]): Word clusters.
+        clusters (Optional[Clusters]), vectors (Optional[Vectors]): Word clusters and vectors.
         decode (str): How the component will decode.
         """
         ...
@@ -141,6 +143,7 @@ class WholeLearner:
         *,
         labels: Sequence[str] | None,
         clusters: Clusters | None,
+        vectors: Vectors | None,
         decode: str,
     ) -> None:
         examples = all_examples(get_examples, data.nlp, name=self.name, kind="SpectralParser")
@@ -148,11 +151,18 @@ class WholeLearner:
             raise ValueError(Errors.S117.format(name=self.name))
         treebank = data.treebank(examples)
         warn_of_missing(treebank, self.name)
+        dev = data.dev()
         learnt = self.model.attrs["recipe"].fit(
-            treebank, dev=data.dev(), clusters=clusters, report=data.report
+            treebank, dev=dev, clusters=clusters, vectors=vectors, report=data.report
         )
         if decode not in learnt.decoders:
             raise ValueError(Errors.S119.format(name=self.name))
+        if dev is not None:
+            if isinstance(learnt, Tempered) and learnt.temperature == NEUTRAL:
+                learnt = calibrated(learnt, dev)
+            if isinstance(learnt, Tempered):
+                t = learnt.temperature
+                data.report(f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}")
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> None:

@@ -15,6 +15,7 @@ from thinc.api import Model
 
 from ..base.errors import Errors, Warnings
 from ..forest.conditions import Condition
+from ..models.eigenwords.word_vectors import WordVectors
 from ..trees.constraints import possible
 from ..trees.interface import Parses
 from ..trees.inventory import plain
@@ -61,7 +62,8 @@ class SpectralParser(ListenedTo):
     ):
         """vocab (Vocab): The shared vocabulary.
         model (Model): From `spacy-spectral.SHAG.v1`, `spacy-spectral.LogLinear.v1`,
-            `spacy-spectral.Biaffine.v1` or `spacy-spectral.Refined.v1`.
+            `spacy-spectral.Biaffine.v1`, `spacy-spectral.Biaffine.v2`, `spacy-spectral.Refined.v1` or
+            `spacy-spectral.Product.v1`.
         name (str): The component's name in the pipeline.
         symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
         decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
@@ -124,6 +126,7 @@ class SpectralParser(ListenedTo):
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
         clusters: str | Path | None = None,
+        vectors: str | Path | None = None,
         dev_corpus: str | None = None,
     ) -> None:
         """Learn from all training examples; this is the whole training of models with a recipe.
@@ -134,15 +137,18 @@ class SpectralParser(ListenedTo):
             step; for others the treebank decides.
         clusters (Optional[Union[str, Path]]): A directory with eigenword clusters, for models that look
             at words. By default those of the vocabulary's lookups are used if there are some.
+        vectors (Optional[Union[str, Path]]): A directory with word vectors, for models that look at them;
+            they keep a copy. By default those of the vocabulary are used if there are some.
         dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
-            models that are trained in epochs.
+            models that are trained in epochs; and to learn from how sure the parser may be.
         """
-        self.learner.check(clusters=clusters, dev_corpus=dev_corpus)
+        self.learner.check(clusters=clusters, vectors=vectors, dev_corpus=dev_corpus)
         self.learner.initialize(
             get_examples,
             self._data(nlp, dev_corpus),
             labels=labels,
             clusters=find_clusters(clusters, self.vocab),
+            vectors=find_word_vectors(vectors, self.vocab),
             decode=self.decode,
         )
         self._quiet_updates = QUIET_UPDATES
@@ -279,3 +285,19 @@ class SpectralParser(ListenedTo):
         names = self.grammar.label_names
         pairs = [head_and_label_probs(*self.parse([doc]), names) for doc in docs]
         return [heads for heads, _ in pairs], [labels for _, labels in pairs]
+
+
+def find_word_vectors(path: str | Path | None, vocab: Vocab) -> WordVectors | None:
+    """Word vectors of a directory, or else those of the vocabulary if it has some.
+
+    path (Optional[Union[str, Path]]): A directory made by `spacy spectral eigenwords`, or any pipeline.
+    vocab (Vocab): The vocabulary.
+    RETURNS (Optional[WordVectors]): The vectors.
+    """
+    if path is None:
+        return WordVectors.from_vocab(vocab)
+    directory = Path(path) / "vocab"
+    vectors = WordVectors.from_vocab(Vocab().from_disk(directory)) if directory.is_dir() else None
+    if vectors is None:
+        raise ValueError(Errors.S216.format(path=path))
+    return vectors

@@ -34,7 +34,7 @@ from ..models.biaffine.format import check_model
 from ..models.biaffine.layers import Arcs, rows_of_pieces
 from ..trees._eisner import is_projective_tree
 from ..trees.constraints import possible
-from ..trees.interface import Clusters, Parses
+from ..trees.interface import Clusters, Parses, Vectors
 from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.parsing import PosteriorParses, sentence_constraints
 from ..trees.pieces import parse_in_pieces
@@ -94,6 +94,7 @@ class StepwiseLearner:
         *,
         labels: Sequence[str] | None,
         clusters: Clusters | None,
+        vectors: Vectors | None,
         decode: str,
     ) -> None:
         """Collect labels and make the model ready for training."""

@@ -5,12 +5,36 @@ Positions in a sentence count from 1; 0 is the root, MISSING (-1) a head that is
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy
 from numpy.typing import NDArray
 
+from ..base.fields import Float, Record
 from .sentences import Tokens, Treebank
+
+
+class Temperature(NamedTuple):
+    """How sure a parser is: scores are divided by these numbers before trees are summed over, so that all
+    probabilities stay those of one distribution. Above 1 they are less sure.
+
+    heads (float): Of trees.
+    labels (float): Of the label of an arc, given the arc.
+    """
+
+    heads: float = 1.0
+    labels: float = 1.0
+
+    def weighted(self, weight: float) -> "Temperature":
+        """RETURNS (Temperature): That of a model whose scores count `weight` times."""
+        return Temperature(self.heads / weight, self.labels / weight)
+
+
+NEUTRAL = Temperature()
+# In files; those of older versions have none.
+TEMPERATURE = Record(
+    heads=Float(low=1e-3, high=1e3), labels=Float(low=1e-3, high=1e3), optional=True
+)
 
 
 class Parse(NamedTuple):
@@ -126,6 +150,54 @@ class ParserModel(Protocol):
     def from_bytes(cls, data: bytes) -> "ParserModel": ...
 
 
+@runtime_checkable
+class Tempered(ParserModel, Protocol):
+    """A trained parser that can be made more or less sure.
+
+    temperature (Temperature): How sure it is.
+    """
+
+    temperature: Temperature
+
+    def with_temperature(self, temperature: Temperature) -> "Tempered":
+        """RETURNS (Tempered): The same parser, surer or less sure."""
+        ...
+
+
+class ArcScorer(Protocol):
+    """What an expert says of single arcs of a batch, for others who ask."""
+
+    def __call__(
+        self,
+        tokens: NDArray[numpy.int64] | slice,
+        starts: NDArray[numpy.int32],
+        arc_starts: NDArray[numpy.int32],
+        heads: NDArray[numpy.int32],
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+        """Score arcs.
+
+        tokens (Union[ndarray, slice]): Which tokens of the batch, as sentences; slice(None) for all.
+        starts (ndarray): Where these sentences start, closed by the number of tokens.
+        arc_starts (ndarray): Where the arcs of each token start, closed by the number of arcs.
+        heads (ndarray): The arcs' heads, 0 for the root.
+        RETURNS (Tuple[ndarray, ndarray]): The score of every arc, a logarithm, and log P(label | arc):
+            [arcs, labels].
+        """
+        ...
+
+
+class Vectors(Protocol):
+    """Word vectors, see `models.eigenwords.word_vectors.WordVectors`."""
+
+    size: int
+
+    def __call__(self, forms: Sequence[str]) -> NDArray[numpy.float32]:
+        """RETURNS (ndarray): A row of length 1 for every word; zeros where nothing is known."""
+        ...
+
+    def to_bytes(self) -> bytes: ...
+
+
 class Clusters(Protocol):
     """Word clusters at several granularities, see `models.eigenwords.clusters.WordClusters`."""
 
@@ -149,6 +221,7 @@ class Recipe(Protocol):
         *,
         dev: Treebank | None,
         clusters: Clusters | None,
+        vectors: Vectors | None,
         report: Callable[[str], None],
     ) -> ParserModel:
         """Train a parser. The whole training happens here.
@@ -156,6 +229,7 @@ class Recipe(Protocol):
         treebank (Treebank): The training data.
         dev (Optional[Treebank]): Sentences to stop by; models that need none pay no heed to them.
         clusters (Optional[Clusters]): Word clusters, for models that look at words.
+        vectors (Optional[Vectors]): Word vectors, for models that look at them.
         report (Callable[[str], None]): Told about progress.
         RETURNS (ParserModel): The trained parser.
         """

@@ -60,6 +60,14 @@ class Tokens:
         """RETURNS (List[Tuple[int, int]]): Where each sentence begins and ends."""
         return list(pairwise(self.starts.tolist()))
 
+    def at(self, places: NDArray[numpy.int64] | slice, starts: NDArray[numpy.int32]) -> "Tokens":
+        """places (Union[ndarray, slice]): Some of the tokens.
+        starts (ndarray): Where they are to start sentences, closed by their number.
+        RETURNS (Tokens): These sentences."""
+        chosen = range(len(self.words))[places] if isinstance(places, slice) else places.tolist()
+        columns = (self.words, self.symbols, self.second, self.pos, self.morphs)
+        return Tokens(starts, *([column[i] for i in chosen] for column in columns))
+
     def select(self, chosen: NDArray[numpy.bool_]) -> "Tokens":
         """chosen (ndarray): Which sentences.
         RETURNS (Tokens): Those sentences."""

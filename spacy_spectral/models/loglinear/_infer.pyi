@@ -18,6 +18,8 @@ class Engine:
         allowed: NDArray[numpy.uint8],
         between_bit: NDArray[numpy.uint8],
         n_columns: int,
+        sharpness: float = 1.0,
+        label_sharpness: float = 1.0,
     ) -> None: ...
     def parse(
         self,

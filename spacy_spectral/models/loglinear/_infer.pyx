@@ -27,6 +27,8 @@ cdef class Engine:
 
     slots, entries (structured arrays): The feature table. Entries are changed by learning.
     moves (float32[tags, 2, C+1, C+1]): Log weights of state moves; tag 0 is shared by all.
+    sharpness, label_sharpness (float): By what scores are multiplied, see `_score._sharpen`; moves already
+        are. Not for learning.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ cdef class Engine:
         const Slot[::1] slots not None, Entry[::1] entries not None,
         float[:, :, :, ::1] moves not None, const int32_t[::1] label_state not None,
         const uint8_t[:, ::1] allowed not None, const uint8_t[::1] between_bit not None, int n_columns,
+        double sharpness=1.0, double label_sharpness=1.0,
     ):
         cdef Machine* machine = &self.machine
         self.keep = (composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit)
@@ -58,6 +61,7 @@ cdef class Engine:
         machine.label_state = &label_state[0]
         machine.allowed = &allowed[0, 0]
         machine.between_bit = &between_bit[0]
+        machine.sharpness, machine.label_sharpness = sharpness, label_sharpness
         self.exp_moves = numpy.empty_like(moves, dtype=numpy.float64)
         machine.moves = &self.exp_moves[0, 0, 0, 0]
         machine.log_moves = &moves[0, 0, 0, 0]

@@ -40,6 +40,9 @@ cdef struct Machine:
     const int32_t* label_state
     const uint8_t* allowed  # 2 x labels: for arcs between tokens, for arcs from the root
     const uint8_t* between_bit  # of a tag
+    # by what scores of trees, and of labels given their arcs, are multiplied: 1 in training
+    double sharpness
+    double label_sharpness
 
 
 cdef struct Scored:

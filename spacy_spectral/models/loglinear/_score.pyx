@@ -7,7 +7,7 @@ and its label. Features of a token alone are summed once per token, for its role
 head and for every direction (a supertagger trained along with the parser), those of pairs of tokens
 once per kept arc, those of neighbouring modifiers once per pair.
 """
-from libc.math cimport exp
+from libc.math cimport exp, log
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -70,6 +70,7 @@ cdef void _advance(const Machine* machine, Siblings* queue) noexcept nogil:
         rows = queue.rows[at % (2 * AHEAD)]
         for t in range(machine.n_siblings):
             total += machine.entries[rows[t]].weight
+        total *= machine.sharpness
         queue.score[at % (2 * AHEAD)][0] = total
         queue.potential[at % (2 * AHEAD)][0] = exp(total)
 
@@ -196,6 +197,26 @@ cdef void state_potentials(
             phi[a * machine.n_states + machine.label_state[l]] += potential[a * machine.n_labels + l]
 
 
+cdef void _sharpen(const Machine* machine, float* score, const uint8_t* allowed) noexcept nogil:
+    """Scores of one arc's labels: the arc's own score is what they amount to together,
+
+        A = log(sum_l exp(b s_l)) / b          s_l becomes a A + b (s_l - A)
+
+    with a for trees and b for labels given their arcs; all scores are multiplied by a if a = b."""
+    cdef int l, n_labels = machine.n_labels
+    cdef double a = machine.sharpness, b = machine.label_sharpness, top = -1e30, total = 0
+    for l in range(n_labels):
+        if allowed[l]:
+            top = max(top, <double>score[l])
+    for l in range(n_labels):
+        if allowed[l]:
+            total += exp(b * (score[l] - top))
+    if total > 0:
+        top = (a - b) * (top + log(total) / b)
+    for l in range(n_labels):
+        score[l] = b * score[l] + top
+
+
 cdef int score_sentence(
     const Machine* machine, Scored* scored, Arena* arena, const uint64_t* columns,
     const int32_t* tags, int n, const int32_t* arc_start, const int32_t* arc_head,
@@ -247,6 +268,9 @@ cdef int score_sentence(
     fill_composites(&machine.context, columns, n, scored.composites)
     _score_tokens(machine, scored, own)
     _score_arcs(machine, scored, own)
+    if machine.sharpness != 1 or machine.label_sharpness != 1:
+        for a in range(n_arcs):
+            _sharpen(machine, scored.score + a * n_labels, machine.allowed + (head[a] == 0) * n_labels)
     if extra != NULL:
         for i in range(n_arcs * n_labels):
             scored.score[i] += extra[i]

@@ -6,7 +6,7 @@ from thinc.api import Model
 
 from ...base.errors import Errors
 from ...base.learnt import parser_model
-from ...trees.interface import Clusters
+from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Treebank
 from .estimate import Settings
 from .parser import LogLinearParser
@@ -87,6 +87,7 @@ class LogLinearRecipe:
         *,
         dev: Treebank | None = None,
         clusters: Clusters | None = None,
+        vectors: Vectors | None = None,
         report: Callable[[str], None] = print,
     ) -> LogLinearParser:
         return LogLinearParser.fit(

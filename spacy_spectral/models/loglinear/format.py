@@ -6,6 +6,7 @@ from typing import Any
 import numpy
 
 from ...base.fields import Array, Float, Format, Int, Record, Strings
+from ...trees.interface import TEMPERATURE, Temperature
 from . import _score
 from .pruner import _pruner
 from .pruner.model import ArcPruner
@@ -57,6 +58,7 @@ _FORMAT = Format(
         threshold=Float(low=0.0, high=1.0),
         most=Int(low=1, high=MAX_HEADS),
     ),
+    temperature=TEMPERATURE,
 )
 
 
@@ -71,6 +73,7 @@ def pack_model(model: Any) -> bytes:
     payload["table"] = pack_table(model.slots, model.entries)
     weights = model.pruner.weights
     used = numpy.flatnonzero(weights).astype("uint32")
+    payload["temperature"] = model.temperature._asdict()
     payload["pruner"] = {
         "templates": asdict(model.pruner.templates),
         "size": len(weights),
@@ -96,6 +99,7 @@ def unpack_model(data: bytes) -> dict[str, Any]:
     read["templates"] = _read_templates(read["templates"], "templates", n_flags=2)
     read["slots"], read["entries"] = _read_table(read.pop("table"), len(read["labels"]))
     read["pruner"] = _read_pruner(read["pruner"], read["between_bit"])
+    read["temperature"] = Temperature(**read["temperature"] or {})
     return read
 
 

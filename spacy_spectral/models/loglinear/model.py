@@ -7,6 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
+from ...trees.interface import NEUTRAL, Temperature
 from ._features import fill_children
 from ._forest import Forests
 from ._infer import Engine
@@ -78,6 +79,7 @@ class LogLinearModel:
     allowed (ndarray): uint8, 2 x labels: labels of arcs between tokens, of arcs from the root.
     between_bit, function_tags (ndarray): uint8 for each tag, see `statistics`.
     pruner (ArcPruner): Chooses the arcs that it looks at.
+    temperature (Temperature): By what its scores are divided; not those of another model that join them.
     """
 
     tags: list[str]
@@ -91,6 +93,7 @@ class LogLinearModel:
     between_bit: NDArray[numpy.uint8]
     function_tags: NDArray[numpy.uint8]
     pruner: ArcPruner
+    temperature: Temperature = NEUTRAL
     _engine: Engine | None = field(default=None, compare=False, repr=False)
 
     def encoder(self) -> Encoder:
@@ -98,7 +101,9 @@ class LogLinearModel:
         return Encoder(self.tags)
 
     def engine(self) -> Engine:
-        """RETURNS (Engine): The model behind pointers; a `Learner` with it changes `entries` and `moves`."""
+        """RETURNS (Engine): The model behind pointers; a `Learner` with it changes `entries` and `moves`,
+        which is not for models of another temperature than 1."""
+        heads, labels = self.temperature
         return Engine(
             composites=self.templates.composites,
             pairs=self.templates.pairs,
@@ -106,11 +111,13 @@ class LogLinearModel:
             siblings=self.templates.siblings,
             slots=self.slots,
             entries=self.entries,
-            moves=self.moves,
+            moves=self.moves if heads == 1 else self.moves / numpy.float32(heads),
             label_state=self.label_classes,
             allowed=self.allowed,
             between_bit=self.between_bit,
             n_columns=len(COLUMNS),
+            sharpness=1 / heads,
+            label_sharpness=1 / labels,
         )
 
     def parse(

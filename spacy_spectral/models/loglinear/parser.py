@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
-from ...trees.interface import Clusters, Parses
+from ...trees.interface import Clusters, Parses, Temperature
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.pieces import cut_treebank, parse_in_pieces
 from ...trees.sentences import Tokens, Treebank
@@ -23,6 +23,16 @@ from .model import LogLinearModel
 from .parses import LogLinearParses
 
 _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
+# (which tokens, where their sentences start, where the arcs of each token start, heads) -> [arcs, labels]
+LabelledArcScorer = Callable[
+    [
+        NDArray[numpy.int64] | slice,
+        NDArray[numpy.int32],
+        NDArray[numpy.int32],
+        NDArray[numpy.int32],
+    ],
+    NDArray[numpy.float64],
+]
 
 
 class LogLinearParser:
@@ -90,10 +100,38 @@ class LogLinearParser:
         )
         return cls(model, clusters, max_length=max_length)
 
+    @property
+    def temperature(self) -> Temperature:
+        return self.model.temperature
+
+    def with_temperature(self, temperature: Temperature) -> "LogLinearParser":
+        """RETURNS (LogLinearParser): The same parser, surer or less sure."""
+        if temperature == self.temperature:
+            return self
+        model = replace(self.model, temperature=temperature, _engine=None)
+        result = LogLinearParser(model, self.clusters, max_length=self.max_length)
+        result._encoder = self._encoder
+        return result
+
     def parse(
         self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
     ) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
+        return self.parse_with(None, tokens, fixed=fixed)
+
+    def parse_with(
+        self,
+        others: LabelledArcScorer | None,
+        tokens: Tokens,
+        *,
+        fixed: NDArray[numpy.int32] | None = None,
+    ) -> Parses:
+        """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores.
+
+        others (Optional[LabelledArcScorer]): Scores labelled arcs of the batch.
+        tokens (Tokens), fixed (Optional[ndarray]): As for `parse`.
+        RETURNS (Parses): The parses.
+        """
         sentences = _encode(self._encoder, tokens, self.clusters)
 
         def parse(
@@ -101,7 +139,16 @@ class LogLinearParser:
             starts: NDArray[numpy.int32],
             fixed: NDArray[numpy.int32] | None,
         ) -> LogLinearParses:
-            parses = self.model.parse(sentences.select(chosen, starts), constraints=fixed)
+            own = sentences.select(chosen, starts)
+            if others is None:
+                return LogLinearParses(
+                    self.model.parse(own, constraints=fixed), self.inventory, fixed
+                )
+            prepared, arcs = self.model.prepare(own, fixed)
+            extra = others(chosen, starts, arcs.starts, arcs.heads)
+            parses = self.model.infer(
+                prepared, arcs, constraints=fixed, extra=extra.astype("float32")
+            )
             return LogLinearParses(parses, self.inventory, fixed)
 
         return parse_in_pieces(parse, tokens.starts, max_length=self.max_length, fixed=fixed)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from thinc.api import Model
 
 from ...base.learnt import parser_model
-from ...trees.interface import Clusters
+from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Treebank
 from .estimate import RefineSettings, fit
 from .model import ChartSettings, RefinedGrammar
@@ -59,6 +59,7 @@ class RefinedRecipe:
         *,
         dev: Treebank | None = None,
         clusters: Clusters | None = None,
+        vectors: Vectors | None = None,
         report: Callable[[str], None] = print,
     ) -> RefinedGrammar:
         return fit(treebank, self.settings, report=report)

@@ -6,7 +6,7 @@ from thinc.api import Model
 
 from ...base.learnt import parser_model
 from ...base.progress import progress_bar
-from ...trees.interface import Clusters
+from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Treebank
 from .estimate import EstimatorSettings
 from .grammar import Grammar, GrammarSettings
@@ -67,6 +67,7 @@ class ShagRecipe:
         *,
         dev: Treebank | None = None,
         clusters: Clusters | None = None,
+        vectors: Vectors | None = None,
         report: Callable[[str], None] = print,
     ) -> Grammar:
         bar = progress_bar("Head automata")

@@ -1,0 +1,257 @@
+"""What the network sees of tokens: numbers of strings, word vectors, and the first layers over them.
+
+Everything that depends on the form of a word alone is found once for every distinct word.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+from thinc.api import Dropout, Model, glorot_uniform_init
+from thinc.types import Ragged
+
+from ...base.cache import RowCache
+from ...trees.interface import Clusters, Vectors
+from ...trees.sentences import Tokens
+from ..eigenwords.vocabulary import signatures
+from .layers import root_rows, token_rows
+
+_MAX_CACHED = 100_000
+# What is seen of a word, and the width of its embedding.
+_OF_WORDS: dict[str, tuple[Callable[[str], str], int]] = {
+    "lower": (str.lower, 64),
+    "suffix3": (lambda word: word.lower()[-3:], 32),
+    "suffix2": (lambda word: word.lower()[-2:], 16),
+    "prefix3": (lambda word: word.lower()[:3], 24),
+    "shape": (lambda word: signatures(word)[-2], 8),
+}
+# What taggers have said of a token.
+_OF_TOKENS = {"symbols": 32, "pos": 16, "morphs": 32}
+_CLUSTER_WIDTH = 24
+# Rarer strings are unknown, so that it is learnt what to make of unknown ones.
+_MIN_COUNT = 2
+
+
+@dataclass
+class Inputs:
+    """Tokens of some sentences, as the network sees them.
+
+    ids (ndarray): int32[tokens, features], the number of each string; 0 for one that is not known.
+    vectors (ndarray): float32[tokens, size], word vectors; no columns if there are none.
+    starts (ndarray): int32, where sentences start, closed by the number of tokens.
+    """
+
+    ids: NDArray[numpy.int32]
+    vectors: NDArray[numpy.float32]
+    starts: NDArray[numpy.int32]
+
+    def select(self, tokens: NDArray[numpy.int64] | slice, starts: NDArray) -> "Inputs":
+        """RETURNS (Inputs): Some of the tokens, as sentences that start at `starts`."""
+        return Inputs(self.ids[tokens], self.vectors[tokens], starts)
+
+
+class Lexicon:
+    """Numbers of strings.
+
+    names (List[str]): The features, those of words first.
+    """
+
+    def __init__(
+        self,
+        strings: Mapping[str, Sequence[str]],
+        clusters: Clusters | None,
+        vectors: Vectors | None,
+    ):
+        """strings (Mapping[str, Sequence[str]]): The strings of every feature, numbered from 1.
+        clusters (Optional[Clusters]): The word clusters that are features, too.
+        vectors (Optional[Vectors]): Word vectors.
+        """
+        self.strings = {name: list(known) for name, known in strings.items()}
+        self.clusters, self.vectors = clusters, vectors
+        self.names = [*_OF_WORDS, *self._cluster_names(), *_OF_TOKENS]
+        self._index = {
+            name: {string: i for i, string in enumerate(known, 1)}
+            for name, known in self.strings.items()
+        }
+        size = self.n_vector
+        first = numpy.zeros((0, len(self.names) - len(_OF_TOKENS)), dtype="int32")
+        self._cache = RowCache(
+            self._of_words, (first, numpy.zeros((0, size), dtype="float32")), size=_MAX_CACHED
+        )
+
+    @classmethod
+    def fit(
+        cls, tokens: Tokens, *, clusters: Clusters | None, vectors: Vectors | None
+    ) -> "Lexicon":
+        """RETURNS (Lexicon): The strings that are frequent enough in some sentences."""
+        strings = {}
+        for name, (describe, _) in _OF_WORDS.items():
+            strings[name] = _frequent(Counter(map(describe, tokens.words)))
+        for name in _OF_TOKENS:
+            strings[name] = _frequent(Counter(getattr(tokens, name)))
+        return cls(strings, clusters, vectors)
+
+    @property
+    def n_vector(self) -> int:
+        return 0 if self.vectors is None else self.vectors.size
+
+    def tables(self) -> list[tuple[int, int]]:
+        """RETURNS (List[Tuple[int, int]]): Numbers and width of every feature's embeddings."""
+        widths = {name: width for name, (_, width) in _OF_WORDS.items()} | _OF_TOKENS
+        sizes = {name: len(known) for name, known in self.strings.items()}
+        if self.clusters is not None:
+            sizes |= zip(self._cluster_names(), self.clusters.granularities, strict=True)
+        return [(sizes[name] + 1, widths.get(name, _CLUSTER_WIDTH)) for name in self.names]
+
+    def __call__(self, tokens: Tokens) -> Inputs:
+        """RETURNS (Inputs): What the network sees of sentences."""
+        rows, (of_words, vectors) = self._cache(tokens.words)
+        of_tokens = [self._numbers(name, getattr(tokens, name)) for name in _OF_TOKENS]
+        ids = numpy.concatenate([of_words[rows], numpy.stack(of_tokens, axis=1)], axis=1)
+        return Inputs(ids, vectors[rows], tokens.starts)
+
+    def _of_words(self, words: list[str]) -> tuple[NDArray, NDArray]:
+        columns = [
+            self._numbers(name, list(map(describe, words)))
+            for name, (describe, _) in _OF_WORDS.items()
+        ]
+        if self.clusters is not None:
+            ids = self.clusters.ids(words)
+            # clusters of another file may be finer than those that were learnt with
+            within = ids < numpy.array(self.clusters.granularities)
+            columns += list(numpy.where(within, ids + 1, 0).T)
+        found = (
+            numpy.zeros((len(words), 0), dtype="float32")
+            if self.vectors is None
+            else self.vectors(words)
+        )
+        return numpy.stack(columns, axis=1).astype("int32"), found
+
+    def _numbers(self, name: str, strings: Sequence[str]) -> NDArray[numpy.int32]:
+        get = self._index[name].get
+        return numpy.array([get(string, 0) for string in strings], dtype="int32")
+
+    def _cluster_names(self) -> list[str]:
+        n = 0 if self.clusters is None else len(self.clusters.granularities)
+        return [f"cluster{i}" for i in range(n)]
+
+
+def _frequent(counts: Counter[str]) -> list[str]:
+    return sorted(string for string, n in counts.items() if string and n >= _MIN_COUNT)
+
+
+def embeddings(tables: Sequence[tuple[int, int]], n_vector: int) -> Model[Inputs, Ragged]:
+    """Embeddings of all features side by side, and word vectors; each sentence with its root in front.
+
+    In training, features are left out at random: a word must be told by its suffix, too.
+
+    tables (Sequence[Tuple[int, int]]): Numbers and widths; see `Lexicon.tables`.
+    n_vector (int): Dimensions of word vectors.
+    RETURNS (Model[Inputs, Ragged]): The layer.
+    """
+    names = [f"E{i}" for i in range(len(tables))]
+    width = sum(width for _, width in tables) + n_vector
+    return Model(
+        "embeddings",
+        _embed_forward,
+        init=_embed_init,
+        dims={"nO": width},
+        params=dict.fromkeys([*names, "root"]),
+        attrs={"tables": list(tables), "n_vector": n_vector, "rate": 0.0},
+    )
+
+
+def _embed_init(model: Model, X: Inputs | None = None, Y: Ragged | None = None) -> None:
+    for i, (size, width) in enumerate(model.attrs["tables"]):
+        table = numpy.random.normal(0.0, 0.5, (size, width)).astype("float32")
+        table[0] = 0.0
+        model.set_param(f"E{i}", table)
+    model.set_param("root", model.ops.alloc1f(model.get_dim("nO")))
+
+
+def _embed_forward(model: Model, X: Inputs, is_train: bool):
+    widths = [width for _, width in model.attrs["tables"]]
+    edges = numpy.cumsum([0, *widths]).tolist()
+    tokens, roots = token_rows(X.starts), root_rows(X.starts)
+    own = numpy.empty((len(X.ids), model.get_dim("nO")), dtype="float32")
+    for i, width in enumerate(widths):
+        own[:, edges[i] : edges[i] + width] = model.get_param(f"E{i}")[X.ids[:, i]]
+    # vectors of length 1 have entries as large as those of embeddings
+    own[:, edges[-1] :] = X.vectors * numpy.sqrt(max(model.attrs["n_vector"], 1))
+    keep = None
+    if is_train and model.attrs["rate"] > 0:
+        rate = model.attrs["rate"]
+        parts = [*widths, model.attrs["n_vector"]]
+        kept = numpy.random.random((len(own), len(parts))) >= rate
+        keep = numpy.repeat((kept / (1.0 - rate)).astype("float32"), parts, axis=1)
+        own *= keep
+    data = numpy.empty((len(tokens) + len(roots), own.shape[1]), dtype="float32")
+    data[tokens], data[roots] = own, model.get_param("root")
+
+    def backprop(dY: Ragged) -> None:
+        d_own = dY.data[tokens] if keep is None else dY.data[tokens] * keep
+        for i, width in enumerate(widths):
+            gradient = numpy.zeros_like(model.get_param(f"E{i}"))
+            part = numpy.ascontiguousarray(d_own[:, edges[i] : edges[i] + width])
+            model.ops.scatter_add(gradient, X.ids[:, i], part)
+            gradient[0] = 0.0
+            model.inc_grad(f"E{i}", gradient)
+        model.inc_grad("root", dY.data[roots].sum(axis=0))
+
+    return Ragged(data, model.ops.asarray1i(numpy.diff(X.starts) + 1)), backprop
+
+
+def mixture(width: int) -> Model[Ragged, Ragged]:
+    """A maxout layer of two pieces with layer normalisation: features are combined before they are read in
+    order, and what follows is narrower.
+
+    width (int): Width of the output.
+    RETURNS (Model[Ragged, Ragged]): The layer.
+    """
+    return Model(
+        "mixture",
+        _mixture_forward,
+        init=_mixture_init,
+        dims={"nO": width, "nI": None},
+        params={"W": None, "b": None, "G": None, "c": None},
+        layers=[Dropout()],
+    )
+
+
+def _mixture_init(model: Model, X: Ragged | None = None, Y: Ragged | None = None) -> None:
+    if X is not None:
+        model.set_dim("nI", X.data.shape[1])
+    nO, nI = model.get_dim("nO"), model.get_dim("nI")
+    pieces = [glorot_uniform_init(model.ops, (nO, nI)) for _ in range(2)]
+    model.set_param("W", numpy.concatenate(pieces))
+    model.set_param("b", model.ops.alloc1f(2 * nO))
+    model.set_param("G", model.ops.alloc1f(nO) + 1.0)
+    model.set_param("c", model.ops.alloc1f(nO))
+
+
+def _mixture_forward(model: Model, X: Ragged, is_train: bool):
+    n, W, G = model.get_dim("nO"), model.get_param("W"), model.get_param("G")
+    pieces = X.data @ W.T + model.get_param("b")
+    first = pieces[:, :n] >= pieces[:, n:]
+    centred = numpy.where(first, pieces[:, :n], pieces[:, n:])
+    centred -= centred.mean(axis=1, keepdims=True)
+    scale = 1.0 / numpy.sqrt((centred * centred).mean(axis=1, keepdims=True) + 1e-8)
+    normal = centred * scale
+    Y, backprop_dropout = model.layers[0](normal * G + model.get_param("c"), is_train)
+
+    def backprop(dY: Ragged) -> Ragged:
+        d_output = backprop_dropout(dY.data)
+        model.inc_grad("G", (d_output * normal).sum(axis=0))
+        model.inc_grad("c", d_output.sum(axis=0))
+        d_normal = d_output * G
+        d_own = d_normal - d_normal.mean(axis=1, keepdims=True)
+        d_own -= normal * (d_normal * normal).mean(axis=1, keepdims=True)
+        d_own *= scale
+        d_pieces = numpy.concatenate([d_own * first, d_own * ~first], axis=1)
+        model.inc_grad("W", d_pieces.T @ X.data)
+        model.inc_grad("b", d_pieces.sum(axis=0))
+        return Ragged(d_pieces @ W, X.lengths)
+
+    return Ragged(Y, X.lengths), backprop

@@ -1,0 +1,173 @@
+"""Training of a network that sees tokens: Adam over a fixed number of epochs, its rate falling to zero.
+
+With a rate that falls to zero the last weights are the best ones: nothing is chosen by the development set.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
+
+from ...base.errors import Errors
+from ...trees.inventory import MIN_DECORATED, Inventory, projective_trees
+from ...trees.pieces import cut_treebank
+from ...trees.sentences import Treebank
+from .embed import Inputs, Lexicon, embeddings, mixture
+from .layers import Arcs, arc_scores, label_scores
+from .network import Network
+from .scan import gated_scan
+
+_WARM_UP = 0.05  # part of the steps in which the rate rises
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the network is made and trained; see `architecture.build_biaffine_v2`."""
+
+    mix_size: int = 128
+    scan_size: int = 256
+    scan_depth: int = 2
+    arc_size: int = 128
+    label_size: int = 128
+    epochs: int = 8
+    rate: float = 0.004
+    batch_size: int = 1000
+    dropout: float = 0.2
+    word_dropout: float = 0.1
+    seed: int = 0
+    max_length: int = 250
+
+    def __post_init__(self) -> None:
+        least = min(self.arc_size, self.label_size, self.epochs, self.batch_size, self.mix_size)
+        bad_scan = self.scan_size < 2 or self.scan_size % 2 or self.scan_depth < 0
+        bad_rates = not self.rate > 0 or not min(self.dropout, self.word_dropout) >= 0
+        if bad_scan or bad_rates or least < 1 or max(self.dropout, self.word_dropout) >= 1:
+            raise ValueError(Errors.S451)
+        if self.max_length < 2:
+            raise ValueError(Errors.S441.format(value=self.max_length))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Thinc draws weights and dropout masks from numpy's global generator: it is set, and put back."""
+    state = numpy.random.get_state()
+    numpy.random.seed(seed)
+    try:
+        yield
+    finally:
+        numpy.random.set_state(state)
+
+
+def build_network(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> Network:
+    """RETURNS (Network): A network with all layers made; its weights are random, or to be replaced."""
+    with use_ops("numpy"):
+        encoder = chain(embeddings(lexicon.tables(), lexicon.n_vector), mixture(settings.mix_size))
+        for _ in range(settings.scan_depth):
+            encoder = chain(encoder, gated_scan(settings.scan_size))
+        arcs, labels = arc_scores(settings.arc_size), label_scores(settings.label_size)
+        nothing = Inputs(
+            numpy.zeros((1, len(lexicon.names)), dtype="int32"),
+            numpy.zeros((1, lexicon.n_vector), dtype="float32"),
+            numpy.array([0, 1], dtype="int32"),
+        )
+        encoder.initialize(X=nothing)
+        vectors = encoder.predict(nothing)
+        arcs.initialize(X=vectors)
+        labels.set_dim("nO", len(inventory))
+        labels.initialize(X=Arcs.of_trees(vectors, nothing.starts, [], []))
+    return Network(encoder, arcs, labels, inventory, settings.max_length)
+
+
+def parameters(network: Network) -> dict[str, NDArray[numpy.float32]]:
+    """RETURNS (Dict[str, ndarray]): All weights, by layer and name."""
+    return {
+        f"{i}.{node.name}.{name}": node.get_param(name)
+        for i, node in enumerate(_nodes(network))
+        for name in sorted(node.param_names)
+    }
+
+
+def set_parameters(network: Network, values: dict[str, NDArray[numpy.float32]]) -> None:
+    """Replace all weights.
+
+    network (Network): The network.
+    values (Dict[str, ndarray]): What `parameters` gives of one like it.
+    """
+    for i, node in enumerate(_nodes(network)):
+        for name in node.param_names:
+            node.set_param(name, values[f"{i}.{node.name}.{name}"])
+
+
+def _nodes(network: Network) -> list[Model]:
+    layers = (network.encoder, network.arcs, network.labels)
+    return [node for layer in layers for node in layer.walk() if node.param_names]
+
+
+def fit(
+    treebank: Treebank,
+    lexicon: Lexicon,
+    settings: Settings,
+    *,
+    progress: Callable[[int, float, Network], None],
+) -> Network:
+    """Train a network.
+
+    treebank (Treebank): The training data. Crossing arcs are lifted, with decorated labels where there are
+        enough of them; missing heads are summed out.
+    lexicon (Lexicon): Turns tokens to numbers.
+    settings (Settings): How.
+    progress (Callable[[int, float, Network], None]): Told the epoch, its loss a token, and the network.
+    RETURNS (Network): The network.
+    """
+    treebank = cut_treebank(treebank, settings.max_length)
+    heads, names = projective_trees(treebank)
+    if not any(names):
+        raise ValueError(Errors.S401)
+    inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
+    labels, inputs = inventory.encode(names), lexicon(treebank.tokens)
+    starts = treebank.tokens.starts
+    n_tokens = int(starts[-1])
+    with seeded(settings.seed), use_ops("numpy"):
+        network = build_network(settings, lexicon, inventory)
+        layers = network.encoder, network.arcs, network.labels
+        for layer in layers:
+            set_dropout_rate(layer, settings.dropout)
+        first = next(node for node in network.encoder.walk() if node.name == "embeddings")
+        first.attrs["rate"] = settings.word_dropout
+        optimizer = Adam(L2=0.01, use_averages=False)
+        n_steps = settings.epochs * -(-n_tokens // settings.batch_size)
+        step = 0
+        for epoch in range(1, settings.epochs + 1):
+            loss = 0.0
+            for batch in _batches(starts, settings.batch_size):
+                tokens, own = _rows(starts, batch)
+                loss += network.step(inputs.select(tokens, own), own, heads[tokens], labels[tokens])
+                optimizer.learn_rate = settings.rate * _schedule(step / n_steps)
+                for layer in layers:
+                    layer.finish_update(optimizer)
+                step += 1
+            progress(epoch, loss / n_tokens, network)
+    return network
+
+
+def _schedule(done: float) -> float:
+    """The rate rises from zero, then falls to zero."""
+    return min(done / _WARM_UP, max(1.0 - done, 0.0) / (1.0 - _WARM_UP), 1.0)
+
+
+def _batches(starts: NDArray, size: int) -> Iterator[NDArray[numpy.int64]]:
+    """YIELDS (ndarray): Sentences in random order, about `size` tokens at a time."""
+    order = numpy.random.permutation(len(starts) - 1)
+    edges = numpy.cumsum(numpy.diff(starts)[order]) // size
+    yield from numpy.split(order, numpy.flatnonzero(numpy.diff(edges)) + 1)
+
+
+def _rows(starts: NDArray, sentences: NDArray) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32]]:
+    """RETURNS (Tuple[ndarray, ndarray]): The tokens of some sentences, and where these start among them."""
+    lengths = numpy.diff(starts)[sentences]
+    own = numpy.append(0, numpy.cumsum(lengths)).astype("int32")
+    tokens = numpy.arange(int(own[-1])) + numpy.repeat(starts[sentences] - own[:-1], lengths)
+    return tokens, own

@@ -1,0 +1,206 @@
+"""Arc and label scores from vectors of tokens: how they are learnt from, and what they say of sentences.
+
+P(tree) comes from the chart over arc scores, P(label | arc) from label scores; the loss is the negative
+logarithm of both. Two numbers make probabilities as sure as they should be (`trees.interface.Temperature`):
+
+    P(tree) ~ exp(sum of arc scores / heads)        P(label | arc) ~ exp(score of the label / labels)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress, pairwise
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from thinc.api import Model
+from thinc.types import Ragged
+
+from ...trees.interface import NEUTRAL, Parses, Temperature
+from ...trees.inventory import Inventory
+from ...trees.parsing import PosteriorParses, sentence_constraints
+from ...trees.pieces import parse_in_pieces
+from ...trees.sentences import MISSING
+from .arc_posterior import arc_posterior, tree_loss
+from .layers import Arcs, classes_of, root_rows, rows_of_pieces
+
+
+@dataclass
+class Network:
+    """The layers of a parser, and what its numbers stand for.
+
+    encoder (Model[Any, Ragged]): Vectors of the sentences' tokens, each sentence with its root in front.
+    arcs (Model[Ragged, List[ndarray]]): The scores of all arcs of every sentence.
+    labels (Model[Arcs, Floats2d]): The scores of all labels of given arcs.
+    inventory (Inventory): The labels.
+    max_length (int): Longer sentences are parsed in pieces, and their arcs are not learnt from.
+    temperature (Temperature): By what scores are divided.
+    """
+
+    encoder: Model
+    arcs: Model
+    labels: Model
+    inventory: Inventory
+    max_length: int
+    temperature: Temperature = NEUTRAL
+
+    def step(
+        self, X: Any, starts: NDArray, heads: NDArray[numpy.int32], labels: NDArray[numpy.int32]
+    ) -> float:
+        """Add the gradients of a batch to those of the layers.
+
+        X (Any): What the encoder takes.
+        starts (ndarray): Where sentences start, closed by the number of tokens.
+        heads, labels (ndarray): Projective trees, MISSING where there is no annotation.
+        RETURNS (float): The loss, summed over all tokens.
+        """
+        vectors, backprop_vectors = self.encoder.begin_update(X)
+        loss, d_vectors = self._arc_loss(vectors, starts, heads)
+        known = (heads != MISSING) & (labels != MISSING)
+        trees = numpy.split(numpy.maximum(heads, 0), starts[1:-1])
+        wanted = Arcs.of_trees(vectors, starts, range(len(trees)), trees).only(known)
+        scores, backprop_labels = self.labels.begin_update(wanted)
+        label_loss, d_scores = _label_loss(self.labels, scores, labels[known])
+        d_vectors.data += backprop_labels(d_scores).data
+        backprop_vectors(d_vectors)
+        return loss + label_loss
+
+    def _arc_loss(
+        self, vectors: Ragged, starts: NDArray, heads: NDArray[numpy.int32]
+    ) -> tuple[float, Ragged]:
+        """RETURNS (Tuple[float, Ragged]): The loss of the arcs of short sentences, and the gradient of all
+        vectors."""
+        ops, lengths = self.arcs.ops, numpy.diff(starts)
+        short = lengths <= self.max_length
+        rows = ops.asarray(numpy.flatnonzero(numpy.repeat(short, lengths + 1)))
+        chosen = Ragged(vectors.data[rows], ops.asarray1i(lengths[short] + 1))
+        scores, backprop = self.arcs.begin_update(chosen)
+        total, gradients = 0.0, []
+        trees = numpy.split(heads, starts[1:-1])
+        for own, tree in zip(scores, compress(trees, short.tolist()), strict=True):
+            loss, gradient = tree_loss(own, tree) or (0.0, numpy.zeros_like(own))
+            total += loss
+            gradients.append(gradient)
+        data = ops.xp.zeros_like(vectors.data)
+        data[rows] = backprop(gradients).data
+        return total, Ragged(data, vectors.lengths)
+
+    def parse(
+        self,
+        X: Any,
+        starts: NDArray[numpy.int32],
+        *,
+        fixed: NDArray[numpy.int32] | None = None,
+        decode: str = "mbr",
+    ) -> Parses:
+        """Parse sentences; see `trees.interface.ParserModel`.
+
+        X (Any): What the encoder takes.
+        starts (ndarray): Where sentences start, closed by the number of tokens.
+        """
+        if len(starts) < 2:
+            return self._parses(None, starts, fixed, decode)
+        vectors = self.encoder.predict(X)
+
+        def parse(
+            tokens: NDArray[numpy.int64] | slice,
+            own_starts: NDArray[numpy.int32],
+            fixed: NDArray[numpy.int32] | None,
+        ) -> PosteriorParses:
+            own = pieces_of(vectors, starts, tokens, own_starts)
+            return self._parses(own, own_starts, fixed, decode)
+
+        return parse_in_pieces(parse, starts, max_length=self.max_length, fixed=fixed)
+
+    def _parses(
+        self,
+        vectors: Ragged | None,
+        starts: NDArray[numpy.int32],
+        fixed: NDArray[numpy.int32] | None,
+        decode: str,
+    ) -> PosteriorParses:
+        """Parses of sentences, given their vectors."""
+        constraints = sentence_constraints(list(pairwise(starts.tolist())), fixed)
+        scores = [] if vectors is None else self.arcs.predict(vectors)
+        posteriors = [
+            arc_posterior(own / self.temperature.heads, allowed=allowed)
+            for own, allowed in zip(scores, constraints, strict=True)
+        ]
+
+        def distributions(
+            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
+        ) -> NDArray[numpy.float64]:
+            if not heads:
+                return numpy.zeros((0, len(self.inventory)))
+            arcs = Arcs.of_trees(vectors, starts, sentences, heads)
+            return numpy.exp(self._log_labels(arcs, self.temperature.labels))
+
+        return PosteriorParses(
+            starts,
+            posteriors,
+            inventory=self.inventory,
+            label_distributions=distributions,
+            fixed=fixed,
+            decode=decode,
+        )
+
+    def arc_scores(
+        self,
+        vectors: Ragged,
+        starts: NDArray[numpy.int32],
+        arc_starts: NDArray[numpy.int32],
+        heads: NDArray[numpy.int32],
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+        """The scores of given arcs, whatever the temperature.
+
+        vectors (Ragged): The vectors of sentences.
+        starts (ndarray): Where sentences start, closed by the number of tokens.
+        arc_starts (ndarray): Where the arcs of each token start, closed by their number.
+        heads (ndarray): Their heads, 0 for the root.
+        RETURNS (Tuple[ndarray, ndarray]): The score of every arc, and log P(label | arc): [arcs, labels].
+        """
+        modifiers = numpy.repeat(numpy.arange(len(arc_starts) - 1), numpy.diff(arc_starts))
+        sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
+        positions = (modifiers - starts[sentence] + 1).astype("int32")
+        roots = root_rows(starts)[sentence]
+        scores = self.arcs.predict(vectors)
+        sizes = numpy.diff(starts) + 1
+        first = numpy.cumsum(sizes * sizes) - sizes * sizes
+        flat = numpy.concatenate([own.ravel() for own in scores])
+        own = flat[first[sentence] + heads * sizes[sentence] + positions]
+        arcs = Arcs(vectors, roots + heads, roots + positions, classes_of(heads, positions))
+        return own, self._log_labels(arcs, 1.0)
+
+    def _log_labels(self, arcs: Arcs, temperature: float) -> NDArray[numpy.float64]:
+        """RETURNS (ndarray): log P(label | arc), [arcs, labels]."""
+        scores = self.labels.ops.to_numpy(self.labels.predict(arcs)).astype("float64")
+        scores /= temperature
+        scores -= scores.max(axis=1, keepdims=True)
+        return scores - numpy.log(numpy.exp(scores).sum(axis=1, keepdims=True))
+
+
+def pieces_of(
+    vectors: Ragged, starts: NDArray, tokens: NDArray[numpy.int64] | slice, own_starts: NDArray
+) -> Ragged:
+    """The vectors of some tokens as sentences of their own.
+
+    vectors (Ragged): The vectors of sentences.
+    starts (ndarray): Where these start.
+    tokens (Union[ndarray, slice]): Which tokens; slice(None) for all.
+    own_starts (ndarray): Where the new sentences start among them.
+    RETURNS (Ragged): Their vectors, with roots.
+    """
+    if isinstance(tokens, slice) and numpy.array_equal(starts, own_starts):
+        return vectors
+    chosen = numpy.arange(int(starts[-1]))[tokens]
+    rows = rows_of_pieces(starts, chosen, own_starts)
+    return Ragged(vectors.data[rows], (numpy.diff(own_starts) + 1).astype("int32"))
+
+
+def _label_loss(layer: Model, scores: Any, labels: NDArray[numpy.int32]) -> tuple[float, Any]:
+    """RETURNS (Tuple[float, ndarray]): Negative log-likelihood of labels, and the gradient of scores."""
+    gradient = layer.ops.softmax(scores)
+    chosen = layer.ops.xp.arange(len(labels)), layer.ops.asarray(labels)
+    loss = -float(layer.ops.xp.log(gradient[chosen] + 1e-20).sum())
+    gradient[chosen] -= 1.0
+    return loss, gradient

@@ -1,0 +1,202 @@
+"""The network with an embedding of its own as a parser of the component; see `trees.interface`.
+
+It sees what other models see: words, tags, morphology, word clusters and vectors. Knows nothing of spaCy.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
+from ...base.fields import Array, Bytes, Float, Format, Int, Record, Strings
+from ...trees.calibration import judge
+from ...trees.interface import TEMPERATURE, Clusters, Parses, Temperature, Vectors
+from ...trees.inventory import Inventory
+from ...trees.sentences import Tokens, Treebank
+from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
+from ..eigenwords.word_vectors import WordVectors
+from .embed import Lexicon
+from .estimate import Settings, build_network, fit, parameters, set_parameters
+from .network import Network, pieces_of
+
+_SIZE = Int(low=1, high=1 << 14)
+_RATE = Float(low=0.0, below=1.0)
+_FORMAT = Format(
+    "biaffine parser",
+    1,
+    settings=Record(
+        mix_size=_SIZE,
+        scan_size=_SIZE,
+        scan_depth=Int(low=0, high=64),
+        arc_size=_SIZE,
+        label_size=_SIZE,
+        epochs=Int(low=1),
+        rate=Float(above=0.0),
+        batch_size=Int(low=1),
+        dropout=_RATE,
+        word_dropout=_RATE,
+        seed=Int(),
+        max_length=Int(low=2),
+    ),
+    temperature=TEMPERATURE,
+    strings=Record(
+        lower=Strings(unique=True),
+        suffix3=Strings(unique=True),
+        suffix2=Strings(unique=True),
+        prefix3=Strings(unique=True),
+        shape=Strings(unique=True),
+        symbols=Strings(unique=True),
+        pos=Strings(unique=True),
+        morphs=Strings(unique=True),
+    ),
+    inventory=Bytes(),
+    clusters=Bytes(),
+    vectors=Bytes(),
+    weights=Array("float32", "weights"),
+)
+
+
+class BiaffineParser:
+    """A trained parser; see `trees.interface.ParserModel`.
+
+    lexicon (Lexicon): Turns tokens to numbers.
+    network (Network): What was learnt.
+    """
+
+    decoders = ("mbr", "viterbi")
+
+    def __init__(self, lexicon: Lexicon, network: Network, settings: Settings):
+        self.lexicon = lexicon
+        self.network = network
+        self.settings = settings
+        self.inventory = network.inventory
+        self.label_names = network.inventory.names
+
+    @classmethod
+    def fit(
+        cls,
+        treebank: Treebank,
+        settings: Settings,
+        *,
+        dev: Treebank | None = None,
+        clusters: Clusters | None = None,
+        vectors: Vectors | None = None,
+        report: Callable[[str], None] = print,
+    ) -> "BiaffineParser":
+        """Train a parser.
+
+        treebank (Treebank): The training data.
+        settings (Settings): How to train.
+        dev (Optional[Treebank]): Sentences to show progress on.
+        clusters (Optional[Clusters]), vectors (Optional[Vectors]): What is known of words; the parser keeps
+            copies.
+        report (Callable[[str], None]): Told the loss of every epoch.
+        RETURNS (BiaffineParser): The parser.
+        """
+        if not len(treebank.tokens):
+            raise ValueError(Errors.S401)
+        lexicon = Lexicon.fit(treebank.tokens, clusters=clusters, vectors=vectors)
+
+        def progress(epoch: int, loss: float, network: Network) -> None:
+            scores = ""
+            if dev is not None:
+                parses = cls(lexicon, network, settings).parse(dev.tokens)
+                judged = judge(parses, dev, network.inventory.names)
+                scores = f", dev UAS {judged.uas:.2%}, LAS {judged.las:.2%}"
+            report(f"epoch {epoch} of {settings.epochs}: loss {loss:.4f}{scores}")
+
+        return cls(lexicon, fit(treebank, lexicon, settings, progress=progress), settings)
+
+    @property
+    def clusters(self) -> Clusters | None:
+        return self.lexicon.clusters
+
+    @property
+    def vectors(self) -> Vectors | None:
+        return self.lexicon.vectors
+
+    @property
+    def temperature(self) -> Temperature:
+        return self.network.temperature
+
+    def with_temperature(self, temperature: Temperature) -> "BiaffineParser":
+        """RETURNS (BiaffineParser): The same parser, surer or less sure."""
+        network = replace(self.network, temperature=temperature)
+        return BiaffineParser(self.lexicon, network, self.settings)
+
+    def parse(
+        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
+    ) -> Parses:
+        """Parse a batch of sentences; see `trees.interface.ParserModel`."""
+        return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed, decode=decode)
+
+    def scorer(self, tokens: Tokens) -> "BiaffineScores":
+        """RETURNS (BiaffineScores): Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
+        return BiaffineScores(self, tokens)
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
+        vectors = self.lexicon.vectors
+        weights = [value.ravel() for value in parameters(self.network).values()]
+        return _FORMAT.pack(
+            {
+                "settings": asdict(self.settings),
+                "temperature": self.temperature._asdict(),
+                "strings": self.lexicon.strings,
+                "inventory": self.inventory.to_bytes(),
+                "clusters": clusters_to_bytes(self.lexicon.clusters),
+                "vectors": b"" if vectors is None else vectors.to_bytes(),
+                "weights": numpy.concatenate(weights),
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "BiaffineParser":
+        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
+        read = _FORMAT.unpack(data)
+        settings = read["settings"]
+        _FORMAT.require(settings["scan_size"] % 2 == 0, "settings.scan_size", "is not even")
+        inventory = Inventory.from_bytes(read["inventory"])
+        _FORMAT.require(len(inventory) > 0, "inventory", "has no labels")
+        clusters = clusters_from_bytes(read["clusters"])
+        vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
+        lexicon = Lexicon(read["strings"], clusters, vectors)
+        network = build_network(Settings(**settings), lexicon, inventory)
+        shapes = {name: value.shape for name, value in parameters(network).items()}
+        sizes = [int(numpy.prod(shape)) for shape in shapes.values()]
+        n_weights = len(read["weights"])
+        _FORMAT.require(n_weights == sum(sizes), "weights", f"has {n_weights}, not {sum(sizes)}")
+        parts = numpy.split(read["weights"], numpy.cumsum(sizes)[:-1])
+        values = {
+            name: part.reshape(shape).copy()
+            for (name, shape), part in zip(shapes.items(), parts, strict=True)
+        }
+        set_parameters(network, values)
+        network.temperature = Temperature(**read["temperature"] or {})
+        return cls(lexicon, network, Settings(**settings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # through the same bytes: caches don't travel to other processes
+        return BiaffineParser.from_bytes, (self.to_bytes(),)
+
+
+class BiaffineScores:
+    """Scores of single arcs of a batch; see `trees.interface.ArcScorer`."""
+
+    def __init__(self, parser: BiaffineParser, tokens: Tokens):
+        self._network = parser.network
+        self._starts = tokens.starts
+        self._vectors = parser.network.encoder.predict(parser.lexicon(tokens))
+
+    def __call__(
+        self,
+        tokens: NDArray[numpy.int64] | slice,
+        starts: NDArray[numpy.int32],
+        arc_starts: NDArray[numpy.int32],
+        heads: NDArray[numpy.int32],
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+        own = pieces_of(self._vectors, self._starts, tokens, starts)
+        return self._network.arc_scores(own, starts, arc_starts, heads)

@@ -1,0 +1,1 @@
+"""Products of parsers that see different things."""

@@ -1,0 +1,70 @@
+"""The registered architecture `spacy-spectral.Product.v1`: experts in, a Thinc model out."""
+
+from collections.abc import Callable
+from typing import Any
+
+from thinc.api import Model
+
+from ...base.errors import Errors
+from ...base.learnt import parser_model
+from ...trees.interface import Clusters, Recipe, Vectors
+from ...trees.sentences import Treebank
+from .estimate import fit
+from .parser import KINDS, ProductParser
+
+
+# Any: spaCy checks types of what stands in a dict before it has made models of it
+def build_product(experts: dict[str, Any], weights: dict[str, float] | None = None) -> Model:
+    """Build the model of a parser that multiplies the distributions of others.
+
+    experts (Dict[str, Model]): Models that are trained when the pipeline is initialized, by names of your
+        choice: `spacy-spectral.LogLinear.v1`, `spacy-spectral.Biaffine.v2`, `spacy-spectral.SHAG.v1`.
+    weights (Optional[Dict[str, float]]): How much each expert counts. By default this is learnt: from the
+        development corpus, or from a part of the training data that copies of the experts have not seen.
+    RETURNS (Model): A model that holds the recipe and, once trained, the parser.
+    """
+    if not experts:
+        raise ValueError(Errors.S454.format(choices=", ".join(KINDS)))
+    recipes = {}
+    for name, expert in experts.items():
+        learnt = expert.attrs.get("learnt")
+        if learnt is None or learnt.kind not in KINDS.values():
+            raise ValueError(Errors.S455.format(name=name, kind=expert.name))
+        recipes[name] = expert.attrs["recipe"]
+    if weights is not None:
+        sound = set(weights) == set(experts) and min(weights.values()) >= 0
+        if not sound or max(weights.values()) <= 0:
+            raise ValueError(Errors.S453.format(weights=weights))
+    return parser_model("product", ProductParser, ProductRecipe(recipes, weights))
+
+
+class ProductRecipe:
+    """Trains experts and their weights; see `trees.interface.Recipe`."""
+
+    def __init__(self, recipes: dict[str, Recipe], weights: dict[str, float] | None):
+        self.recipes = recipes
+        self.weights = weights
+
+    def like(self, product: ProductParser) -> "ProductRecipe":
+        """RETURNS (ProductRecipe): The same with the weights of a trained product: nothing is held out for
+        them."""
+        return ProductRecipe(self.recipes, product.weights)
+
+    def fit(
+        self,
+        treebank: Treebank,
+        *,
+        dev: Treebank | None = None,
+        clusters: Clusters | None = None,
+        vectors: Vectors | None = None,
+        report: Callable[[str], None] = print,
+    ) -> ProductParser:
+        return fit(
+            self.recipes,
+            self.weights,
+            treebank,
+            dev=dev,
+            clusters=clusters,
+            vectors=vectors,
+            report=report,
+        )

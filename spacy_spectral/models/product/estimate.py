@@ -1,0 +1,119 @@
+"""Training of a product: every expert by itself, then their weights and the temperature together.
+
+Weights and temperature maximise the logarithmic score of the arcs that the product chooses (see
+`trees.calibration`) on sentences that no expert was trained on.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import numpy
+
+from ...trees.calibration import best_factor, calibrated, judge, log_scores, some_sentences
+from ...trees.interface import Clusters, ParserModel, Recipe, Temperature, Vectors
+from ...trees.sentences import MISSING, Treebank
+from .parser import ProductParser
+from .scores import remembered
+
+_HELD_OUT = 5  # without a development set, every fifth block of sentences
+_MAX_BLOCK = 50
+
+
+def fit(
+    recipes: Mapping[str, Recipe],
+    weights: Mapping[str, float] | None,
+    treebank: Treebank,
+    *,
+    dev: Treebank | None,
+    clusters: Clusters | None,
+    vectors: Vectors | None,
+    report: Callable[[str], None],
+) -> ProductParser:
+    """Train a product of experts.
+
+    recipes (Mapping[str, Recipe]): How to train each expert.
+    weights (Optional[Mapping[str, float]]): How much each counts; None to learn it.
+    treebank (Treebank): The training data.
+    dev (Optional[Treebank]): Sentences to stop by, and to learn weights from. Without, these are learnt from
+        copies of the experts that are trained without a part of the treebank.
+    clusters (Optional[Clusters]), vectors (Optional[Vectors]): What is known of words.
+    report (Callable[[str], None]): Told about progress.
+    RETURNS (ProductParser): The product.
+    """
+
+    def train(treebank: Treebank, dev: Treebank | None, prefix: str) -> dict[str, ParserModel]:
+        experts = {}
+        for name, recipe in recipes.items():
+
+            def tell(message: str, name: str = name) -> None:
+                report(f"{prefix}{name}: {message}")
+
+            experts[name] = recipe.fit(
+                treebank, dev=dev, clusters=clusters, vectors=vectors, report=tell
+            )
+        return experts
+
+    equal = dict.fromkeys(recipes, 1.0 / len(recipes))
+    experts = train(treebank, dev, "")
+    product = ProductParser(experts, weights or equal)
+    held_out, judges = dev, product
+    if weights is None and dev is None:
+        inside = _held_out(len(treebank.tokens))
+        if inside.any() and not inside.all():
+            held_out = treebank.select(inside)
+            copies = train(treebank.select(~inside), None, "without a part, ")
+            judges = ProductParser(copies, equal)
+    if held_out is None:
+        return product
+    if weights is None and len(recipes) > 1:
+        judges = fit_weights(judges, held_out)
+        rounded = ", ".join(f"{name} {weight:.2f}" for name, weight in judges.weights.items())
+        report(f"weights of experts: {rounded}")
+    judged = cast(ProductParser, calibrated(judges, held_out))
+    return ProductParser(experts, judged.weights, temperature=judged.temperature)
+
+
+def _held_out(n: int) -> numpy.ndarray:
+    """Which of n sentences: neighbours together, for neighbours are alike."""
+    block = max(min(n // (2 * _HELD_OUT), _MAX_BLOCK), 1)
+    return (numpy.arange(n) // block) % _HELD_OUT == _HELD_OUT - 1
+
+
+def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
+    """Learn the weights of experts, relative to the first.
+
+    product (ProductParser): The product.
+    treebank (Treebank): Sentences that the experts were not trained on.
+    RETURNS (ProductParser): The same experts with other weights; how sure they are is not settled yet.
+    """
+    treebank = some_sentences(treebank)
+    if not (treebank.heads != MISSING).any():
+        return product
+    scorers = {
+        name: remembered(scorer) for name, scorer in product.scorers(treebank.tokens).items()
+    }
+
+    def evidence(product: ProductParser) -> float:
+        parses = product.parse_with(scorers, treebank.tokens)
+        judged = judge(parses, treebank, product.label_names)
+        return float(log_scores(judged.heads, judged.head_right).sum())
+
+    # experts that are as sure as they should be together can be weighed
+    heads = best_factor(lambda t: evidence(product.with_temperature(Temperature(t))))
+    product = product.with_temperature(Temperature(heads))
+    for name in list(product.experts)[1:]:
+        product = _weighed(product, name, evidence)
+    return product
+
+
+def _weighed(
+    product: ProductParser, name: str, evidence: Callable[[ProductParser], float]
+) -> ProductParser:
+    """RETURNS (ProductParser): The product with the best weight of one expert, relative to the others."""
+
+    def weighted(factor: float) -> ProductParser:
+        changed = product.weights | {name: product.weights[name] * factor}
+        total = sum(changed.values())
+        return product.with_weights({key: value / total for key, value in changed.items()})
+
+    return weighted(best_factor(lambda factor: evidence(weighted(factor))))

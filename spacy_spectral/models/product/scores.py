@@ -1,0 +1,102 @@
+"""What experts say of single arcs, where their own scores can't be asked for."""
+
+from collections.abc import Sequence
+
+import numpy
+from numpy.typing import NDArray
+
+from ...trees.interface import ArcScorer, ParserModel
+from ...trees.inventory import plain
+from ...trees.sentences import Tokens
+
+# What an expert thinks impossible, or does not know a label for, is very unlikely to the product.
+_SMALLEST = 1e-6
+
+
+class ProbabilityScores:
+    """Logarithms of an expert's probabilities of labelled arcs; see `trees.interface.ArcScorer`."""
+
+    def __init__(self, expert: ParserModel, tokens: Tokens):
+        """expert (ParserModel): The expert.
+        tokens (Tokens): The batch.
+        """
+        self._expert = expert
+        self._tokens = tokens
+        self._n_labels = len(expert.label_names)
+
+    def __call__(
+        self,
+        tokens: NDArray[numpy.int64] | slice,
+        starts: NDArray[numpy.int32],
+        arc_starts: NDArray[numpy.int32],
+        heads: NDArray[numpy.int32],
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+        parses = self._expert.parse(self._tokens.at(tokens, starts))
+        joint = numpy.full((len(heads), self._n_labels), _SMALLEST / self._n_labels)
+        for s in range(len(starts) - 1):
+            begin, end = int(starts[s]), int(starts[s + 1])
+            own = slice(int(arc_starts[begin]), int(arc_starts[end]))
+            n = end - begin
+            modifiers = numpy.repeat(
+                numpy.arange(1, n + 1), numpy.diff(arc_starts[begin : end + 1])
+            )
+            place = numpy.full((n + 1, n + 1), -1)
+            place[heads[own], modifiers] = numpy.arange(own.start, own.stop)
+            found = parses.arcs(s, labelled=True, min_prob=_SMALLEST / self._n_labels)
+            rows = place[found.heads, found.modifiers]
+            kept = rows >= 0
+            numpy.add.at(joint, (rows[kept], found.labels[kept]), found.probs[kept])
+        total = joint.sum(axis=1)
+        return numpy.log(total), numpy.log(joint / total[:, None])
+
+
+def translated(scorer: ArcScorer, names: Sequence[str], wanted: Sequence[str]) -> ArcScorer:
+    """What an expert says, in terms of another's labels.
+
+    scorer (ArcScorer): The expert.
+    names (Sequence[str]): Its labels.
+    wanted (Sequence[str]): The labels that are asked for. One that the expert does not know counts as its
+        plain form, and as very unlikely if that is not known either.
+    RETURNS (ArcScorer): The same expert.
+    """
+    if list(names) == list(wanted):
+        return scorer
+    index = {name: i for i, name in enumerate(names)}
+    columns = numpy.array([index.get(name, index.get(plain(name), -1)) for name in wanted])
+    unknown = numpy.log(_SMALLEST)
+
+    def scores(
+        tokens: NDArray[numpy.int64] | slice,
+        starts: NDArray[numpy.int32],
+        arc_starts: NDArray[numpy.int32],
+        heads: NDArray[numpy.int32],
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+        arcs, labels = scorer(tokens, starts, arc_starts, heads)
+        return arcs, numpy.where(columns >= 0, labels[:, columns], unknown)
+
+    return scores
+
+
+def remembered(scorer: ArcScorer) -> ArcScorer:
+    """What an expert has said of all tokens of a batch, for whoever asks the same again and again: the arcs
+    are the same whatever the weights.
+
+    scorer (ArcScorer): The expert.
+    RETURNS (ArcScorer): The same expert.
+    """
+    known: list = []
+
+    def scores(
+        tokens: NDArray[numpy.int64] | slice,
+        starts: NDArray[numpy.int32],
+        arc_starts: NDArray[numpy.int32],
+        heads: NDArray[numpy.int32],
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+        if not isinstance(tokens, slice):
+            return scorer(tokens, starts, arc_starts, heads)
+        asked = (starts, arc_starts, heads)
+        if not known or not all(map(numpy.array_equal, known[0], asked)):
+            known[:] = [asked, scorer(tokens, starts, arc_starts, heads)]
+        return known[1]
+
+    return scores

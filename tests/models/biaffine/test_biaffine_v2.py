@@ -1,0 +1,186 @@
+"""The network over an embedding of its own: gradients, training, files, words it has never seen."""
+
+import numpy
+import pytest
+from thinc.api import set_dropout_rate
+
+from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
+from spacy_spectral.models.biaffine.embed import Lexicon
+from spacy_spectral.models.biaffine.estimate import Settings, build_network, parameters, seeded
+from spacy_spectral.models.biaffine.parser import BiaffineParser
+from spacy_spectral.models.eigenwords.word_vectors import WordVectors
+from spacy_spectral.trees.calibration import judge
+from spacy_spectral.trees.interface import Temperature
+from spacy_spectral.trees.inventory import Inventory
+from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
+
+SMALL = {"mix_size": 6, "scan_size": 4, "scan_depth": 1, "arc_size": 5, "label_size": 4}
+
+
+def treebank(n=60, length=5, seed=0):
+    """Words of class D hang on the next word, others on the last."""
+    rng = numpy.random.default_rng(seed)
+    words, tags, heads, labels = [], [], [], []
+    for _ in range(n):
+        own = rng.choice(["D", "N", "V"], length).tolist()
+        tags += own
+        words += [f"{tag.lower()}{rng.integers(4)}" for tag in own]
+        heads += [i + 2 if own[i] == "D" else length for i in range(length - 1)] + [0]
+        labels += [own[i] for i in range(length - 1)] + ["root"]
+    starts = numpy.arange(0, n * length + 1, length, dtype="int32")
+    blank = [""] * len(words)
+    tokens = Tokens(starts, words, tags, [None] * len(words), blank, blank)
+    return Treebank(tokens, numpy.array(heads, dtype="int32"), labels)
+
+
+class Vectors(WordVectors):
+    """Something known of two words."""
+
+    def __init__(self):
+        super().__init__(["d0", "n1"], numpy.array([[1, 0, 0], [0, 0.6, 0.8]], dtype="float16"))
+
+
+def fit(data, *, dev=None, vectors=None, **settings):
+    messages = []
+    recipe = build_biaffine_v2(**(SMALL | {"epochs": 3, "batch_size": 50, **settings})).attrs[
+        "recipe"
+    ]
+    parser = recipe.fit(data, dev=dev, clusters=None, vectors=vectors, report=messages.append)
+    return parser, messages
+
+
+@pytest.fixture(scope="module")
+def parser():
+    return fit(treebank(), vectors=Vectors(), mix_size=16, scan_size=16, epochs=30)[0]
+
+
+def test_gradients_of_every_parameter():
+    data = treebank(3)
+    lexicon = Lexicon.fit(data.tokens, clusters=None, vectors=Vectors())
+    inventory = Inventory.from_labels(data.labels)
+    with seeded(1):
+        network = build_network(Settings(**SMALL), lexicon, inventory)
+        for value in parameters(network).values():  # nothing is zero, so that nothing is hidden
+            value += numpy.random.normal(0, 0.3, value.shape).astype("float32")
+    for layer in (network.encoder, network.arcs, network.labels):
+        set_dropout_rate(layer, 0.0)
+    inputs, labels = lexicon(data.tokens), inventory.encode(data.labels)
+    heads = data.heads.copy()
+    heads[2] = MISSING
+
+    def loss():
+        return network.step(inputs, data.tokens.starts, heads, labels)
+
+    def clear():
+        for node in nodes:
+            for name in node.param_names:
+                node.set_grad(name, numpy.zeros_like(node.get_param(name)))
+
+    nodes = [
+        node
+        for layer in (network.encoder, network.arcs, network.labels)
+        for node in layer.walk()
+        if node.param_names
+    ]
+    loss()
+    expected = {(id(n), name): n.get_grad(name).copy() for n in nodes for name in n.param_names}
+    rng = numpy.random.default_rng(0)
+    for node in nodes:
+        for name in node.param_names:
+            value = node.get_param(name)
+            wanted = expected[id(node), name]
+            # along a random direction, where rows of unknown strings are not moved
+            direction = rng.normal(size=value.shape).astype("float32")
+            if node.name == "embeddings" and name != "root":
+                direction[0] = 0
+            direction /= numpy.sqrt((direction**2).sum()) + 1e-9
+            step = 1e-3  # small: there are kinks
+            value += step * direction
+            up = loss()
+            value -= 2 * step * direction
+            down = loss()
+            value += step * direction
+            slope = (up - down) / (2 * step)
+            assert slope == pytest.approx(float((wanted * direction).sum()), rel=0.03, abs=0.03), (
+                node.name,
+                name,
+            )
+            clear()
+
+
+def test_learns(parser):
+    test = treebank(30, seed=7)
+    judged = judge(parser.parse(test.tokens), test, parser.label_names)
+    assert judged.uas > 0.9 and judged.las > 0.9
+
+
+def test_training_is_repeatable_and_leaves_the_generator_alone():
+    data = treebank(20)
+    state = numpy.random.get_state()[1].copy()
+    one, messages = fit(data, dev=treebank(5, seed=3))
+    assert (numpy.random.get_state()[1] == state).all()
+    numpy.random.random(10)
+    other, _ = fit(data)
+    assert one.to_bytes() == other.to_bytes()
+    assert fit(data, seed=1)[0].to_bytes() != one.to_bytes()
+    assert len(messages) == 3 and "dev UAS" in messages[-1]
+
+
+def test_bytes(parser):
+    parser = parser.with_temperature(Temperature(2.0, 0.5))
+    data = parser.to_bytes()
+    loaded = BiaffineParser.from_bytes(data)
+    assert loaded.to_bytes() == data
+    assert loaded.temperature == Temperature(2.0, 0.5)
+    tokens = treebank(5, seed=4).tokens
+    one, other = parser.parse(tokens), loaded.parse(tokens)
+    assert (one.heads == other.heads).all()
+    assert (one.head_probs() == other.head_probs()).all()
+    for damaged in (data[:-3], b"", data[:60]):
+        with pytest.raises(ValueError, match=r"\[S00"):
+            BiaffineParser.from_bytes(damaged)
+
+
+def test_temperature(parser):
+    tokens = treebank(5, seed=4).tokens
+    sure = parser.parse(tokens)
+    unsure = parser.with_temperature(Temperature(3.0, 3.0)).parse(tokens)
+    assert unsure.head_probs().mean() < sure.head_probs().mean()
+    assert unsure.label_probs().mean() < sure.label_probs().mean()
+    for s in range(5):
+        assert unsure.marginals(s)[:, 1:].sum(axis=0) == pytest.approx(numpy.ones(5))
+
+
+def test_words_and_tags_that_training_did_not_have(parser):
+    words = ["Никогда", "123", "d0", "", "🙂"]
+    starts = numpy.array([0, 5], dtype="int32")
+    nothing = [None] * 5
+    tokens = Tokens(starts, words, ["?"] * 5, nothing, ["X"] * 5, ["A=B"] * 5)
+    parses = parser.parse(tokens)
+    assert (parses.heads == 0).sum() == 1
+    assert numpy.isfinite(parses.head_probs()).all()
+
+
+def test_vectors_of_words():
+    vectors = Vectors()
+    found = vectors(["d0", "N1", "n1", "unknown"])
+    assert found[0].tolist() == [1, 0, 0]
+    assert found[2] == pytest.approx([0, 0.6, 0.8], abs=1e-3)
+    assert not found[3].any()
+    assert WordVectors.from_bytes(vectors.to_bytes())(["d0"]).tolist() == [[1, 0, 0]]
+
+
+def test_one_sentence_is_enough_and_none_is_not():
+    data = treebank(1)
+    assert len(fit(data, epochs=1)[0].parse(data.tokens).heads) == 5
+    with pytest.raises(ValueError, match=r"\[S401\]"):
+        fit(data.select(numpy.zeros(1, dtype=bool)))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"scan_size": 3}, {"epochs": 0}, {"rate": 0}, {"dropout": 1.0}, {"word_dropout": -0.1}],
+)
+def test_bad_settings(settings):
+    with pytest.raises(ValueError, match=r"\[S451\]"):
+        build_biaffine_v2(**settings)

@@ -1,0 +1,303 @@
+"""Products of parsers against enumeration of all labelled trees."""
+
+from itertools import product as combinations
+
+import numpy
+import pytest
+
+from brute_force import projective_trees
+from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
+from spacy_spectral.models.loglinear.architecture import build_loglinear
+from spacy_spectral.models.product.architecture import build_product
+from spacy_spectral.models.product.parser import ProductParser
+from spacy_spectral.models.shag.architecture import build_shag
+from spacy_spectral.trees.calibration import judge
+from spacy_spectral.trees.interface import NEUTRAL, Temperature
+from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
+
+LABELS = ("a", "b", "root")
+WORDS = {"N": ["cat", "dog", "tree"], "V": ["see", "runs"], "D": ["the", "a"], "P": ["of", "in"]}
+
+
+def sentences(lengths, seed=0):
+    """Random sentences with trees that are easy to learn: everything hangs on its right neighbour or on the
+    last word, determiners as "a"."""
+    rng = numpy.random.default_rng(seed)
+    words, tags, heads, labels = [], [], [], []
+    for n in lengths:
+        own = rng.choice(list(WORDS), n).tolist()
+        tags += own
+        words += [str(rng.choice(WORDS[tag])) for tag in own]
+        tree = [i + 2 if own[i] in "DP" or rng.random() < 0.5 else n for i in range(n)]
+        tree[-1] = 0
+        heads += tree
+        labels += ["a" if tag == "D" else "b" for tag in own[:-1]] + ["root"]
+    starts = numpy.append(0, numpy.cumsum(lengths)).astype("int32")
+    nothing = [None] * len(words)
+    tokens = Tokens(starts, words, tags, nothing, [""] * len(words), [""] * len(words))
+    return Treebank(tokens, numpy.array(heads, dtype="int32"), labels)
+
+
+def quiet(message):
+    pass
+
+
+def fit(model, treebank, dev=None):
+    return model.attrs["recipe"].fit(treebank, dev=dev, clusters=None, vectors=None, report=quiet)
+
+
+@pytest.fixture(scope="module")
+def experts():
+    treebank = sentences(numpy.random.default_rng(1).integers(1, 7, 150))
+    # all arcs are kept, so that every tree can be compared
+    loglinear = build_loglinear(
+        epochs=2, n_states=1, prune_threshold=0.0, prune_most=99, min_blocks=1
+    )
+    biaffine = build_biaffine_v2(
+        mix_size=8, scan_size=8, scan_depth=1, arc_size=8, label_size=8, epochs=2, batch_size=100
+    )
+    return {"loglinear": fit(loglinear, treebank), "biaffine": fit(biaffine, treebank)}
+
+
+@pytest.fixture(scope="module")
+def shag():
+    return fit(build_shag(states=2), sentences(numpy.random.default_rng(1).integers(1, 7, 150)))
+
+
+def labelled_trees(n):
+    """Heads and labels of all projective trees that the models think possible."""
+    found = []
+    for heads in projective_trees(n):
+        choices = [[2] if head == 0 else [0, 1] for head in heads]
+        found += [(heads, labels) for labels in combinations(*choices)]
+    heads, labels = zip(*found, strict=True)
+    return numpy.array(heads, dtype="int32"), numpy.array(labels, dtype="int32")
+
+
+def loglinear_scores(parser, tokens, heads, labels):
+    """log P of labelled trees, from those of trees with their best labels: with one state labels are
+    independent given their arcs."""
+    parses = parser.parse(tokens)
+    n = heads.shape[1]
+    joint = numpy.zeros((n + 1, n + 1, len(parser.label_names)))
+    arcs = parses.arcs(0, labelled=True, min_prob=0.0)
+    joint[arcs.heads, arcs.modifiers, arcs.labels] = arcs.probs
+    columns = numpy.arange(1, n + 1)
+
+    def log_labels(tree, own):
+        return numpy.log(joint[tree, columns, own]).sum()
+
+    best = {
+        tuple(parse.heads.tolist()): parse.log_prob - log_labels(parse.heads, parse.labels)
+        for parse in parses.k_best(0, 10_000)
+    }
+    return numpy.array(
+        [
+            best[tuple(tree.tolist())] + log_labels(tree, own)
+            for tree, own in zip(heads, labels, strict=True)
+        ]
+    )
+
+
+def biaffine_scores(parser, tokens, heads, labels, temperature=NEUTRAL):
+    """By definition, up to a constant: arcs, and labels given arcs."""
+    n = heads.shape[1]
+    edges = numpy.arange(0, n * (n + 1) + 1, n + 1, dtype="int32")
+    all_heads = numpy.tile(numpy.arange(n + 1, dtype="int32"), n)
+    arcs, log_labels = parser.scorer(tokens)(slice(None), tokens.starts, edges, all_heads)
+    at = edges[:-1] + heads
+    log_labels = log_labels / temperature.labels
+    log_labels = log_labels - numpy.log(numpy.exp(log_labels).sum(axis=1, keepdims=True))
+    return (arcs[at] / temperature.heads + log_labels[at, labels]).sum(axis=1)
+
+
+def normalised(scores):
+    probs = numpy.exp(scores - scores.max())
+    return probs / probs.sum()
+
+
+def marginals_of(heads, probs):
+    n = heads.shape[1]
+    result = numpy.zeros((n + 1, n + 1))
+    for tree, prob in zip(heads, probs, strict=True):
+        result[tree, numpy.arange(1, n + 1)] += prob
+    return result
+
+
+def compare(parses, heads, labels, probs, *, rel=1e-4):
+    """Everything that can be asked of parses of one sentence, against probabilities of all its trees."""
+    n = heads.shape[1]
+    expected = marginals_of(heads, probs)
+    assert parses.marginals(0) == pytest.approx(expected, abs=1e-5)
+    assert parses.head_probs() == pytest.approx(
+        expected[parses.heads, numpy.arange(1, n + 1)], rel=rel
+    )
+    for m in range(n):
+        inside = heads[:, m] == parses.heads[m]
+        with_label = inside & (labels[:, m] == parses.labels[m])
+        given = probs[with_label].sum() / probs[inside].sum()
+        assert parses.label_probs()[m] == pytest.approx(given, rel=rel)
+    known = {
+        (tuple(h), tuple(lab)): prob
+        for h, lab, prob in zip(heads.tolist(), labels.tolist(), probs.tolist(), strict=True)
+    }
+    by_tree = {}
+    for h, prob in zip(map(tuple, heads.tolist()), probs.tolist(), strict=True):
+        by_tree[h] = by_tree.get(h, 0.0) + prob
+    found = parses.k_best(0, 8)
+    for tree in found:
+        key = tuple(tree.heads.tolist())
+        wanted = known[key, tuple(tree.labels.tolist())] if parses.labelled else by_tree[key]
+        assert numpy.exp(tree.log_prob) == pytest.approx(wanted, rel=rel)
+    logs = [tree.log_prob for tree in found]
+    assert logs == sorted(logs, reverse=True)
+    assert len({tuple(tree.heads.tolist()) for tree in found}) == len(found)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.3, 0.9)])
+def test_product_is_the_product_of_distributions(experts, n, weights):
+    tokens = sentences([n], seed=n).tokens
+    heads, labels = labelled_trees(n)
+    scores = weights[0] * loglinear_scores(experts["loglinear"], tokens, heads, labels)
+    scores += weights[1] * biaffine_scores(experts["biaffine"], tokens, heads, labels)
+    found = ProductParser(experts, dict(zip(experts, weights, strict=True))).parse(tokens)
+    compare(found, heads, labels, normalised(scores))
+
+
+def test_temperature_of_a_product(experts):
+    tokens = sentences([4], seed=3).tokens
+    heads, labels = labelled_trees(4)
+    scores = 0.5 * loglinear_scores(experts["loglinear"], tokens, heads, labels)
+    scores += 0.5 * biaffine_scores(experts["biaffine"], tokens, heads, labels)
+    weights = dict.fromkeys(experts, 0.5)
+    cool = ProductParser(experts, weights, temperature=Temperature(1.7, 1.7))
+    compare(cool.parse(tokens), heads, labels, normalised(scores / 1.7))
+
+
+def test_fixed_heads(experts):
+    tokens = sentences([5], seed=5).tokens
+    heads, labels = labelled_trees(5)
+    fixed = numpy.array([MISSING, 4, MISSING, MISSING, MISSING], dtype="int32")
+    scores = 0.5 * loglinear_scores(experts["loglinear"], tokens, heads, labels)
+    scores += 0.5 * biaffine_scores(experts["biaffine"], tokens, heads, labels)
+    inside = heads[:, 1] == 4
+    found = ProductParser(experts, dict.fromkeys(experts, 0.5)).parse(tokens, fixed=fixed)
+    compare(found, heads[inside], labels[inside], normalised(scores[inside]))
+
+
+def same(one, other, n_sentences):
+    assert (one.heads == other.heads).all() and (one.labels == other.labels).all()
+    assert (one.head_probs() == other.head_probs()).all()
+    assert (one.label_probs() == other.label_probs()).all()
+    assert (one.log_probs() == other.log_probs()).all()
+    for s in range(n_sentences):
+        assert (one.marginals(s) == other.marginals(s)).all()
+        for a, b in zip(one.k_best(s, 4), other.k_best(s, 4), strict=True):
+            assert (a.heads == b.heads).all() and a.log_prob == b.log_prob
+
+
+def test_an_expert_alone_is_itself(experts, shag):
+    tokens = sentences([3, 6, 1, 5]).tokens
+    everyone = experts | {"shag": shag}
+    for name, expert in everyone.items():
+        weights = {other: float(other == name) for other in everyone}
+        same(ProductParser(everyone, weights).parse(tokens), expert.parse(tokens), len(tokens))
+
+
+def test_without_a_log_linear_expert_arcs_are_all_there_is(experts, shag):
+    """SHAG takes part by its probabilities of labelled arcs."""
+    n = 4
+    tokens = sentences([n], seed=2).tokens
+    heads, labels = labelled_trees(n)
+    scores = 0.6 * biaffine_scores(experts["biaffine"], tokens, heads, labels)
+    arcs = shag.parse(tokens).arcs(0, labelled=True, min_prob=0.0)
+    joint = numpy.full((n + 1, n + 1, len(shag.label_names)), 1e-6 / len(shag.label_names))
+    joint[arcs.heads, arcs.modifiers, arcs.labels] += arcs.probs
+    places = [list(shag.label_names).index(name) for name in experts["biaffine"].label_names]
+    log_joint = numpy.log(joint)[:, :, places]
+    columns = numpy.arange(1, n + 1)
+    scores += 0.4 * log_joint[heads, columns, labels].sum(axis=1)
+    both = {"biaffine": experts["biaffine"], "shag": shag}
+    found = ProductParser(both, {"biaffine": 0.6, "shag": 0.4}).parse(tokens)
+    # other labels of arcs from the root are possible here, and have to be summed over
+    assert found.marginals(0)[:, 1:].sum(axis=0) == pytest.approx(numpy.ones(n))
+    expected = marginals_of(heads, normalised(scores))
+    assert found.marginals(0) == pytest.approx(expected, abs=0.03)
+
+
+def test_long_sentences_in_pieces(experts):
+    tokens = sentences([600, 3]).tokens
+    parses = ProductParser(experts, dict.fromkeys(experts, 0.5)).parse(tokens)
+    for own in (parses.heads[:600], parses.heads[600:]):
+        assert (own == 0).sum() == 1
+        assert own.min() >= 0 and own.max() <= len(own)
+    assert ((parses.head_probs() > 0) & (parses.head_probs() <= 1 + 1e-6)).all()
+
+
+def test_any_batch_and_nothing(experts):
+    treebank = sentences([4, 2, 6, 3, 5, 1])
+    product = ProductParser(experts, dict.fromkeys(experts, 0.5))
+    together = product.parse(treebank.tokens)
+    for s, (a, b) in enumerate(treebank.tokens.bounds()):
+        chosen = numpy.arange(6) == s
+        alone = product.parse(treebank.tokens.select(chosen))
+        assert (alone.heads == together.heads[a:b]).all()
+        assert alone.head_probs() == pytest.approx(together.head_probs()[a:b], abs=1e-5)
+    nothing = treebank.tokens.select(numpy.zeros(6, dtype=bool))
+    assert len(product.parse(nothing).heads) == 0
+
+
+def test_bytes(experts, shag):
+    everyone = experts | {"shag": shag}
+    weights = {"loglinear": 0.5, "biaffine": 0.3, "shag": 0.2}
+    product = ProductParser(everyone, weights, temperature=Temperature(1.5, 0.9))
+    data = product.to_bytes()
+    loaded = ProductParser.from_bytes(data)
+    assert loaded.to_bytes() == data
+    assert loaded.weights == weights and loaded.temperature == Temperature(1.5, 0.9)
+    tokens = sentences([3, 6]).tokens
+    same(loaded.parse(tokens), product.parse(tokens), 2)
+    for damaged in (data[:-1], data[:40], b"", bytes([data[0] ^ 1]) + data[1:]):
+        with pytest.raises(ValueError, match=r"\[S00"):
+            ProductParser.from_bytes(damaged)
+
+
+def test_training_learns_weights_and_is_repeatable():
+    train, dev = sentences([5] * 60), sentences([5] * 40, seed=9)
+    small = {"mix_size": 8, "scan_size": 8, "scan_depth": 1, "arc_size": 8, "label_size": 8}
+
+    def build(**options):
+        experts = {
+            "loglinear": build_loglinear(epochs=1),
+            "biaffine": build_biaffine_v2(epochs=1, batch_size=100, **small),
+        }
+        return build_product(experts, **options)
+
+    product = fit(build(), train, dev)
+    assert sum(product.weights.values()) == pytest.approx(1.0)
+    assert product.weights != dict.fromkeys(product.weights, 0.5)
+    assert fit(build(), train, dev).to_bytes() == product.to_bytes()
+    without_dev = fit(build(), train)
+    assert without_dev.weights != dict.fromkeys(without_dev.weights, 0.5)
+    given = fit(build(weights={"loglinear": 0.2, "biaffine": 0.4}), train, dev)
+    assert given.weights == {"loglinear": 0.2, "biaffine": 0.4}
+    judged = judge(product.parse(dev.tokens), dev, product.label_names)
+    assert judged.uas > 0.5
+
+
+@pytest.mark.parametrize(
+    "weights", [{}, {"x": 1.0}, {"loglinear": -1.0}, {"loglinear": 0.0}, {"loglinear": 1, "y": 1}]
+)
+def test_bad_weights(weights):
+    with pytest.raises(ValueError, match=r"\[S453\]"):
+        build_product({"loglinear": build_loglinear()}, weights=weights)
+
+
+def test_bad_experts():
+    from thinc.api import Linear
+
+    with pytest.raises(ValueError, match=r"\[S454\]"):
+        build_product({})
+    with pytest.raises(ValueError, match=r"\[S455\].*'other'"):
+        build_product({"other": Linear()})
