@@ -399,6 +399,11 @@ class Errors(metaclass=_WithCodes):
         "There is nothing to learn lemmas from: no token of the training data has one. Pass annotated "
         "documents: nlp.initialize(lambda: examples), or train with spacy train."
     )
+    S607 = (
+        "Evaluation from raw text needs the package udtools: pip install 'spacy-spectral[ud]' or pip install "
+        "udtools."
+    )
+    S608 = "{path} can't be compared with what was parsed: {reason}"
 
     S901 = (
         "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "

@@ -17,6 +17,9 @@ def evaluate_cli(
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
     ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Start from raw text: the measures of CoNLL 2018")
+    ] = False,
     sample_ceiling: Annotated[
         bool,
         typer.Option(
@@ -33,6 +36,9 @@ def evaluate_cli(
 
     Bracketed trees (.ptb, .mrg, .brackets) are scored as evalb does it: labelled F1, exact match, tags.
 
+    With --raw the pipeline gets the text of the treebank's documents and nothing else; tokens, sentences,
+    tags, lemmas and trees are scored by udtools as in the CoNLL 2018 shared task.
+
     Where the parser leaves probabilities on documents, these are compared with what is right.
 
     The pipeline gets the treebank's words and sentence boundaries. Components that would set
@@ -48,6 +54,7 @@ def evaluate_cli(
     from ..viz.reliability import render_reliability
     from ._pipelines import load_pipeline
     from .brackets import evaluate_brackets
+    from .raw import evaluate_raw, print_raw
 
     setup_gpu(gpu_id)
     with reported():
@@ -57,6 +64,13 @@ def evaluate_cli(
         nlp = load_pipeline(model)
         if is_bracketed(data):
             scores = evaluate_brackets(nlp, data, model)
+            if json is not None:
+                write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
+                msg.good(f"Scores in {json}")
+            return
+        if raw:
+            scores = evaluate_raw(nlp, data)
+            print_raw(scores)
             if json is not None:
                 write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
                 msg.good(f"Scores in {json}")

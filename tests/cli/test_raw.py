@@ -1,0 +1,44 @@
+"""`spacy spectral evaluate --raw`."""
+
+import pytest
+import spacy
+import srsly
+from spacy.cli._util import app
+from typer.testing import CliRunner
+
+from spacy_spectral.cli.raw import MEASURES, evaluate_raw
+from spacy_spectral.readers import Corpus
+
+
+@pytest.fixture(scope="module")
+def nlp(sample):
+    pytest.importorskip("udtools.udeval")
+    config = {"nlp": {"tokenizer": {"@tokenizers": "spacy-spectral.Tokenizer.v1"}}}
+    nlp = spacy.blank("en", config=config)
+    for name in ("spectral_senter", "spectral_tagger", "spectral_lemmatizer", "spectral_parser"):
+        nlp.add_pipe(name)
+    corpus = Corpus(sample["train"], annotations=["sents"])
+    nlp.initialize(lambda: corpus(nlp))
+    return nlp
+
+
+def test_all_measures(nlp, sample):
+    scores = evaluate_raw(nlp, sample["dev"])
+    assert set(scores) == {*map(str.lower, MEASURES), "words_per_second"}
+    for name, least in {
+        "tokens": 0.99,
+        "words": 0.99,
+        "sentences": 0.9,
+        "lemmas": 0.9,
+        "las": 0.6,
+    }.items():
+        assert least < scores[name] <= 1
+
+
+def test_command(nlp, sample, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    arguments = ["spectral", "evaluate", str(tmp_path / "model"), str(sample["dev"]), "--raw"]
+    result = CliRunner().invoke(app, [*arguments, "--json", str(tmp_path / "scores.json")])
+    assert result.exit_code == 0, result.output
+    assert "Lemmas" in result.output
+    assert srsly.read_json(tmp_path / "scores.json")["words"] > 0.99
