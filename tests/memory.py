@@ -6,9 +6,13 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+# Linux counts the parent's memory in ru_maxrss of a process that it has forked, VmHWM only its own
 _PEAK = """
-import resource, sys
+import pathlib, resource, sys
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = pathlib.Path("/proc/self/status")
+if status.exists():
+    peak = int(status.read_text().partition("VmHWM:")[2].split()[0])
 print(peak // (1024 * 1024 if sys.platform == "darwin" else 1024))
 """
 

@@ -65,19 +65,15 @@ class Tokens:
         starts (ndarray): Where they are to start sentences, closed by their number.
         RETURNS (Tokens): These sentences."""
         chosen = range(len(self.words))[places] if isinstance(places, slice) else places.tolist()
-        columns = (self.words, self.symbols, self.second, self.pos, self.morphs)
-        return Tokens(starts, *([column[i] for i in chosen] for column in columns))
+        columns: list[Any] = [self.words, self.symbols, self.second, self.pos, self.morphs]
+        return Tokens(starts, *[[column[i] for i in chosen] for column in columns])
 
     def select(self, chosen: NDArray[numpy.bool_]) -> "Tokens":
         """chosen (ndarray): Which sentences.
         RETURNS (Tokens): Those sentences."""
         lengths = numpy.diff(self.starts)
-        mask = numpy.repeat(chosen, lengths).tolist()
-        columns: list[Any]
-        columns = [self.words, self.symbols, self.second, self.pos, self.morphs]
         starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
-        kept: list[Any] = [list(compress(column, mask)) for column in columns]
-        return Tokens(starts, *kept)
+        return self.at(numpy.flatnonzero(numpy.repeat(chosen, lengths)), starts)
 
 
 @dataclass

