@@ -88,7 +88,11 @@ def check_vocab(vocab: Vocab, what: str) -> Vocab:
     """
     data, scope = numpy.asarray(vocab.vectors.data), Scope(what)
     Array(("float32", "float64", "float16"), "rows", "width").read(data, scope.inside("vectors"))
-    rows = numpy.array(list(vocab.vectors.key2row.values()) or numpy.zeros(0, dtype="int64"))
+    numbers = list(vocab.vectors.key2row.values())
+    if any(isinstance(number, bool) for number in numbers):
+        # numpy takes them for numbers beside others, and for a mask where they stand alone
+        scope.inside("key2row").fail("has rows that are no numbers")
+    rows = numpy.array(numbers or numpy.zeros(0, dtype="int64"))
     fits = rows.dtype.kind in "iu" and ((rows >= 0) & (rows < len(data))).all()
     if not fits:
         scope.inside("key2row").fail("has unknown rows")
