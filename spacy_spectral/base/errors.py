@@ -200,6 +200,7 @@ class Errors(metaclass=_WithCodes):
         "'pip install spacy-spectral[dask]', or leave out --scheduler."
     )
     S212 = "Can't reach the Dask scheduler '{scheduler}': {reason}."
+    S230 = "A worker has died: {reason} Perhaps there was not enough memory: try fewer workers (--workers)."
     S213 = (
         "A window of {window} needs counts of words up to {needed} apart, but they were counted "
         "up to {counted} apart. Count again with a larger window."

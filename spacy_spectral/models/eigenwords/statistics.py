@@ -18,11 +18,12 @@ from typing import Any
 import numpy
 from tqdm import tqdm
 
+from ...base.distribute import open_workers
 from ...base.errors import Errors
 from ...base.fields import Array, Bool, Format, Int, Strings
+from ...base.text_files import PART_SIZE, Part, find_parts
 from ._kernels import ChunkCounter, PairCounter
-from .distribute import open_workers
-from .sources import PART_SIZE, Part, find_parts, is_tokenized, read_blocks, write_token_lists
+from .sources import is_tokenized, read_blocks, write_token_lists
 from .vocabulary import ChunkMap, Tokenize, Vocabulary, build_vocabulary
 
 MAX_WINDOW = 5
@@ -209,9 +210,9 @@ def count_files(
         unit_scale=True,
         disable=not progress,
     )
-    with open_workers(workers=workers, scheduler=scheduler) as execute:
+    with open_workers(workers=workers, scheduler=scheduler) as pool:
         with bar(desc="Counting words") as words_bar:
-            chunks = execute(count_chunks, parts, None, merge_chunks, words_bar.update)
+            chunks = pool.reduce(count_chunks, parts, None, merge_chunks, words_bar.update)
         vocabulary, chunk_map = build_vocabulary(
             chunks,
             tokenize=tokenize,
@@ -222,7 +223,7 @@ def count_files(
         del chunks
         with bar(desc="Counting contexts") as pairs_bar:
             shared = (chunk_map, window)
-            pairs = execute(count_pairs, parts, shared, merge_pairs, pairs_bar.update)
+            pairs = pool.reduce(count_pairs, parts, shared, merge_pairs, pairs_bar.update)
     return Counts(vocabulary, window, pairs)
 
 

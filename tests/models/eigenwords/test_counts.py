@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
+from spacy_spectral.base import text_files
+from spacy_spectral.base.text_files import find_parts
 from spacy_spectral.models.eigenwords import sources
 from spacy_spectral.models.eigenwords._kernels import PairCounter
-from spacy_spectral.models.eigenwords.sources import find_parts, read_blocks
+from spacy_spectral.models.eigenwords.sources import read_blocks
 from spacy_spectral.models.eigenwords.statistics import (
     Counts,
     count_files,
@@ -114,6 +116,7 @@ def test_division_makes_no_difference(text_file):
 @pytest.mark.parametrize("n_words", [4094, 4095, 4096, 4097, 20_000])
 def test_long_lines_are_counted_piece_by_piece(tmp_path, monkeypatch, window, n_words):
     monkeypatch.setattr(sources, "BLOCK_SIZE", 1000)
+    monkeypatch.setattr(text_files, "BLOCK_SIZE", 1000)
     words = [f"w{i * i % 97}" for i in range(n_words)]
     path = tmp_path / "text.txt"
     path.write_text("w1 w2\n" + "\t ".join(words) + "\n\nw3 w4", encoding="utf8")
@@ -127,6 +130,7 @@ def test_long_lines_are_counted_piece_by_piece(tmp_path, monkeypatch, window, n_
 
 def test_blocks_are_small_however_long_the_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "BLOCK_SIZE", 1000)
+    monkeypatch.setattr(text_files, "BLOCK_SIZE", 1000)
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbf" + "née ".encode() * 5000)
     blocks = [b for part in find_parts([path], part_size=7000) for b in read_blocks(part)]

@@ -1,0 +1,183 @@
+"""Text files in blocks: plain and .jsonl, either of them .gz. Large ones can be divided into byte ranges."""
+
+import gzip
+import io
+import zlib
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import srsly
+
+from .errors import Errors
+
+BLOCK_SIZE = 1 << 20
+PART_SIZE = 1 << 23
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A byte range of a file; a line belongs to the part in which it begins."""
+
+    path: str
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> list[Part]:
+    """Divide files into parts that can be read independently.
+
+    paths (Iterable[Union[str, Path]]): Files; the format is told by the suffix: .spacy is a DocBin,
+        .jsonl has one object a line with "text" or "tokens", anything else is plain text.
+        Plain text and .jsonl may be compressed (.gz).
+    part_size (int): Bytes per part, roughly.
+    RETURNS (List[Part]): The parts, in order. Compressed files and DocBins are one part each.
+    """
+    parts: list[Part] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            raise ValueError(Errors.S225.format(path=path))
+        if not path.is_file():
+            raise ValueError(Errors.S201.format(path=path))
+        size = path.stat().st_size
+        step = size if path.suffix in (".gz", ".spacy") else part_size
+        starts = range(0, size, step) if size else [0]
+        parts.extend(Part(str(path), start, min(start + step, size)) for start in starts)
+    return parts
+
+
+def raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
+    """Read the lines that begin in a part.
+
+    part (Part): What to read.
+    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
+    YIELDS (bytes): Blocks of about BLOCK_SIZE bytes, cut anywhere.
+    """
+    with open(part.path, "rb") as raw:
+        if part.path.endswith(".gz"):
+            file: Any = gzip.GzipFile(fileobj=raw)
+            end = float("inf")
+        else:
+            file, end = raw, part.end
+        if part.start:
+            # the line that began in the part before belongs to that part
+            file.seek(part.start - 1)
+            for piece in iter(partial(file.readline, BLOCK_SIZE), b""):
+                if piece.endswith(b"\n") or file.tell() >= end:
+                    break
+        done = raw.tell()
+        at_line_start = True
+        while True:
+            try:
+                if file.tell() < end:
+                    block = file.read(int(min(BLOCK_SIZE, end - file.tell())))
+                else:
+                    block = b"" if at_line_start else file.readline(BLOCK_SIZE)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ValueError(Errors.S202.format(path=part.path, reason=error)) from error
+            if not block:
+                break
+            report(raw.tell() - done)
+            done = raw.tell()
+            at_line_start = block.endswith(b"\n")
+            yield block
+
+
+def text_blocks(part: Part, report: Callable[[int], Any], ends: bytes) -> Iterator[bytes]:
+    """Read the lines that begin in a part.
+
+    part (Part): What to read.
+    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
+    ends (bytes): What blocks may end with.
+    YIELDS (bytes): Blocks of valid UTF-8, cut after one of the bytes `ends`.
+    """
+    at_file_start = part.start == 0
+    rest: list[bytes] = []
+    for block in chain(raw_blocks(part, report), [b""]):
+        end = max(map(block.rfind, ends)) + 1
+        if block and not end:
+            rest.append(block)
+            continue
+        whole = b"".join([*rest, block[:end]])
+        rest = [block[end:]]
+        try:
+            whole.decode("utf8")
+        except UnicodeDecodeError as error:
+            raise _not_utf8(part.path, error) from error
+        yield whole.removeprefix(_BOM) if at_file_start else whole
+        at_file_start = False
+
+
+def decoded_blocks(path: str | Path, report: Callable[[int], Any]) -> Iterator[str]:
+    """Read a whole file.
+
+    path (Union[str, Path]): The file, perhaps compressed (.gz).
+    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
+    YIELDS (str): Its text in blocks that are cut anywhere, but not inside of a character.
+    """
+    whole = Part(str(path), 0, Path(path).stat().st_size)
+    decoder = getincrementaldecoder("utf-8-sig")()
+    for block in chain(raw_blocks(whole, report), [b""]):
+        try:
+            yield decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            raise _not_utf8(path, error) from error
+
+
+def _not_utf8(path: str | Path, error: UnicodeDecodeError) -> ValueError:
+    line_start = error.object.rfind(b"\n", 0, error.start) + 1
+    line = error.object[line_start:].split(b"\n", 1)[0][:60]
+    return ValueError(Errors.S203.format(path=path, reason=error.reason, line=line))
+
+
+def read_records(part: Part, report: Callable[[int], Any]) -> Iterator[dict]:
+    """Read the objects of a .jsonl file that begin in a part.
+
+    part (Part): What to read.
+    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
+    YIELDS (dict): Objects with "text" (a string) or "tokens" (see `token_form`).
+    """
+    path = Path(part.path)
+    for block in text_blocks(part, report, b"\n"):
+        for line in io.BytesIO(block):
+            if not line.strip():
+                continue
+            try:
+                record = srsly.json_loads(line)
+            except ValueError as error:
+                raise ValueError(
+                    Errors.S204.format(path=path, line=line[:60], reason=error)
+                ) from error
+            reason = _fault(record)
+            if reason:
+                raise ValueError(Errors.S204.format(path=path, line=line[:60], reason=reason))
+            yield record
+
+
+def _fault(record: Any) -> str | None:
+    """What is wrong with a record, if anything is."""
+    if not isinstance(record, dict):
+        return "not an object"
+    if record.get("tokens") is not None:
+        tokens = record["tokens"]
+        if isinstance(tokens, list) and all(isinstance(token_form(token), str) for token in tokens):
+            return None
+        return '"tokens" is not a list of strings'
+    if record.get("text") is not None:
+        return None if isinstance(record["text"], str) else '"text" is not a string'
+    return 'neither "text" nor "tokens"'
+
+
+def token_form(token: Any) -> Any:
+    """RETURNS (Any): The form of an entry of "tokens"."""
+    # spaCy's own JSON formats have dicts with offsets here, other tools plain strings
+    return token.get("orth", token.get("text", "")) if isinstance(token, dict) else token
