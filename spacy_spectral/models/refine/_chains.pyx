@@ -20,146 +20,37 @@ from libc.string cimport memcpy, memset
 
 import numpy
 
-from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
-
-
-cdef enum:
-    LEFT = 0
-    RIGHT = 1
-    NONE = -1
-
-
-cdef struct Grammar:
-    int n_states
-    const float* rows       # [rows, n_states + 1]
-    const int* row_of       # [2, n_states, n_states + 1]
-
-
-cdef struct Tree:
-    int n
-    const int* offset       # [n + 1], where the states of a token start; of the first, too
-    const int* state        # by offset
-    const double* emit      # by offset
-    const double* root      # by offset
-    const double* prior     # by offset
-    const int* head         # [n], 0 for the root, -1 for none
-    const unsigned char* counted    # [n, 2], whether a half is complete
-    int* first              # [n, 2], the innermost child
-    int* next               # [n], the next sibling outwards
-    int* previous           # [n], the next sibling inwards
-    int* order              # [n], children before their heads
-    double** forward        # [n]: [states of the head, states of the child]
-    double** backward       # [n]: the same
-    double* divisor         # [n], what `forward` was divided by
-    double* inside          # by state - offset[0]
-    double* end             # [2, all states]
-    double* scale           # [n], what `inside` was divided by
-
-
-cdef inline int _width(Tree* t, int token) noexcept nogil:
-    return t.offset[token + 1] - t.offset[token]
-
-
-cdef inline const float* _row(Grammar* g, int side, int head, int previous) noexcept nogil:
-    """States of the grammar, not of a token."""
-    cdef size_t context = (<size_t>side * g.n_states + head) * (g.n_states + 1) + previous
-    return g.rows + <size_t>g.row_of[context] * (g.n_states + 1)
-
-
-cdef int _lay_out(Tree* t, bint backward, Arena* arena) noexcept nogil:
-    cdef int n = t.n, m, h, k, begin, all_states = t.offset[n] - t.offset[0]
-    cdef int* pending = <int*>take_zeros(arena, n * sizeof(int))
-    cdef size_t size
-    t.first = <int*>take(arena, 2 * n * sizeof(int))
-    t.next = <int*>take(arena, n * sizeof(int))
-    t.previous = <int*>take(arena, n * sizeof(int))
-    t.order = <int*>take(arena, n * sizeof(int))
-    t.forward = <double**>take(arena, n * sizeof(double*))
-    t.backward = <double**>take(arena, n * sizeof(double*))
-    t.divisor = <double*>take(arena, n * sizeof(double))
-    t.inside = <double*>take(arena, all_states * sizeof(double))
-    t.end = <double*>take(arena, 2 * all_states * sizeof(double))
-    t.scale = <double*>take(arena, n * sizeof(double))
-    if (
-        pending is NULL or t.first is NULL or t.next is NULL or t.previous is NULL
-        or t.order is NULL or t.forward is NULL or t.backward is NULL or t.divisor is NULL
-        or t.inside is NULL or t.end is NULL or t.scale is NULL
-    ):
-        return -1
-    for k in range(2 * n):
-        t.first[k] = NONE
-    # each is put before those that are farther away
-    for m in range(n - 1, -1, -1):
-        h = t.head[m] - 1
-        if 0 <= h < m:
-            t.next[m] = t.first[2 * h + RIGHT]
-            t.first[2 * h + RIGHT] = m
-    for m in range(n):
-        h = t.head[m] - 1
-        if h > m:
-            t.next[m] = t.first[2 * h + LEFT]
-            t.first[2 * h + LEFT] = m
-        if h >= 0:
-            pending[h] += 1
-    for h in range(n):
-        for k in range(2):
-            m = t.first[2 * h + k]
-            begin = NONE
-            while m != NONE:
-                t.previous[m] = begin
-                begin, m = m, t.next[m]
-    begin, k = 0, 0
-    for m in range(n):
-        if pending[m] == 0:
-            t.order[k] = m
-            k += 1
-    while begin < k:
-        h = t.head[t.order[begin]] - 1
-        begin += 1
-        if h >= 0:
-            pending[h] -= 1
-            if pending[h] == 0:
-                t.order[k] = h
-                k += 1
-    if k < n:
-        return -2  # a cycle
-    for m in range(n):
-        h = t.head[m] - 1
-        if h >= 0:
-            size = <size_t>_width(t, h) * _width(t, m) * sizeof(double)
-            t.forward[m] = <double*>take(arena, size)
-            t.backward[m] = <double*>take(arena, size) if backward else t.forward[m]
-            if t.forward[m] is NULL or t.backward[m] is NULL:
-                return -1
-    return 0
+from ...base._arena cimport Arena, arena_free, arena_reset, take
+from ._grammar cimport Grammar, bind_grammar, context_of, row_after
+from ._tree cimport NO_MEMORY, NONE, Tree, bind_tree, lay_out, width_of
 
 
 cdef void _fill_forward(Grammar* g, Tree* t, int side, int h, int m) noexcept nogil:
-    cdef int a, b, c, width = _width(t, m), p = t.previous[m]
+    cdef int a, b, c, width = width_of(t, m), p = t.previous[m]
     cdef int first_a = t.offset[h], first_b, first_c = t.offset[m]
     cdef double* target = t.forward[m]
     cdef const double* inside = t.inside + (first_c - t.offset[0])
     cdef double so_far, largest = 0
     cdef const float* row
-    for a in range(_width(t, h)):
+    for a in range(width_of(t, h)):
         if p == NONE:
-            row = _row(g, side, t.state[first_a + a], g.n_states)
+            row = row_after(g, side, t.state[first_a + a], g.n_states)
             for c in range(width):
                 target[a * width + c] = row[t.state[first_c + c]]
         else:
             first_b = t.offset[p]
             for c in range(width):
                 target[a * width + c] = 0
-            for b in range(_width(t, p)):
-                so_far = t.forward[p][a * _width(t, p) + b]
-                row = _row(g, side, t.state[first_a + a], t.state[first_b + b])
+            for b in range(width_of(t, p)):
+                so_far = t.forward[p][a * width_of(t, p) + b]
+                row = row_after(g, side, t.state[first_a + a], t.state[first_b + b])
                 for c in range(width):
                     target[a * width + c] += so_far * row[t.state[first_c + c]]
         for c in range(width):
             target[a * width + c] *= inside[c]
             largest = max(largest, target[a * width + c])
     t.divisor[m] = largest if largest > 0 else 1.0
-    for c in range(_width(t, h) * width):
+    for c in range(width_of(t, h) * width):
         target[c] /= t.divisor[m]
 
 
@@ -177,15 +68,15 @@ cdef double _upwards(Grammar* g, Tree* t) noexcept nogil:
                 _fill_forward(g, t, side, h, m)
                 log_score += log(t.divisor[m])
                 last, m = m, t.next[m]
-            for a in range(_width(t, h)):
+            for a in range(width_of(t, h)):
                 value = 0
                 if not t.counted[2 * h + side]:
                     value = 1
                 elif last == NONE:
-                    value = _row(g, side, t.state[t.offset[h] + a], g.n_states)[g.n_states]
+                    value = row_after(g, side, t.state[t.offset[h] + a], g.n_states)[g.n_states]
                 else:
-                    for b in range(_width(t, last)):
-                        value += t.forward[last][a * _width(t, last) + b] * _row(
+                    for b in range(width_of(t, last)):
+                        value += t.forward[last][a * width_of(t, last) + b] * row_after(
                             g, side, t.state[t.offset[h] + a], t.state[t.offset[last] + b]
                         )[g.n_states]
                 t.end[side * all_states + t.offset[h] - begin + a] = value
@@ -219,7 +110,7 @@ cdef void _downwards(
     cdef const float* row
     for k in range(t.n - 1, -1, -1):
         h = t.order[k]
-        width = _width(t, h)
+        width = width_of(t, h)
         cell = posterior + t.offset[h] - begin
         if t.head[h] <= 0:
             top = t.root if t.head[h] == 0 else t.prior
@@ -251,37 +142,37 @@ cdef void _downwards(
             q = NONE  # the sibling outside of m
             while m != NONE:
                 for a in range(width):
-                    for b in range(_width(t, m)):
-                        row = _row(g, side, t.state[t.offset[h] + a], t.state[t.offset[m] + b])
+                    for b in range(width_of(t, m)):
+                        row = row_after(g, side, t.state[t.offset[h] + a], t.state[t.offset[m] + b])
                         if q == NONE:
                             value = row[n_states]
                             if counts is not NULL:
                                 _cell(
                                     counts, n_states, side, t.state[t.offset[h] + a],
                                     t.state[t.offset[m] + b]
-                                )[n_states] += scratch[a] * t.forward[m][a * _width(t, m) + b] * value
+                                )[n_states] += scratch[a] * t.forward[m][a * width_of(t, m) + b] * value
                         else:
                             value = 0
-                            for c in range(_width(t, q)):
+                            for c in range(width_of(t, q)):
                                 xi = (
                                     row[t.state[t.offset[q] + c]]
                                     * t.inside[t.offset[q] - begin + c]
-                                    * t.backward[q][a * _width(t, q) + c] / t.divisor[q])
+                                    * t.backward[q][a * width_of(t, q) + c] / t.divisor[q])
                                 value += xi
                                 if counts is not NULL:
                                     _cell(
                                         counts, n_states, side, t.state[t.offset[h] + a],
                                         t.state[t.offset[m] + b]
                                     )[t.state[t.offset[q] + c]] += (
-                                        scratch[a] * t.forward[m][a * _width(t, m) + b] * xi)
-                        t.backward[m][a * _width(t, m) + b] = value
+                                        scratch[a] * t.forward[m][a * width_of(t, m) + b] * xi)
+                        t.backward[m][a * width_of(t, m) + b] = value
                 p = t.previous[m]
-                for b in range(_width(t, m)):
+                for b in range(width_of(t, m)):
                     value = 0
                     for a in range(width):
                         xi = (
-                            scratch[a] * t.forward[m][a * _width(t, m) + b]
-                            * t.backward[m][a * _width(t, m) + b])
+                            scratch[a] * t.forward[m][a * width_of(t, m) + b]
+                            * t.backward[m][a * width_of(t, m) + b])
                         value += xi
                         if p == NONE and counts is not NULL:
                             _cell(counts, n_states, side, t.state[t.offset[h] + a], n_states)[
@@ -292,12 +183,7 @@ cdef void _downwards(
 
 cdef inline double* _cell(double* counts, int n_states, int side, int head, int previous) noexcept nogil:
     """Counts of all outcomes of a context."""
-    return counts + ((<size_t>side * n_states + head) * (n_states + 1) + previous) * (n_states + 1)
-
-
-cdef void _bind(Tree* t, const int* offsets, int begin, int end) noexcept nogil:
-    t.n = end - begin
-    t.offset = offsets + begin
+    return counts + context_of(n_states, side, head, previous) * (n_states + 1)
 
 
 def tree_scores(
@@ -324,9 +210,7 @@ def tree_scores(
     cdef unsigned char[:, ::1] counted = numpy.ones((n, 2), dtype="uint8")
     if n == 0 or trees.shape[0] == 0:
         return log_array
-    g.n_states = rows.shape[1] - 1
-    g.rows = &rows[0, 0]
-    g.row_of = &row_of[0, 0, 0]
+    bind_grammar(&g, rows, row_of)
     t.state = &states[0]
     t.emit = &emissions[0]
     t.root = &root[0]
@@ -336,9 +220,9 @@ def tree_scores(
     with nogil:
         for k in range(trees.shape[0]):
             arena_reset(&arena)
-            _bind(&t, &offsets[0], 0, n)
+            bind_tree(&t, &offsets[0], 0, n)
             t.head = &trees[k, 0]
-            failed = _lay_out(&t, False, &arena)
+            failed = lay_out(&t, False, &arena)
             if failed:
                 break
             logs[k] = _upwards(&g, &t)
@@ -346,7 +230,7 @@ def tree_scores(
                 if trees[k, m] > 0:
                     logs[k] += log(weights[trees[k, m] - 1, m])
         arena_free(&arena)
-    if failed == -1:
+    if failed == NO_MEMORY:
         raise MemoryError()
     if failed:
         raise ValueError(f"no tree: {numpy.asarray(trees[k]).tolist()}")
@@ -374,7 +258,7 @@ def state_posteriors(
     counted (uint8[N, 2]): Whether the children of a token on its left and right are all known; others
         must not have it as their head.
     offsets (int[N + 1]), states (int[M]), emissions (float[M]): The states of every token.
-    rows, row_of: The grammar; see `_lattice`.
+    rows, row_of: The grammar; see `_grammar`.
     root, prior (float[M]): Weights of states as child of the root, and as one without a head.
     counts (Optional[float[2, K, K + 1, K + 1]]), root_counts (Optional[float[K]]): Expected counts are added
         to these: by side, state of the head, previous sibling (FIRST last) and child (STOP last).
@@ -400,9 +284,7 @@ def state_posteriors(
     if root_counts is not None:
         root_block = &root_counts[0]
     widest = int(numpy.diff(offsets).max())
-    g.n_states = rows.shape[1] - 1
-    g.rows = &rows[0, 0]
-    g.row_of = &row_of[0, 0, 0]
+    bind_grammar(&g, rows, row_of)
     t.state = &states[0]
     t.emit = &emissions[0]
     t.root = &root[0]
@@ -413,11 +295,11 @@ def state_posteriors(
             if starts[k] == starts[k + 1]:
                 continue
             arena_reset(&arena)
-            _bind(&t, &offsets[0], starts[k], starts[k + 1])
+            bind_tree(&t, &offsets[0], starts[k], starts[k + 1])
             t.head = &heads[starts[k]]
             t.counted = &counted[starts[k], 0]
             scratch = <double*>take(&arena, widest * sizeof(double))
-            failed = -1 if scratch is NULL else _lay_out(&t, True, &arena)
+            failed = NO_MEMORY if scratch is NULL else lay_out(&t, True, &arena)
             if failed:
                 break
             total += _upwards(&g, &t)
@@ -426,7 +308,7 @@ def state_posteriors(
                 &inside[t.offset[0]], t.inside,
                 (t.offset[t.n] - t.offset[0]) * sizeof(double))
         arena_free(&arena)
-    if failed == -1:
+    if failed == NO_MEMORY:
         raise MemoryError()
     if failed:
         raise ValueError(f"sentence {k} is no tree")

@@ -6,15 +6,9 @@ from numpy.typing import NDArray
 MODELS: Sequence[str]
 
 class InfiniteTree:
-    n: int
-    kind: int
-    capacity: int
-    n_words: int
     alpha: float
     gamma: float
     rho: float
-    beta_new: float
-    beta_stop: float
     states: NDArray[numpy.int32]
     n_states: int
 

@@ -17,8 +17,7 @@ siblings, R and L are finished halves, w weighs arcs and e states. The sum over 
 With S states a token the cost is O(S^3 N^3) at most: only triples of a head and two children whose arcs
 have a weight are looked at. The outside pass is the exact adjoint of these lines in reverse order.
 
-Distributions are rows of a table: row_of[side, a, b] is the one of P(. | a, b), whose last entry is STOP;
-the last b is FIRST.
+Distributions are rows of a table, see `_grammar`.
 """
 
 from libc.math cimport isfinite, log
@@ -27,22 +26,17 @@ from libc.string cimport memset
 import numpy
 
 from ...base._arena cimport Arena, arena_free, take, take_zeros
-
-
-cdef enum:
-    LEFT = 0
-    RIGHT = 1
+from ...base._rows cimport dot
+from ._grammar cimport LEFT, RIGHT, Grammar, bind_grammar, row_after
 
 
 cdef struct Sentence:
     int n                   # tokens
     int m                   # states of all tokens
-    int n_states            # of the grammar
+    Grammar grammar
     const int* offset       # [n + 1], where the states of a token start
     const int* state        # [m]
     const double* emit      # [m]
-    const float* rows       # [rows, n_states + 1]
-    const int* row_of       # [2, n_states, n_states + 1]
     const double* weight    # [n, n]
     const double* root      # [m]
     int* first              # [2 n + 1], where the modifiers of a head on one side start, LEFT first
@@ -62,9 +56,8 @@ cdef struct Chart:
 
 
 cdef inline const float* _row(Sentence* s, int side, int head, int previous) noexcept nogil:
-    """The distribution of what comes next; `previous` is a state of the grammar, or FIRST."""
-    cdef size_t context = (<size_t>side * s.n_states + s.state[head]) * (s.n_states + 1) + previous
-    return s.rows + <size_t>s.row_of[context] * (s.n_states + 1)
+    """The distribution after `previous`, a state of the grammar or FIRST; `head` is one of the sentence."""
+    return row_after(&s.grammar, side, s.state[head], previous)
 
 
 cdef int _list_arcs(Sentence* s, Arena* arena) noexcept nogil:
@@ -111,24 +104,8 @@ cdef int _allocate(Chart* chart, int n, int m, Arena* arena) noexcept nogil:
     return 0
 
 
-cdef inline double _dot(const double* a, const double* b, int n) noexcept nogil:
-    # four sums at a time, so that the compiler may keep them side by side
-    cdef double s0 = 0, s1 = 0, s2 = 0, s3 = 0
-    cdef int k = 0
-    while k + 4 <= n:
-        s0 += a[k] * b[k]
-        s1 += a[k + 1] * b[k + 1]
-        s2 += a[k + 2] * b[k + 2]
-        s3 += a[k + 3] * b[k + 3]
-        k += 4
-    while k < n:
-        s0 += a[k] * b[k]
-        k += 1
-    return (s0 + s1) + (s2 + s3)
-
-
 cdef inline void _spread(double g, const double* a, const double* b, double* da, double* db, int n) noexcept nogil:
-    """The adjoint of _dot."""
+    """The adjoint of `dot`."""
     cdef int k
     for k in range(n):
         da[k] += g * b[k]
@@ -139,7 +116,7 @@ cdef void _fill_between(Sentence* s, Chart* chart, int i, int j) noexcept nogil:
     cdef int b, c
     for b in range(s.offset[i], s.offset[i + 1]):
         for c in range(s.offset[j], s.offset[j + 1]):
-            chart.between[<size_t>b * s.m + c] = _dot(
+            chart.between[<size_t>b * s.m + c] = dot(
                 chart.right + <size_t>b * s.n + i, chart.left + <size_t>c * s.n + i + 1, j - i)
 
 
@@ -158,7 +135,7 @@ cdef inline double _inner_half(Sentence* s, Chart* chart, int side, int head, in
 
 
 cdef void _fill_arc(Sentence* s, Chart* chart, int side, int h, int m) noexcept nogil:
-    cdef int a, b, c, k, sibling, n_states = s.n_states
+    cdef int a, b, c, k, sibling, n_states = s.grammar.n_states
     cdef size_t width = s.m
     cdef double weight = s.weight[<size_t>h * s.n + m], so_far
     cdef const float* row
@@ -193,7 +170,7 @@ cdef void _fill_half(Sentence* s, Chart* chart, int side, int h, int end) noexce
     low = s.offset[h + 1] if side == RIGHT else s.offset[end]
     high = s.offset[end + 1] if side == RIGHT else s.offset[h]
     for a in range(s.offset[h], s.offset[h + 1]):
-        value = _dot(chart.last + <size_t>a * s.m + low, by_end + low, high - low)
+        value = dot(chart.last + <size_t>a * s.m + low, by_end + low, high - low)
         by_end[a] = value
         by_head[<size_t>a * s.n + end] = value
 
@@ -203,10 +180,10 @@ cdef double _inside(Sentence* s, Chart* chart) noexcept nogil:
     cdef double total = 0, empty
     for i in range(n):
         for a in range(s.offset[i], s.offset[i + 1]):
-            empty = _row(s, LEFT, a, s.n_states)[s.n_states]
+            empty = _row(s, LEFT, a, s.grammar.n_states)[s.grammar.n_states]
             chart.left[<size_t>a * n + i] = empty
             chart.left_by_end[<size_t>i * s.m + a] = empty
-            empty = _row(s, RIGHT, a, s.n_states)[s.n_states]
+            empty = _row(s, RIGHT, a, s.grammar.n_states)[s.grammar.n_states]
             chart.right[<size_t>a * n + i] = empty
             chart.right_by_end[<size_t>i * s.m + a] = empty
     for span in range(1, n):
@@ -251,7 +228,7 @@ cdef double _arc_adjoint(
     Sentence* s, Chart* chart, Chart* d, int side, int h, int m, double* of_state
 ) noexcept nogil:
     """Returns the unnormalised marginal of the arc; adds those of the modifier's states."""
-    cdef int a, b, c, k, sibling, n_states = s.n_states
+    cdef int a, b, c, k, sibling, n_states = s.grammar.n_states
     cdef size_t width = s.m, at
     cdef double weight = s.weight[<size_t>h * s.n + m], g, marginal, total = 0, so_far, change
     cdef const float* row
@@ -357,7 +334,7 @@ def inside_outside(
     offsets (int[N + 1]): Where the states of each token start among all, closed by their number M.
     states (int[M]): Numbers of states; every token has at least one.
     emissions (float[M]): Their weights.
-    rows (float[rows, K + 1]), row_of (int[2, K, K + 1]): The grammar; see above.
+    rows (float[rows, K + 1]), row_of (int[2, K, K + 1]): The grammar; see `_grammar`.
     weights (float[N, N]): Weight of every arc (head, modifier); 0 for those that no tree has.
     root (float[M]): Weight of every state of every token as the only child of the root.
     RETURNS (Tuple[float, ndarray, ndarray, ndarray]): Z; marginals [N+1, N+1] (head, modifier; 0 is the
@@ -378,12 +355,10 @@ def inside_outside(
         return 1.0, marginal_array, state_array, largest_array
     s.n = n
     s.m = states.shape[0]
-    s.n_states = rows.shape[1] - 1
+    bind_grammar(&s.grammar, rows, row_of)
     s.offset = &offsets[0]
     s.state = &states[0]
     s.emit = &emissions[0]
-    s.rows = &rows[0, 0]
-    s.row_of = &row_of[0, 0, 0]
     s.weight = &weights[0, 0]
     s.root = &root[0]
     memset(&arena, 0, sizeof(arena))

@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Chance that is the same on every machine: xoshiro256++ (Blackman & Vigna), and draws made of it."""
 from libc.math cimport exp, log, sqrt
 from libc.stdint cimport uint64_t

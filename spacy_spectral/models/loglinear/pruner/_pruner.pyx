@@ -76,27 +76,6 @@ cdef void _slots_of(
         FETCH(pruner.weights + slots[t])
 
 
-cdef inline double _dot(const double* x, const double* y, int n) noexcept nogil:
-    cdef double a = 0, b = 0, c = 0, d = 0
-    cdef int i = 0
-    while i + 4 <= n:
-        a += x[i] * y[i]
-        b += x[i + 1] * y[i + 1]
-        c += x[i + 2] * y[i + 2]
-        d += x[i + 3] * y[i + 3]
-        i += 4
-    while i < n:
-        a += x[i] * y[i]
-        i += 1
-    return (a + b) + (c + d)
-
-
-cdef inline void _add(double* x, double factor, const double* y, int n) noexcept nogil:
-    cdef int i
-    for i in range(n):
-        x[i] += factor * y[i]
-
-
 cdef int _make_keys(
     const Pruner* pruner, const uint64_t* columns, int n, Candidates* some, Arena* arena
 ) noexcept nogil:
