@@ -14,7 +14,7 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..models.constituency.evalb import Constituent, Counts
-from ..models.constituency.model import Parsed
+from ..models.constituency.nodes import Parsed
 from ..models.constituency.trees import ROOTS
 from .annotations import register
 from .component import SpectralPipe

@@ -15,7 +15,7 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from ..models.constituency.evalb import constituents as tree_constituents
-from ..models.constituency.model import Node, Parsed
+from ..models.constituency.nodes import Node, Parsed
 from ..models.constituency.trees import ROOTS, clean
 from ..treebank.bracketed import bracket_docs
 from ..treebank.brackets import Tree, read_brackets, write_tree

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from math import isnan
 
-from ..models.constituency.model import Node, Parsed
+from ..models.constituency.nodes import Node, Parsed
 
 _INK, _SOFT = "#22303c", "#5b6874"
 _CHARACTER = 8.2  # width, on the safe side

@@ -11,13 +11,11 @@ product of both is chosen, and
 for edges from the root downwards, is the distribution that probabilities are told from: exactly, by one more
 sum over the forest. With one of the two models alone there is only one factor.
 
-Long sentences are cut into pieces at punctuation, which are parsed apart and stand side by side.
+Long sentences are parsed in pieces, see `pieces`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -28,43 +26,19 @@ from ._table import FeatureTable
 from .forest import Forest, RulePairs
 from .kbest import k_best
 from .latent import LatentGrammar
+from .nodes import Node, Parsed, constituents
 from .packing import Parts, pack_parts, unpack_parts
+from .pieces import cut, join
 from .statistics import Symbols
 from .tokens import Encoder
 
-MAX_LENGTH = 300
 ITEM, ITEM_AGAIN, EDGE_AGAIN = 1e-3, 1e-4, 1e-5
 # items of at least this posterior may be joined by rules that the treebank does not have
 STRONG = 0.03
 _LEAST = 1e-30
 _NO_ROWS = numpy.zeros(0, dtype="int32")
-# of the longest piece, how much of it may be given up to cut at punctuation
-_SLACK = 0.5
-_CUTS = frozenset(".!?;:,)]}»”…—–-")
 # sentences are parsed in batches of so many words, so that memory does not grow with a document
 _BATCH = 4000
-
-
-class Node(NamedTuple):
-    """A constituent: its label, its words (`end` exclusive), and the probability that it is there."""
-
-    label: str
-    begin: int
-    end: int
-    prob: float
-
-
-class Parsed(NamedTuple):
-    """The tree of a sentence.
-
-    nodes (List[Node]): Constituents, parents before children and left before right.
-    tags (List[str]): The tags of its words.
-    log_prob (float): log P(tree | sentence), nan if it is not known.
-    """
-
-    nodes: list[Node]
-    tags: list[str]
-    log_prob: float
 
 
 @dataclass
@@ -136,7 +110,7 @@ class ConstituencyModel:
     def labels(self) -> list[str]:
         """RETURNS (List[str]): The labels of constituents."""
         return sorted(
-            {label for symbol in self.grammar.symbols for label in _constituents(symbol)}
+            {label for symbol in self.grammar.symbols for label in constituents(symbol)}
             | ({self.grammar.root} if self.grammar.root else set())
         )
 
@@ -151,7 +125,7 @@ class ConstituencyModel:
         RETURNS (Tuple[List[Parsed], List[List[Parsed]]]): The tree of every sentence, and its k most
             probable trees; fewer if there are fewer, and one alone for sentences that are too long.
         """
-        pieces = _pieces(words, starts)
+        pieces = cut(words, starts)
         parsed: list[Parsed] = []
         lists: list[list[Parsed]] = []
         first = 0
@@ -164,36 +138,7 @@ class ConstituencyModel:
             parsed += trees
             lists += best
             first = last
-        return self._join(parsed, lists, pieces, starts.tolist())
-
-    def _join(
-        self,
-        parsed: list[Parsed],
-        lists: list[list[Parsed]],
-        pieces: list[int],
-        starts: list[int],
-    ) -> tuple[list[Parsed], list[list[Parsed]]]:
-        """Sentences out of pieces."""
-        root, at = self.grammar.root, 0
-        result, best = [], []
-        for begin, end in pairwise(starts):
-            own = []
-            first = at
-            while at < len(parsed) and pieces[at] < end:
-                own.append((pieces[at] - begin, parsed[at]))
-                at += 1
-            if len(own) == 1:
-                result.append(own[0][1])
-                best.append(lists[first] if lists else [])
-                continue
-            nodes = [Node(root, 0, end - begin, 1.0)] if root and own else []
-            for shift, tree in own:
-                inner = tree.nodes[1:] if root else tree.nodes
-                nodes += [Node(n.label, n.begin + shift, n.end + shift, n.prob) for n in inner]
-            tags = [tag for _, tree in own for tag in tree.tags]
-            result.append(Parsed(nodes, tags, sum(tree.log_prob for _, tree in own)))
-            best.append(result[-1:] if lists and own else [])
-        return result, best
+        return join(parsed, lists, pieces, starts.tolist(), self.grammar.root)
 
     def _parse(
         self, words: Sequence[str], starts: NDArray[numpy.int64], k: int
@@ -295,7 +240,7 @@ class ConstituencyModel:
                 own = slice(lexicon.starts[row], lexicon.starts[row + 1])
                 weights = lexicon.scores[own] * self.latent.prior[lexicon.symbols[own]]
                 symbol = self.grammar.symbols[lexicon.symbols[own][int(weights.argmax())]]
-                nodes += [Node(label, i, i + 1, 0.0) for label in _constituents(symbol)]
+                nodes += [Node(label, i, i + 1, 0.0) for label in constituents(symbol)]
                 tags.append(symbol.labels[-1])
             fallback.append(Parsed(nodes, tags, float("nan")))
         return forest, fallback
@@ -318,7 +263,7 @@ class ConstituencyModel:
                 prob = float(probs[item])
                 nodes += [
                     Node(label, int(begin[item]), int(end[item]), prob)
-                    for label in _constituents(name)
+                    for label in constituents(name)
                 ]
                 if end[item] - begin[item] == 1:
                     tags.append(name.labels[-1])
@@ -342,20 +287,13 @@ class ConstituencyModel:
         for item in order:
             symbol = grammar.symbols[forest.symbol[item]]
             begin, end = int(forest.begin[item]), int(forest.end[item])
-            labels = symbol.labels if item == tree[-1] and symbol.is_part else _constituents(symbol)
+            labels = symbol.labels if item == tree[-1] and symbol.is_part else constituents(symbol)
             nodes += [
                 Node(label, begin, end, probs.get((label, begin, end), 0.0)) for label in labels
             ]
             if end - begin == 1:
                 tags.append(symbol.labels[-1])
         return Parsed(nodes, tags, float(log_prob))
-
-
-def _constituents(symbol) -> tuple[str, ...]:
-    """The labels of constituents that a symbol stands for."""
-    if symbol.is_part:
-        return ()
-    return symbol.labels[:-1] if symbol.kind == 0 else symbol.labels
 
 
 def _label_probs(
@@ -372,7 +310,7 @@ def _label_probs(
         scored.posteriors[first:last].tolist(),
         strict=True,
     ):
-        for label in set(_constituents(grammar.symbols[symbol])):
+        for label in set(constituents(grammar.symbols[symbol])):
             key = label, begin, end
             result[key] = min(1.0, result.get(key, 0.0) + prob)
     return result
@@ -408,21 +346,3 @@ def _at_items(forest: Forest, columns: Sequence[NDArray], probs: NDArray) -> NDA
 
     own = key(forest.sentence, forest.begin, forest.end, forest.symbol)
     return probs[numpy.searchsorted(key(sentence, begin, end, symbol), own)]
-
-
-def _pieces(words: Sequence[str], starts: NDArray[numpy.int64]) -> list[int]:
-    """Where pieces start that are not too long: sentences, cut after punctuation where they must be."""
-    result = [0] if len(starts) > 1 else []
-    if not result:
-        return [0]
-    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        while end - begin > MAX_LENGTH:
-            cut = begin + MAX_LENGTH
-            for place in range(cut, begin + int(_SLACK * MAX_LENGTH), -1):
-                if words[place - 1] in _CUTS:
-                    cut = place
-                    break
-            result.append(cut)
-            begin = cut
-        result.append(end)
-    return result

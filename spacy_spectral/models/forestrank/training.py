@@ -11,7 +11,7 @@ from ...base.errors import Errors
 from ...trees.interface import Clusters, Parses
 from ...trees.inventory import projective_trees
 from ...trees.sentences import Treebank
-from ._engine import Engine
+from ._learn import Learner
 from .forests import forests_of, joined, nearest_trees
 from .model import ForestReranker, arguments, encode, text_hash
 from .templates import TEMPLATES
@@ -99,16 +99,16 @@ class ForestSettings:
         given = arguments(forests, encoded)
         dense = numpy.full(forests.dense.shape[1], _DENSE)
         no_keys = numpy.zeros(0, dtype="uint32"), numpy.zeros(0, dtype="float32")
-        hashes = Engine(*no_keys, dense, TEMPLATES).hashes(*given, target)
+        hashes = Learner(*no_keys, dense, TEMPLATES).hashes(*given, target)
         keys, seen = numpy.unique(hashes, return_counts=True)
         del hashes
         keys = keys[seen >= self.min_count]
-        engine = Engine(keys, numpy.zeros(len(keys), dtype="float32"), dense, TEMPLATES)
-        engine.begin_learning(1.0)
+        learner = Learner(keys, numpy.zeros(len(keys), dtype="float32"), dense, TEMPLATES)
+        learner.begin_learning(1.0)
         order = numpy.random.default_rng(self.seed)
         offsets = numpy.zeros(len(forests.heads))
         for epoch in range(1, self.epochs + 1):
-            loss, n = engine.learn(
+            loss, n = learner.learn(
                 *given,
                 target,
                 offsets,
@@ -117,7 +117,7 @@ class ForestSettings:
                 self.l2,
             )
             report(f"forests, pass {epoch} of {self.epochs}: loss {loss / max(n, 1):.4f}")
-        weights, dense = engine.averaged(keys)
+        weights, dense = learner.averaged(keys)
         used = weights != 0
         return ForestReranker(
             keys=keys[used],

@@ -5,7 +5,7 @@ import pytest
 
 from arc_data import labelled_trees, random_arcs
 from brute_force import modifiers
-from spacy_spectral.models.forestrank._engine import Engine
+from spacy_spectral.models.forestrank._learn import Learner
 from spacy_spectral.models.forestrank.templates import ATOMS, TEMPLATES
 
 ARC, PAIR, SIBLINGS, TRIPLE, STOP, EMPTY = range(6)
@@ -119,7 +119,7 @@ def random_engine(seed, sentence, share=0.6):
     keys = numpy.array(sorted(key for key in known if rng.random() < share), dtype="uint32")
     weights = rng.normal(scale=0.3, size=len(keys)).astype("float32")
     dense = rng.normal(size=2)
-    return Engine(keys, weights, dense, TEMPLATES), keys, weights, dense
+    return Learner(keys, weights, dense, TEMPLATES), keys, weights, dense
 
 
 def score_of(sentence, tree, keys, weights, dense):
@@ -181,7 +181,7 @@ def test_gradient_by_differences(seed):
         top = scores.max()
         return top + numpy.log(numpy.exp(scores - top).sum()) - scores[0]
 
-    engine = Engine(keys, weights, dense, TEMPLATES)
+    engine = Learner(keys, weights, dense, TEMPLATES)
     engine.begin_learning(1e16)
     value, taught = engine.learn(*sentence.arguments(), target, offsets, order, 1e8, 0.0)
     assert taught == 1 and value == pytest.approx(loss(weights, dense), abs=1e-10)
@@ -203,7 +203,7 @@ def test_learns_the_target():
     sentence = Sentence(1, 5, density=0.5)
     tree = sentence.trees[len(sentence.trees) // 2]
     keys = numpy.unique(numpy.array(hashes_of(sentence, tree), dtype="uint32"))
-    engine = Engine(keys, numpy.zeros(len(keys), "float32"), numpy.zeros(2), TEMPLATES)
+    engine = Learner(keys, numpy.zeros(len(keys), "float32"), numpy.zeros(2), TEMPLATES)
     engine.begin_learning(1.0)
     target, order = numpy.array(tree, dtype="int32"), numpy.zeros(1, "int64")
     offsets = numpy.zeros(len(sentence.heads))
