@@ -33,7 +33,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
 from time import monotonic
@@ -43,11 +43,11 @@ import numpy
 import spacy
 import srsly
 from damages import Mutation, mutate, mutations, opened
-from spacy.language import Language
+from kinds import KINDS, TOKENIZER, Data, Kind, bare, train
 from spacy.tokens import Doc
-from spacy.training import Example
 
-from spacy_spectral.readers import Corpus
+from spacy_spectral.pipeline.constituents import stored_trees
+from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
 
 GOOD = ("refused", "loaded", "untrained")
@@ -70,74 +70,34 @@ class Case(NamedTuple):
     use: Callable[[Any], None]
 
 
-class Data:
-    """The sample treebank, and a place for files."""
-
-    def __init__(self, directory: Path):
-        self.directory = directory
-        write_sample(directory, seed=1, train=120, dev=8, test=1)
-        self.text = directory / "text.txt"
-        docs = (eg.reference for eg in self.examples(spacy.blank("en"), "train"))
-        self.text.write_text("\n".join(doc.text for doc in docs), encoding="utf8")
-
-    def examples(self, nlp: Language, split: str) -> list:
-        path = self.directory / f"sample-{split}.conllu"
-        return list(Corpus(path, annotations=("tag", "pos", "sents"), n_sents=1)(nlp))
-
-    def eigenwords(self) -> Path:
-        """RETURNS (Path): A directory with eigenwords of the text."""
-        from spacy_spectral.models.eigenwords.model import Eigenwords
-        from spacy_spectral.models.eigenwords.statistics import count_files
-        from spacy_spectral.models.eigenwords.vectors import make_pipeline, spacy_tokenizer
-
-        path = self.directory / "eigenwords"
-        if not path.exists():
-            tokenize = spacy_tokenizer(spacy.blank("en"))
-            counts = count_files([self.text], min_count=2, window=2, tokenize=tokenize)
-            model = Eigenwords.estimate(counts, k=8, granularities=(4, 8))
-            make_pipeline(model, meta={}).to_disk(path)
-        return path
+def sample_data(directory: Path) -> Data:
+    """RETURNS (Data): The sample treebank."""
+    write_sample(directory, seed=1, train=120, dev=8, test=1)
+    train, brackets = directory / "sample-train.conllu", directory / "sample-train.ptb"
+    return Data(directory, train, brackets, 120)
 
 
-def component(
-    data: Data,
-    factory: str,
-    *,
-    before: Sequence[tuple[str, dict]] = (),
-    initialize: dict | None = None,
-    steps: int = 0,
-    read_examples: Callable[[Data, Language, str], list] = Data.examples,
-    **config: Any,
-) -> list[Case]:
-    """Train a component.
+def cases(name: str, data: Data) -> list[Case]:
+    """RETURNS (List[Case]): The ways to load what a pipeline of a kind is about."""
+    kind = KINDS[name]
+    if kind.is_tokenizer:
+        return tokenizer(kind, data)
+    return eigenwords(data) if kind.has_vectors else component(kind, data)
 
-    data (Data): What to train it on.
-    factory (str): Its factory.
-    before (Sequence[Tuple[str, Dict]]): Factories and settings of components that it needs before it.
-    initialize (Optional[Dict]): What its `initialize` takes.
-    steps (int): How many updates it needs.
-    read_examples (Callable): Gives the examples of a split.
-    config: Its settings.
-    RETURNS (List[Case]): Loading it from bytes and from a directory.
-    """
-    nlp = spacy.blank("en")
-    for name, settings in (*before, (factory, config)):
-        nlp.add_pipe(name, config=settings)
-    examples = read_examples(data, nlp, "train")
-    nlp.config["initialize"]["components"] = {factory: initialize or {}}
-    optimizer = nlp.initialize(lambda: examples)
-    for _ in range(steps):
-        nlp.update(examples[:50], sgd=optimizer)
+
+def component(kind: Kind, data: Data) -> list[Case]:
+    """RETURNS (List[Case]): The last component of a pipeline, from bytes and from a directory."""
+    nlp = train(kind, data)
     docs = []
-    for eg in [*read_examples(data, nlp, "dev"), *read_examples(data, nlp, "test")]:
-        doc = eg.predicted
-        for name, _ in before:
-            doc = nlp.get_pipe(name)(doc)
+    for gold in read_docs(data.directory / "sample-dev.conllu", nlp.vocab):
+        doc = bare(gold)
+        for _, pipe in nlp.pipeline[:-1]:
+            doc = pipe(doc)
         docs.append(doc)
-    pipe, directory = nlp.get_pipe(factory), data.directory / "component"
+    pipe, directory = nlp.get_pipe(kind.last), data.directory / "component"
 
     def fresh() -> Any:
-        return nlp.create_pipe(factory, name=factory, config=config)
+        return nlp.create_pipe(kind.last, name=kind.last, config=kind.components[kind.last])
 
     def from_bytes(state: Any) -> Any:
         return fresh().from_bytes(state, exclude=["vocab"])
@@ -155,13 +115,28 @@ def component(
     return [Case(saved, from_bytes, use), Case(opened(read(directory)), from_disk, use)]
 
 
-def check(doc: Any) -> None:
+def check(doc: Doc) -> None:
     """Raise an ArithmeticError if a number on the document is not finite."""
+    for name, value in numbers(doc):
+        if value is not None and not numpy.isfinite(value):
+            raise ArithmeticError(f"{name} {value}")
+
+
+def numbers(doc: Doc) -> Iterator[tuple[str, float | None]]:
+    """YIELDS (Tuple[str, Optional[float]]): All that components keep on a document."""
     for token in doc:
-        for name in ("head_prob", "dep_prob"):
-            value = token._.get(name) if token.has_extension(name) else None
-            if value is not None and not numpy.isfinite(value):
-                raise ArithmeticError(f"{name} {value}")
+        for name in ("head_prob", "dep_prob", "subtag_prob", "sent_start_prob"):
+            yield name, token._.get(name) if token.has_extension(name) else None
+        if token.has_extension("tag_probs"):
+            yield "tag_probs", sum(token._.tag_probs.values())
+    for span in doc.sents:
+        if span.has_extension("parse_logprob"):
+            yield "parse_logprob", span._.parse_logprob
+        for parse in (span._.parses if span.has_extension("parses") else None) or ():
+            yield "parses", parse.score + parse.probability + parse.tree.logprob
+    for tree in stored_trees(doc):
+        for parsed in (tree.parsed, *tree.nbest):
+            yield "constituents", sum((node.prob for node in parsed.nodes), parsed.log_prob)
 
 
 def read(directory: Path) -> dict[str, bytes]:
@@ -217,82 +192,28 @@ def eigenwords(data: Data) -> list[Case]:
     ]
 
 
-def tokenizer(data: Data) -> list[Case]:
+def tokenizer(kind: Kind, data: Data) -> list[Case]:
     """RETURNS (List[Case]): A tokenizer, from bytes and from a file."""
-    from spacy_spectral.pipeline.tokenizer import SpectralTokenizer
+    trained, path = train(kind, data).tokenizer, data.directory / "tokenizer"
+    trained.add_special_case("gimme", [{"ORTH": "gim", "NORM": "give"}, {"ORTH": "me"}])
 
-    nlp, path = spacy.blank("en"), data.directory / "tokenizer"
-    trained = SpectralTokenizer(nlp.vocab, epochs=1)
-    trained.initialize(lambda: data.examples(nlp, "train"), nlp=nlp)
+    def fresh() -> Any:
+        return spacy.blank("en", config={"nlp": {"tokenizer": TOKENIZER}}).tokenizer
 
     def from_bytes(state: Any) -> Any:
-        return SpectralTokenizer(nlp.vocab).from_bytes(state)
+        return fresh().from_bytes(state)
 
     def from_disk(state: Any) -> Any:
         path.write_bytes(state if isinstance(state, bytes) else repr(state).encode("utf8"))
-        return SpectralTokenizer(nlp.vocab).from_disk(path)
+        return fresh().from_disk(path)
 
     def use(loaded: Any) -> None:
-        for text in ("She isn't here, Mr. Smith; 1.5 km.", "", " x\n\ny"):
+        for text in ("She isn't here, Mr. Smith; gimme 1.5 km.", "", " x\n\ny"):
             if loaded(text).text != text:
                 raise ArithmeticError("another text")
 
     state = opened(trained.to_bytes())
     return [Case(state, from_bytes, use), Case(state, from_disk, use)]
-
-
-def bracketed(data: Data, nlp: Language, split: str) -> list:
-    """RETURNS (List[Example]): Examples with constituents."""
-    from spacy_spectral.pipeline.constituents import gold_docs
-
-    examples = []
-    for doc in gold_docs(data.directory / f"sample-{split}.ptb", nlp.vocab):
-        starts = [token.is_sent_start for token in doc]
-        words = Doc(nlp.vocab, words=[token.text for token in doc], sent_starts=starts)
-        examples.append(Example(words, doc))
-    return examples
-
-
-def _parser(architecture: str, **settings: Any) -> dict[str, Any]:
-    return {"model": {"@architectures": f"spacy-spectral.{architecture}.v1", **settings}}
-
-
-_LOGLINEAR = _parser("LogLinear", epochs=1, n_states=3)
-_CNN = {
-    "@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 8, "depth": 1,
-    "embed_size": 100, "window_size": 1, "maxout_pieces": 2, "subword_features": True,
-}  # fmt: skip
-# A new component joins by one line: what trains it and gives its cases.
-COMPONENTS: dict[str, Callable[[Data], list[Case]]] = {
-    "tagger": lambda data: component(
-        data, "spectral_tagger", initialize={"clusters": str(data.eigenwords())},
-        model={"@architectures": "spacy-spectral.LinearTagger.v1", "epochs": 1},
-    ),
-    "SHAG": lambda data: component(data, "spectral_parser", **_parser("SHAG", states=4, lexical="LEX+FCP")),
-    "LogLinear": lambda data: component(
-        data, "spectral_parser", initialize={"clusters": str(data.eigenwords())}, **_LOGLINEAR
-    ),
-    "Biaffine": lambda data: component(
-        data, "spectral_parser", steps=2,
-        **_parser("Biaffine", tok2vec=_CNN, scan_size=4, scan_depth=1, arc_size=4, label_size=4),
-    ),
-    "reranker": lambda data: component(
-        data, "spectral_reranker", before=[("spectral_parser", _LOGLINEAR)], n=5,
-        **_parser("Reranker", folds=2, states=2, max_iterations=5, parser_epochs=1),
-    ),
-    "eigenwords": eigenwords,
-    "refined": lambda data: component(
-        data, "spectral_parser", **_parser("Refined", states=12, dimensions=2, cycles=1)
-    ),
-    "senter": lambda data: component(data, "spectral_senter"),
-    "tokenizer": tokenizer,
-    "constituency": lambda data: component(
-        data, "spectral_constituency", read_examples=bracketed,
-        **_parser("ConstituencyProduct", states=2, epochs=1, anchored_epochs=1),
-    ),
-}  # fmt: skip
-
-# ---------------------------------------------------------------- runs
 
 
 class Result(NamedTuple):
@@ -305,7 +226,7 @@ def attempt(case: Case, mutation: Mutation, rng: random.Random) -> tuple[str, st
     """RETURNS (Tuple[str, str]): What came of it, and the message of an error."""
     try:
         state = mutate(case.state, mutation, rng)
-    except (ValueError, TypeError, OverflowError, IndexError, NotImplementedError):
+    except (ValueError, TypeError, OverflowError, IndexError, NotImplementedError, MemoryError):
         return "no mutation", ""  # msgpack can't write it
     stage = "loading"
     try:
@@ -359,6 +280,7 @@ def _work(
     child = os.fork()
     if child == 0:
         os.close(reader)
+        status = 1
         try:
             _limit()
             with os.fdopen(writer, "w") as out:
@@ -369,14 +291,15 @@ def _work(
                     own = attempt(*todo[i % len(todo)], random.Random(seed * 1_000_003 + i))
                     out.write(srsly.json_dumps(own) + "\n")
                     out.flush()
+            status = 0
         finally:
-            os._exit(0)
+            os._exit(status)
     os.close(writer)
     with os.fdopen(reader) as lines:
         done = [tuple(srsly.json_loads(line)) for line in lines]
     _, status = os.waitpid(child, 0)
     if not os.WIFSIGNALED(status):
-        return done, None
+        return done, f"exit {os.WEXITSTATUS(status)}" if status else None
     name = signal.Signals(os.WTERMSIG(status)).name
     return done, "hang" if name == "SIGVTALRM" else f"crash ({name})"
 
@@ -395,17 +318,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=5.0, help="for all components together")
     parser.add_argument("--count", type=int, help="mutations of each component at most")
-    parser.add_argument(
-        "--component", nargs="+", choices=list(COMPONENTS), default=list(COMPONENTS)
-    )
+    parser.add_argument("--component", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     end, bad = monotonic() + 60 * options.minutes, 0
     with tempfile.TemporaryDirectory() as directory:
         for i, name in enumerate(options.component):
-            cases = COMPONENTS[name](Data(Path(directory) / name))
+            own = cases(name, sample_data(Path(directory) / name))
             seconds = max(end - monotonic(), 1.0) / (len(options.component) - i)
-            results = run(cases, seed=options.seed, count=options.count, seconds=seconds)
+            results = run(own, seed=options.seed, count=options.count, seconds=seconds)
             results = [result for result in results if result.outcome != "no mutation"]
             counts = Counter(result.outcome for result in results)
             print(

@@ -4,6 +4,7 @@ import ctypes
 import importlib.util
 import random
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy
@@ -20,12 +21,19 @@ def load(name):
     return module
 
 
-damages, fuzz = load("damages"), load("fuzz")
+damages, kinds, fuzz = load("damages"), load("kinds"), load("fuzz")
 
 
-@pytest.mark.parametrize("name", sorted(fuzz.COMPONENTS))
+@pytest.mark.parametrize("group", ["factories", "architectures", "tokenizers"])
+def test_all_that_is_registered_is_tried(group):
+    points = entry_points(group=f"spacy_{group}")
+    own = {point.name for point in points if point.value.startswith("spacy_spectral.")}
+    assert own and own <= set(kinds.registered_names())
+
+
+@pytest.mark.parametrize("name", sorted(kinds.KINDS))
 def test_components(name, tmp_path):
-    cases = fuzz.COMPONENTS[name](fuzz.Data(tmp_path / "data"))
+    cases = fuzz.cases(name, fuzz.sample_data(tmp_path / "data"))
     for case in cases:
         # what is opened and closed again is what it was
         case.use(case.load(damages.closed(case.state)))

@@ -1,0 +1,204 @@
+"""A small pipeline of every kind that the package makes, for scripts and tests that try them all.
+
+A new factory, architecture or tokenizer joins by a line in `KINDS`; a test fails for one that has none.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_spectral.models.eigenwords.model import Eigenwords
+from spacy_spectral.models.eigenwords.statistics import count_files
+from spacy_spectral.models.eigenwords.vectors import make_pipeline, spacy_tokenizer
+from spacy_spectral.pipeline.constituents import gold_docs
+from spacy_spectral.treebank.documents import read_docs
+
+
+class Kind(NamedTuple):
+    """What a pipeline is made of.
+
+    components (Dict[str, Dict]): Factories and their settings, in order. The last is what it is about.
+    eigenwords (Dict[str, List[str]]): By factory, settings of `initialize` that take their directory.
+    steps (int): How often it is updated.
+    is_split (bool): Whether spaCy splits sentences before.
+    is_tokenizer (bool): Whether it is about the tokenizer.
+    has_vectors (bool): Whether its vocabulary is that of the eigenwords.
+    has_brackets (bool): Whether it learns from bracketed trees.
+    """
+
+    components: dict[str, dict[str, Any]]
+    eigenwords: dict[str, list[str]] = {}  # noqa: RUF012 (nobody changes it)
+    steps: int = 0
+    is_split: bool = True
+    is_tokenizer: bool = False
+    has_vectors: bool = False
+    has_brackets: bool = False
+
+    @property
+    def last(self) -> str:
+        """The name of the component that it is about."""
+        return list(self.components)[-1]
+
+
+def _model(architecture: str, **settings: Any) -> dict[str, Any]:
+    return {"@architectures": f"spacy-spectral.{architecture}", **settings}
+
+
+TOKENIZER = {"@tokenizers": "spacy-spectral.Tokenizer.v1", "epochs": 1}
+_TOK2VEC = {
+    "@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 8, "depth": 1,
+    "embed_size": 100, "window_size": 1, "maxout_pieces": 2, "subword_features": True,
+}  # fmt: skip
+_SIZES = {"scan_size": 4, "scan_depth": 1, "arc_size": 4, "label_size": 4}
+_SHAG = _model("SHAG.v1", states=4, lexical="LEX+FCP")
+_LOGLINEAR = _model("LogLinear.v1", epochs=1, n_states=3)
+_BIAFFINE = _model("Biaffine.v2", mix_size=8, epochs=1, **_SIZES)
+_REFINED = _model("Refined.v1", states=12, dimensions=2, cycles=1)
+_RERANKER = _model("Reranker.v1", folds=2, states=2, max_iterations=5, parser_epochs=1)
+_FORESTS = _model("ForestReranker.v1", folds=2, epochs=1)
+_GRAMMAR = {"states": 2, "em_iterations": 1}
+_SPANS = {"epochs": 1, "anchored_epochs": 1}
+_TAGGER = {"spectral_tagger": {"model": _model("LinearTagger.v1", epochs=1)}}
+_CLUSTERS = {"spectral_tagger": ["clusters"], "spectral_parser": ["clusters"]}
+
+
+def _parser(model: dict[str, Any], **more: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {**_TAGGER, "spectral_parser": {"model": model}, **more}
+
+
+def _constituents(model: dict[str, Any]) -> Kind:
+    own = {"model": model, "nbest": 2}
+    return Kind({"spectral_constituency": own}, has_brackets=True)
+
+
+KINDS: dict[str, Kind] = {
+    "tokenizer": Kind({}, is_tokenizer=True),
+    "senter": Kind(
+        {"spectral_senter": {"model": _model("LinearSenter.v1", epochs=2)}}, is_split=False
+    ),
+    "tagger": Kind(_TAGGER, _CLUSTERS),
+    "lemmatizer": Kind(
+        {**_TAGGER, "spectral_lemmatizer": {"model": _model("LinearLemmatizer.v1", epochs=2)}}
+    ),
+    "SHAG": Kind(_parser(_SHAG)),
+    "LogLinear": Kind(_parser(_LOGLINEAR), _CLUSTERS),
+    "Biaffine.v1": Kind(
+        {"spectral_parser": {"model": _model("Biaffine.v1", tok2vec=_TOK2VEC, **_SIZES)}}, steps=2
+    ),
+    "Biaffine": Kind(_parser(_BIAFFINE), {"spectral_parser": ["clusters", "vectors"]}),
+    "product": Kind(
+        _parser(
+            _model(
+                "Product.v1", experts={"one": _LOGLINEAR, "two": _BIAFFINE, "three": _SHAG},
+                weights={"one": 0.5, "two": 0.4, "three": 0.1},
+            )
+        )
+    ),
+    "refined": Kind(_parser(_REFINED)),
+    "refiner": Kind(_parser(_SHAG, spectral_refiner={"model": _REFINED})),
+    "reranker": Kind(
+        _parser(_LOGLINEAR, spectral_reranker={"model": _RERANKER, "n": 5, "store": ["parses"]})
+    ),
+    "forest reranker": Kind(
+        _parser(_LOGLINEAR, spectral_reranker={"model": _FORESTS, "n": 5, "store": ["parses"]})
+    ),
+    "constituency": _constituents(_model("ConstituencyProduct.v1", **_GRAMMAR, **_SPANS)),
+    "grammar": _constituents(_model("LPCFG.v1", **_GRAMMAR)),
+    "spans": _constituents(_model("SpanCRF.v1", **_SPANS)),
+    "eigenwords": Kind({**_TAGGER, "eigenwords": {}}, has_vectors=True),
+}  # fmt: skip
+
+
+def registered_names() -> Iterator[str]:
+    """YIELDS (str): All factories, architectures and tokenizers that pipelines of these kinds use."""
+    settings: list[Any] = [TOKENIZER]
+    for kind in KINDS.values():
+        yield from kind.components
+        settings += kind.components.values()
+    while settings:
+        own = settings.pop()
+        for key, value in own.items():
+            if isinstance(value, dict):
+                settings.append(value)
+            elif key.startswith("@"):
+                yield value
+
+
+class Data:
+    """What pipelines are trained on.
+
+    directory (Path): A place for files.
+    treebank (Path): CoNLL-U or .spacy.
+    brackets (Path): Bracketed trees.
+    sentences (int): How many sentences of each are trained on.
+    """
+
+    def __init__(self, directory: Path, treebank: Path, brackets: Path, sentences: int):
+        self.directory = directory
+        self.treebank = treebank
+        self.brackets = brackets
+        self.sentences = sentences
+
+    def examples(self, nlp: Language, *, brackets: bool = False) -> list[Example]:
+        """RETURNS (List[Example]): The first sentences, to be annotated from their words."""
+        docs = (gold_docs if brackets else read_docs)(
+            self.brackets if brackets else self.treebank, nlp.vocab
+        )
+        return [Example(bare(doc), doc) for doc in islice(docs, self.sentences)]
+
+    def texts(self) -> list[str]:
+        """RETURNS (List[str]): All sentences of the treebank, as texts."""
+        return [doc.text for doc in read_docs(self.treebank, spacy.blank("en").vocab)]
+
+    def eigenwords(self) -> Path:
+        """RETURNS (Path): A directory with eigenwords of the texts."""
+        path, text = self.directory / "eigenwords", self.directory / "text.txt"
+        if not path.exists():
+            text.write_text("\n".join(self.texts()), encoding="utf8")
+            tokenize = spacy_tokenizer(spacy.blank("en"))
+            counts = count_files([text], min_count=2, window=2, tokenize=tokenize)
+            model = Eigenwords.estimate(counts, k=8, granularities=(4, 8))
+            make_pipeline(model, meta={}).to_disk(path)
+        return path
+
+
+def bare(doc: Doc) -> Doc:
+    """RETURNS (Doc): The same words in the same sentences."""
+    words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
+    starts = [bool(token.is_sent_start) for token in doc]
+    return Doc(doc.vocab, words=words, spaces=spaces, sent_starts=starts)
+
+
+def blank(kind: Kind, data: Data) -> Language:
+    """RETURNS (Language): A pipeline of a kind that is not trained."""
+    config = {"nlp": {"tokenizer": TOKENIZER}} if kind.is_tokenizer else {}
+    vocab = spacy.load(data.eigenwords()).vocab if kind.has_vectors else True
+    nlp = spacy.blank("en", config=config, vocab=vocab)
+    if kind.is_split:
+        nlp.add_pipe("sentencizer")
+    for factory, settings in kind.components.items():
+        nlp.add_pipe(factory, config=settings)
+    return nlp
+
+
+def train(kind: Kind, data: Data) -> Language:
+    """RETURNS (Language): A trained pipeline of a kind."""
+    nlp = blank(kind, data)
+    examples = data.examples(nlp, brackets=kind.has_brackets)
+    nlp.config["initialize"]["components"] = {
+        factory: dict.fromkeys(settings, str(data.eigenwords()))
+        for factory, settings in kind.eigenwords.items()
+        if factory in kind.components
+    }
+    # one after the other, as a reranker needs a parser that can parse
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(kind.steps):
+        nlp.update(examples[:50], sgd=optimizer)
+    nlp.config["initialize"]["components"] = {}
+    return nlp
