@@ -303,8 +303,8 @@ class Errors(metaclass=_WithCodes):
     S454 = "spacy-spectral.Product.v1 needs at least one expert. Give it models of these kinds: {choices}."
     S455 = (
         "The expert '{name}' of spacy-spectral.Product.v1 is a model '{kind}', which is not trained when the "
-        "pipeline is initialized. Use spacy-spectral.LogLinear.v1, spacy-spectral.Biaffine.v2 or "
-        "spacy-spectral.SHAG.v1."
+        "pipeline is initialized. Use spacy-spectral.LogLinear.v1, spacy-spectral.Biaffine.v2, "
+        "spacy-spectral.SHAG.v1 or spacy-spectral.Refined.v1."
     )
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = (

@@ -125,9 +125,9 @@ def test_with_and_without_trees(nlp, examples):
     lattice = grammar.lexicon.lattice(batch.tokens.words, tags)
     factors = next(iter(grammar.factors(tags, lattice)))
     marginals = factors.state_marginals()
-    sums = numpy.add.reduceat(marginals, lattice.offsets[:-1])
-    numpy.testing.assert_allclose(sums, 1.0)
-    best = numpy.maximum.reduceat(marginals, lattice.offsets[:-1])
+    begins = factors.lattice.offsets[:-1]
+    numpy.testing.assert_allclose(numpy.add.reduceat(marginals, begins), 1.0)
+    best = numpy.maximum.reduceat(marginals, begins)
     numpy.testing.assert_allclose(over_trees.probs, best, rtol=1e-5)
     assert (in_tree.probs != over_trees.probs).any()
     blind = spacy.blank("en").add_pipe(

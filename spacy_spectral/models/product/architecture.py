@@ -18,7 +18,8 @@ def build_product(experts: dict[str, Any], weights: dict[str, float] | None = No
     """Build the model of a parser that multiplies the distributions of others.
 
     experts (Dict[str, Model]): Models that are trained when the pipeline is initialized, by names of your
-        choice: `spacy-spectral.LogLinear.v1`, `spacy-spectral.Biaffine.v2`, `spacy-spectral.SHAG.v1`.
+        choice: `spacy-spectral.LogLinear.v1`, `spacy-spectral.Biaffine.v2`, `spacy-spectral.SHAG.v1`,
+        `spacy-spectral.Refined.v1`.
     weights (Optional[Dict[str, float]]): How much each expert counts. By default this is learnt: from the
         development corpus, or from a part of the training data that copies of the experts have not seen.
     RETURNS (Model): A model that holds the recipe and, once trained, the parser.

@@ -5,8 +5,9 @@
 where w_i are the weights of the experts and t is the temperature of the product. Scores of the experts meet
 in one chart: the log-linear expert's, if there is one, over the arcs that its pruner keeps, with its siblings
 and states; otherwise the chart of single arcs. So marginals, n-best lists, fixed heads and long sentences
-are as exact as those of one parser. Experts without scores of their own (SHAG sums over hidden states) take
-part by the logarithms of their probabilities of labelled arcs.
+are as exact as those of one parser. Experts without scores of their own (SHAG and the refined grammar sum
+over hidden states) take part by the logarithms of their probabilities of labelled arcs; the refined grammar
+by those given the arcs that are left.
 
 A weight of zero leaves an expert out, and an expert that is alone with weight 1 is what it is by itself.
 """
@@ -36,6 +37,7 @@ from ...trees.sentences import Tokens
 from ..biaffine.arc_posterior import arc_posterior
 from ..biaffine.parser import BiaffineParser
 from ..loglinear.parser import LogLinearParser
+from ..refine.model import RefinedGrammar
 from ..shag.grammar import Grammar
 from .scores import ProbabilityScores, translated
 
@@ -45,6 +47,7 @@ KINDS: dict[str, Any] = {
     "loglinear": LogLinearParser,
     "biaffine": BiaffineParser,
     "shag": Grammar,
+    "refined": RefinedGrammar,
 }
 _FORMAT = Format(
     "product of parsers",

@@ -1,6 +1,7 @@
 """One sentence as the chart of the refined grammar wants it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy
 from numpy.typing import NDArray
@@ -56,14 +57,22 @@ class LatticeFactors:
             log_scale=self.log_scale + len(self) * float(numpy.log(factor)),
         )
 
+    @cached_property
+    def _chart(self) -> tuple[float, NDArray, NDArray, NDArray]:
+        return inside_outside(*self.arguments())
+
     def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
-        z, marginals, _, largest = inside_outside(*self.arguments())
-        return z, marginals, largest
+        z, marginals, _, largest = self._chart
+        return z, marginals.copy(), largest
 
     def state_marginals(self) -> NDArray[numpy.float64]:
         """RETURNS (ndarray): P(state | sentence) of every state of the lattice."""
-        z, _, marginals, _ = inside_outside(*self.arguments())
+        z, _, marginals, _ = self._chart
         return marginals / z
+
+    def only(self, kept: NDArray[numpy.bool_]) -> "LatticeFactors":
+        """RETURNS (LatticeFactors): The same with some of the states; every token must keep one."""
+        return replace(self, lattice=self.lattice.only(kept), root=self.root[kept])
 
     def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
         with numpy.errstate(divide="ignore"):

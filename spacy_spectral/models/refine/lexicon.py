@@ -25,8 +25,8 @@ _LEVELS = 5
 # Tokens of every state before anything was seen
 _UNSEEN = 0.5
 # The lattice of a token: states within this factor of its likeliest, at most so many
-_LEAST_SHARE = 0.01
-_MOST_STATES = 12
+_LEAST_SHARE = 0.003
+_MOST_STATES = 16
 
 
 @dataclass
@@ -48,6 +48,13 @@ class Lattice:
         offsets = numpy.concatenate([[0], numpy.cumsum(counts)]).astype("int32")
         own = numpy.arange(offsets[-1]) + numpy.repeat(self.offsets[tokens] - offsets[:-1], counts)
         return Lattice(offsets, self.states[own], self.emissions[own])
+
+    def only(self, kept: NDArray[numpy.bool_]) -> "Lattice":
+        """RETURNS (Lattice): Some of the states; every token must keep one."""
+        before = numpy.concatenate([[0], numpy.cumsum(kept)])
+        return Lattice(
+            before[self.offsets].astype("int32"), self.states[kept], self.emissions[kept]
+        )
 
 
 @dataclass

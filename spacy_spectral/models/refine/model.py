@@ -5,8 +5,8 @@ P(tree, states, words) is the product of P(child | head, previous sibling, side)
 factor over all arcs. A sentence is given with its tags; its states are summed over, exactly. Deciding the
 states beforehand does not work: on EWT it costs a third of the arcs.
 
-The grammar of the tags alone is so much cheaper that it looks at every arc first; those that it finds
-hopeless (marginal below `prune`) are left out. With prune = 0 everything is looked at.
+Coarser grammars are so much cheaper that they look at every sentence first; arcs and states that they find
+hopeless are left out (see `passes`). With prune = 0 everything is looked at.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,12 +28,11 @@ from ..shag.model import SymbolTable
 from .factors import LatticeFactors
 from .format import FORMAT, unpack_grammar
 from .labelling import Labelling
+from .layer import Layer
 from .lexicon import Lattice, Lexicon, TagStates
-from .statistics import Trees, count_rows
-from .transitions import Transitions, event_states
-
-# How many observations the tags of roots are worth
-_ROOT_STRENGTH = 3.0
+from .passes import passes
+from .scores import RefinedScores
+from .statistics import Trees
 
 
 @dataclass(frozen=True)
@@ -41,65 +40,14 @@ class ChartSettings:
     """How sentences are parsed.
 
     lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
-    prune (float): Arcs whose marginal under the grammar of the tags alone is smaller are left out.
+    prune (float): Arcs whose marginal under the grammar of the tags alone is smaller are left out, and what
+        that of groups of states finds unlikely; see `passes`. With 0 nothing is.
     max_length (int): Longer sentences are parsed in pieces; see `trees.pieces`.
     """
 
     lengths: bool = True
     prune: float = 1e-4
     max_length: int = 250
-
-
-@dataclass
-class Layer:
-    """A grammar over states, of tags or finer.
-
-    tag_states (TagStates): Which states refine which tag.
-    contexts (ndarray): int32, [n, 4], what was seen; see `Transitions.fit`.
-    counts (ndarray): [n], how often.
-    roots (ndarray): [K], how often states are roots.
-    """
-
-    tag_states: TagStates
-    contexts: NDArray[numpy.int32]
-    counts: NDArray[numpy.float64]
-    roots: NDArray[numpy.float64]
-
-    def __post_init__(self) -> None:
-        self.transitions = Transitions.fit(self.contexts, self.counts, self.tag_states)
-        self.root = root_distribution(self.roots, self.tag_states)
-
-    @classmethod
-    def fit(cls, trees: Trees, labelling: Labelling) -> "Layer":
-        """RETURNS (Layer): The grammar of a treebank whose tokens have states."""
-        k = labelling.n_states
-        contexts, counts = count_rows(event_states(trees.events, labelling.states, k))
-        roots = numpy.bincount(labelling.states[trees.roots], minlength=k).astype("float64")
-        return cls(labelling.tag_states, contexts, counts, roots)
-
-    def to_payload(self) -> dict[str, NDArray]:
-        return {
-            "contexts": self.contexts.astype("uint16"),
-            "counts": self.counts.astype("uint32"),
-            "roots": self.roots.astype("uint32"),
-        }
-
-    @classmethod
-    def from_payload(cls, payload: dict[str, NDArray], tag_states: TagStates) -> "Layer":
-        """RETURNS (Layer): What `to_payload` gave, checked by `format`."""
-        return cls(
-            tag_states,
-            payload["contexts"].astype("int32"),
-            payload["counts"].astype("float64"),
-            payload["roots"].astype("float64"),
-        )
-
-
-def root_distribution(roots: NDArray, tag_states: TagStates) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): [K], P(state | root), smoothed by the tags of roots."""
-    tags = numpy.bincount(tag_states.tag_of, roots) + 0.1
-    general = (tags / tags.sum() / tag_states.size)[tag_states.tag_of]
-    return (roots + _ROOT_STRENGTH * general) / (roots.sum() + _ROOT_STRENGTH)
 
 
 class RefinedGrammar:
@@ -133,6 +81,7 @@ class RefinedGrammar:
         # share of every tag among all tokens
         frequency = numpy.bincount(lexicon.tag_states.tag_of, lexicon.totals) + 0.5
         self.frequency = frequency / frequency.sum()
+        self._passes = passes(coarse, fine, lexicon.share)
 
     @classmethod
     def fit(
@@ -225,6 +174,10 @@ class RefinedGrammar:
             decode=decode,
         )
 
+    def scorer(self, tokens: Tokens) -> RefinedScores:
+        """RETURNS (RefinedScores): Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
+        return RefinedScores(self, tokens)
+
     def posterior(
         self,
         tags: NDArray[numpy.int32],
@@ -248,7 +201,7 @@ class RefinedGrammar:
         lattice: Lattice,
         allowed: NDArray[numpy.bool_] | None = None,
     ) -> Iterator[LatticeFactors]:
-        """The factors of one sentence, without hopeless arcs; then those of the tags alone.
+        """The factors of one sentence, without what coarser grammars find hopeless; then those of the tags.
 
         tags (ndarray): The tags of its tokens.
         lattice (Lattice): Their states.
@@ -256,36 +209,35 @@ class RefinedGrammar:
         YIELDS (LatticeFactors): The factors.
         """
         weights = self._arc_weights(tags)
-        coarse = self._coarse_factors(tags, weights)
-        fine = LatticeFactors(
-            lattice,
-            self.fine.transitions,
-            weights,
-            self.fine.root[lattice.states] / self._repeated_frequency(tags, lattice),
-        )
+        fine = self._factors(tags, lattice, self.fine, weights)
         if self.settings.prune > 0 and len(tags) > 2:
-            first = Posterior.from_factors([coarse], allowed)
-            kept = first.marginals >= self.settings.prune
-            # at least one tree
-            kept[first.heads, numpy.arange(1, len(tags) + 1)] = True
-            fine = fine.restricted(kept)
+            arcs = allowed
+            for coarser in self._passes:
+                groups, which = coarser.lattice(fine.lattice)
+                first = self._factors(tags, groups, coarser.layer, weights)
+                left = coarser.left(first, arcs, self.settings.prune)
+                if left is not None:
+                    arcs, states = left
+                    fine = fine.only(states[which])
+            if arcs is not None:
+                fine = fine.restricted(arcs)
         yield fine
-        yield coarse
-
-    def _coarse_factors(self, tags: NDArray[numpy.int32], weights: NDArray) -> LatticeFactors:
         n = len(tags)
-        lattice = Lattice(numpy.arange(n + 1, dtype="int32"), tags, numpy.ones(n))
-        root = self.coarse.root[tags] / self.frequency[tags]
-        return LatticeFactors(lattice, self.coarse.transitions, weights, root)
+        alone = Lattice(numpy.arange(n + 1, dtype="int32"), tags, numpy.ones(n))
+        yield self._factors(tags, alone, self.coarse, weights)
+
+    def _factors(
+        self, tags: NDArray[numpy.int32], lattice: Lattice, layer: Layer, weights: NDArray
+    ) -> LatticeFactors:
+        frequency = numpy.repeat(self.frequency[tags], numpy.diff(lattice.offsets))
+        root = layer.root[lattice.states] / frequency
+        return LatticeFactors(lattice, layer.transitions, weights, root)
 
     def _arc_weights(self, tags: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
         """Length factor over the tag's frequency: without it long sentences would underflow."""
         if not self.settings.lengths:
             return numpy.tile(1.0 / self.frequency[tags], (len(tags), 1))
         return arc_weights(tags, self.frequency, self.lengths, DISTANCE_BINS)
-
-    def _repeated_frequency(self, tags: NDArray, lattice: Lattice) -> NDArray[numpy.float64]:
-        return numpy.repeat(self.frequency[tags], numpy.diff(lattice.offsets))
 
     def to_bytes(self) -> bytes:
         entries, counts = self.lexicon.entries()

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ._chains import state_posteriors
 from .labelling import Labelling
+from .layer import root_distribution
 from .lexicon import SeenWords, TagStates
-from .model import root_distribution
 from .statistics import Trees
 from .transitions import Transitions
 

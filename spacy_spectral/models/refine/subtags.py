@@ -12,6 +12,7 @@ from ...trees.pseudoprojective import projectivize
 from ...trees.sentences import MISSING, Tokens
 from ._chains import state_posteriors
 from .factors import LatticeFactors
+from .format import MAX_STATES
 from .lexicon import Lattice
 from .model import RefinedGrammar
 
@@ -88,11 +89,22 @@ def _pieces(begin: int, end: int, max_length: int) -> list[tuple[int, int]]:
 def _over_trees(
     grammar: RefinedGrammar, tags: NDArray[numpy.int32], lattice: Lattice
 ) -> NDArray[numpy.float64]:
-    factors = Posterior.from_factors(grammar.factors(tags, lattice), None).factors
-    if not isinstance(factors, LatticeFactors) or factors.lattice is not lattice:
+    fine = next(grammar.factors(tags, lattice))
+    factors = Posterior.from_factors([fine], None).factors
+    if not isinstance(factors, LatticeFactors):
         # no chart: what the words say
         return lattice.emissions * grammar.lexicon.share[lattice.states]
-    return factors.state_marginals()
+    # states that were left out have no share
+    probs = numpy.zeros(len(lattice.states))
+    kept = numpy.isin(_places(lattice), _places(factors.lattice))
+    probs[kept] = factors.state_marginals()
+    return probs
+
+
+def _places(lattice: Lattice) -> NDArray[numpy.int64]:
+    """A number for every token and state of it."""
+    sizes = numpy.diff(lattice.offsets)
+    return numpy.repeat(numpy.arange(len(sizes)), sizes) * MAX_STATES + lattice.states
 
 
 def _in_trees(

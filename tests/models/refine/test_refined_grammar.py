@@ -1,6 +1,6 @@
 """The refined grammar as a parser: labellings, smoothing, charts, files, bad input."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy
 import pytest
@@ -191,22 +191,65 @@ def test_words_tell_states_apart(grammar):
     assert left > right
 
 
-def test_pruning_leaves_out_hopeless_arcs_alone(grammar):
-    """What is left is the exact distribution given that no tree has an arc that was left out."""
-    chart = ChartSettings(prune=0.1)
-    pruned = fit(treebank(), RefineSettings(states=16, dimensions=2, chart=chart))
+@pytest.mark.parametrize("prune", [0.001, 0.05])
+def test_pruning_leaves_out_hopeless_arcs_and_states_alone(grammar, prune):
+    """What is left is the exact distribution given that no other arc and no other state is used; and what is
+    left is what the coarser grammars say."""
+    pruned = fit(
+        treebank(), RefineSettings(states=16, dimensions=2, chart=ChartSettings(prune=prune))
+    )
     tokens = make_tokens([SENTENCE])
     tags = grammar.symbols.encode(tokens.symbols)
-    exact, coarse = grammar.factors(tags, grammar.lexicon.lattice(tokens.words, tags))
+    lattice = grammar.lexicon.lattice(tokens.words, tags)
+    exact, coarse = grammar.factors(tags, lattice)
+    left, _ = pruned.factors(tags, lattice)
     first = Posterior.from_factors([coarse], None)
-    kept = first.marginals >= 0.1
+    kept = first.marginals >= prune
     kept[first.heads, numpy.arange(1, 5)] = True
-    assert not kept[:, 1:].all()
-    trees = [t for t in projective_trees(4) if kept[list(t), numpy.arange(1, 5)].all()]
-    logs, _ = exact.tree_scores(numpy.array(trees, dtype="int32"))
-    shares = numpy.exp(logs - logs.max())
+    # the grammar of groups leaves out more, but no token's only states or heads
+    arcs = left.weights != 0
+    assert not (arcs & ~kept[1:, 1:]).any() and not kept[:, 1:].all()
+    sizes, every = numpy.diff(left.lattice.offsets), numpy.diff(lattice.offsets)
+    assert (sizes >= 1).all() and sizes.sum() < every.sum()
+    total, shares = {}, {}
+    trees = projective_trees(4)
+    for heads in trees:
+        own = [(h, m) for m, h in enumerate(heads, start=1) if h]
+        (root,) = [m for m, h in enumerate(heads) if h == 0]
+        sound = all(arcs[h - 1, m - 1] for h, m in own)
+        span = slice(left.lattice.offsets[root], left.lattice.offsets[root + 1])
+        if sound and left.root[span].any():
+            total[heads] = sum(_products(exact, left.lattice, heads))
+    shares = numpy.array([total.get(heads, 0.0) for heads in trees])
     expected = marginals(shares / shares.sum(), trees)
-    numpy.testing.assert_allclose(pruned.parse(tokens).marginals(0), expected, atol=1e-10)
+    found = pruned.parse(tokens)
+    numpy.testing.assert_allclose(found.marginals(0), expected, atol=1e-9)
+    assert found.log_probs()[0] == pytest.approx(
+        numpy.log(total[tuple(found.heads.tolist())] / shares.sum())
+    )
+
+
+def _products(factors, lattice, heads):
+    """The weights of a tree with every choice of states that a lattice has."""
+    k = factors.transitions.row_of.shape[1]
+    full, n = factors.lattice, len(heads)
+    emission, root = {}, {}
+    for i in range(n):
+        for at in range(full.offsets[i], full.offsets[i + 1]):
+            emission[i, full.states[at]] = full.emissions[at]
+            root[i, full.states[at]] = factors.root[at]
+    own = [lattice.states[lattice.offsets[i] : lattice.offsets[i + 1]] for i in range(n)]
+    for chosen in product(*own):
+        value = 1.0
+        for m, head in enumerate(heads):
+            value *= emission[m, chosen[m]]
+            value *= root[m, chosen[m]] if head == 0 else factors.weights[head - 1, m]
+        for h in range(1, n + 1):
+            for side, sequence in enumerate(modifiers(heads, h)):
+                chain = [k, *(chosen[m - 1] for m in sequence), k]
+                for before, after in pairwise(chain):
+                    value *= factors.transitions.probability(side, chosen[h - 1], before, after)
+        yield value
 
 
 @pytest.mark.parametrize("labelling", LABELLINGS)

@@ -1,0 +1,100 @@
+"""Coarser grammars look at a sentence before finer ones: what they find hopeless is left out.
+
+First the grammar of the tags, then that of groups of states that behave alike (see `layer.group_states`),
+each over what the one before it has left. An arc stays if its marginal is large enough, a state if that of
+its group is; so does what is in the best tree, and every token's likeliest group. What is left is summed
+over exactly: the result is the distribution of the grammar given that no other arc and state is used.
+
+Words alone tell too little to leave states out by: on parts of three training treebanks 8 instead of 16
+states a token cost 0.1-2 points; what the groups leave out costs nothing that can be measured.
+"""
+
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ...trees.posterior import Posterior
+from .factors import LatticeFactors
+from .layer import Layer, group_states
+from .lexicon import Lattice
+
+# The grammar of the tags leaves out arcs below `prune`; that of groups, which knows better, arcs and states
+# below so many times that (chosen on parts of training treebanks), but not what is this likely.
+_GROUP_ARCS, _GROUP_STATES = 30.0, 300.0
+_LIKELY = 0.1
+
+
+@dataclass
+class Pass:
+    """A grammar of groups of states.
+
+    layer (Layer): The grammar.
+    groups (ndarray): int32, [K], the group of every state.
+    share (ndarray): [K], P(state | tag).
+    arcs, states (float): How many times `prune` the marginals of arcs and groups must be.
+    """
+
+    layer: Layer
+    groups: NDArray[numpy.int32]
+    share: NDArray[numpy.float64]
+    arcs: float = 1.0
+    states: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._share = numpy.bincount(self.groups, self.share)
+
+    def lattice(self, fine: Lattice) -> tuple[Lattice, NDArray[numpy.int64]]:
+        """Sum over the states of every group.
+
+        fine (Lattice): The states of tokens.
+        RETURNS (Tuple[Lattice, ndarray]): The groups, and which of them each state of `fine` is in.
+        """
+        n_groups = len(self._share)
+        n = len(fine.offsets) - 1
+        token = numpy.repeat(numpy.arange(n), numpy.diff(fine.offsets))
+        keys, which = numpy.unique(token * n_groups + self.groups[fine.states], return_inverse=True)
+        group = (keys % n_groups).astype("int32")
+        weights = numpy.bincount(which.ravel(), fine.emissions * self.share[fine.states])
+        offsets = numpy.searchsorted(keys, numpy.arange(n + 1) * n_groups).astype("int32")
+        return Lattice(offsets, group, weights / self._share[group]), which.ravel()
+
+    def left(
+        self, factors: LatticeFactors, allowed: NDArray[numpy.bool_] | None, prune: float
+    ) -> tuple[NDArray[numpy.bool_], NDArray[numpy.bool_]] | None:
+        """What this grammar leaves of a sentence.
+
+        factors (LatticeFactors): The sentence under this grammar.
+        allowed (Optional[ndarray]): [N+1, N+1], the arcs that are allowed.
+        prune (float): How likely something must be to stay.
+        RETURNS (Optional[Tuple[ndarray, ndarray]]): The arcs ([N+1, N+1]) and groups that are left; None if
+            there was no chart.
+        """
+        found = Posterior.from_factors([factors], allowed)
+        used = found.factors
+        if not isinstance(used, LatticeFactors):
+            return None
+        arcs = found.marginals >= self._least(self.arcs, prune)
+        # at least one tree
+        arcs[found.heads, numpy.arange(1, len(factors) + 1)] = True
+        states = used.state_marginals()
+        offsets = used.lattice.offsets
+        best = numpy.repeat(numpy.maximum.reduceat(states, offsets[:-1]), numpy.diff(offsets))
+        return arcs, (states >= self._least(self.states, prune)) | (states >= best)
+
+    def _least(self, times: float, prune: float) -> float:
+        return max(min(times * prune, _LIKELY), prune)
+
+
+def passes(coarse: Layer, fine: Layer, share: NDArray[numpy.float64]) -> list[Pass]:
+    """The grammars that look at a sentence before the finest does.
+
+    coarse, fine (Layer): Those of the tags and of the states.
+    share (ndarray): [K], P(state | tag).
+    RETURNS (List[Pass]): The coarser ones, in their order.
+    """
+    result = [Pass(coarse, fine.tag_states.tag_of, share)]
+    groups = group_states(fine)
+    if int(groups.max()) + 1 > fine.tag_states.n_tags:
+        result.append(Pass(fine.grouped(groups), groups, share, _GROUP_ARCS, _GROUP_STATES))
+    return result
