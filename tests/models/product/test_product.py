@@ -10,6 +10,7 @@ from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.loglinear.architecture import build_loglinear
 from spacy_spectral.models.product.architecture import build_product
 from spacy_spectral.models.product.parser import ProductParser
+from spacy_spectral.models.refine.architecture import build_refined
 from spacy_spectral.models.shag.architecture import build_shag
 from spacy_spectral.trees.calibration import judge
 from spacy_spectral.trees.interface import NEUTRAL, Temperature
@@ -62,6 +63,12 @@ def experts():
 @pytest.fixture(scope="module")
 def shag():
     return fit(build_shag(states=2), sentences(numpy.random.default_rng(1).integers(1, 7, 150)))
+
+
+@pytest.fixture(scope="module")
+def refined():
+    bank = sentences(numpy.random.default_rng(1).integers(1, 7, 150))
+    return fit(build_refined(states=12, dimensions=2, prune=0.0), bank)
 
 
 def labelled_trees(n):
@@ -197,9 +204,9 @@ def same(one, other, n_sentences):
             assert (a.heads == b.heads).all() and a.log_prob == b.log_prob
 
 
-def test_an_expert_alone_is_itself(experts, shag):
+def test_an_expert_alone_is_itself(experts, shag, refined):
     tokens = sentences([3, 6, 1, 5]).tokens
-    everyone = experts | {"shag": shag}
+    everyone = experts | {"shag": shag, "refined": refined}
     for name, expert in everyone.items():
         weights = {other: float(other == name) for other in everyone}
         same(ProductParser(everyone, weights).parse(tokens), expert.parse(tokens), len(tokens))
@@ -226,9 +233,41 @@ def test_without_a_log_linear_expert_arcs_are_all_there_is(experts, shag):
     assert found.marginals(0) == pytest.approx(expected, abs=0.03)
 
 
-def test_long_sentences_in_pieces(experts):
+def refined_scores(grammar, tokens, heads, labels):
+    """Logarithms of marginals of arcs and of labels in the best tree, by enumeration of all trees."""
+    (n,) = numpy.diff(tokens.starts)
+    parses = grammar.parse(tokens)
+    known = {tuple(p.heads.tolist()): numpy.exp(p.log_prob) for p in parses.k_best(0, 10_000)}
+    trees = numpy.array(list(known), dtype="int32")
+    arcs = marginals_of(trees, numpy.array(list(known.values())))
+    joint = parses.arcs(0, labelled=True, min_prob=0.0)
+    given = numpy.zeros((n + 1, n + 1, len(grammar.label_names)))
+    given[joint.heads, joint.modifiers, joint.labels] = joint.probs
+    given /= numpy.maximum(given.sum(axis=2, keepdims=True), 1e-300)
+    columns = numpy.arange(1, n + 1)
+    own = numpy.log(numpy.maximum(arcs, 1e-5))[heads, columns]
+    return (own + numpy.log(numpy.maximum(given, 1e-5))[heads, columns, labels]).sum(axis=1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 5])
+@pytest.mark.parametrize("weights", [(0.8, 0.2), (1.1, 0.4)])
+def test_a_refined_grammar_is_an_expert(experts, refined, n, weights):
+    """It takes part by its marginals of arcs."""
+    tokens = sentences([n], seed=n).tokens
+    heads, labels = labelled_trees(n)
+    loglinear = experts["loglinear"]
+    assert loglinear.label_names == refined.label_names
+    scores = weights[0] * loglinear_scores(loglinear, tokens, heads, labels)
+    scores += weights[1] * refined_scores(refined, tokens, heads, labels)
+    both = {"loglinear": loglinear, "refined": refined}
+    found = ProductParser(both, dict(zip(both, weights, strict=True))).parse(tokens)
+    compare(found, heads, labels, normalised(scores))
+
+
+def test_long_sentences_in_pieces(experts, refined):
     tokens = sentences([600, 3]).tokens
-    parses = ProductParser(experts, dict.fromkeys(experts, 0.5)).parse(tokens)
+    everyone = experts | {"refined": refined}
+    parses = ProductParser(everyone, dict.fromkeys(everyone, 0.5)).parse(tokens)
     for own in (parses.heads[:600], parses.heads[600:]):
         assert (own == 0).sum() == 1
         assert own.min() >= 0 and own.max() <= len(own)
@@ -248,9 +287,9 @@ def test_any_batch_and_nothing(experts):
     assert len(product.parse(nothing).heads) == 0
 
 
-def test_bytes(experts, shag):
-    everyone = experts | {"shag": shag}
-    weights = {"loglinear": 0.5, "biaffine": 0.3, "shag": 0.2}
+def test_bytes(experts, shag, refined):
+    everyone = experts | {"shag": shag, "refined": refined}
+    weights = {"loglinear": 0.5, "biaffine": 0.2, "shag": 0.2, "refined": 0.1}
     product = ProductParser(everyone, weights, temperature=Temperature(1.5, 0.9))
     data = product.to_bytes()
     loaded = ProductParser.from_bytes(data)

@@ -181,6 +181,50 @@ def test_fixed_heads_are_kept(grammar):
     assert all(parse.heads[2] == 1 for parse in parses.k_best(0, 9))
 
 
+def test_scores_of_given_arcs(grammar):
+    """Marginals given that the tree has no other arcs, for sentences of any part of a batch."""
+    random = numpy.random.default_rng(0)
+    tokens = make_tokens([SENTENCE, SENTENCE[::-1], SENTENCE[:1]])
+    asked = []
+    for n in (4, 4, 1):
+        # the arcs of one tree and some more
+        trees = projective_trees(n)
+        allowed = random.random((n + 1, n + 1)) < 0.5
+        allowed[list(trees[random.integers(len(trees))]), numpy.arange(1, n + 1)] = True
+        allowed[:, 0] = False
+        asked.append(allowed & ~numpy.eye(n + 1, dtype=bool))
+    columns = [numpy.flatnonzero(own[:, m]) for own in asked for m in range(1, len(own))]
+    heads = numpy.concatenate(columns).astype("int32")
+    starts = numpy.cumsum([0, *map(len, columns)]).astype("int32")
+    scorer = grammar.scorer(tokens)
+    logs, labels = scorer(slice(None), tokens.starts, starts, heads)
+    found = scorer.log_marginals(slice(None), tokens.starts, starts, heads)
+    numpy.testing.assert_array_equal(found, logs)
+    numpy.testing.assert_allclose(numpy.exp(labels).sum(axis=1), 1.0, atol=1e-4)
+    whole = grammar.parse(tokens)
+    at = 0
+    for s, own in enumerate(asked):
+        n = len(own) - 1
+        place = numpy.arange(1, n + 1)
+        every = {tuple(p.heads.tolist()): p.log_prob for p in whole.k_best(s, 1000)}
+        trees = [tree for tree in every if own[list(tree), place].all()]
+        shares = numpy.exp([every[tree] for tree in trees])
+        expected = marginals(shares / shares.sum(), trees).T[own.T]
+        n_arcs = len(expected)
+        numpy.testing.assert_allclose(
+            logs[at : at + n_arcs], numpy.log(numpy.maximum(expected, 1e-5)), atol=1e-9
+        )
+        # one sentence out of a batch
+        a, b = tokens.bounds()[s]
+        alone = scorer(
+            numpy.arange(a, b), numpy.array([0, n], dtype="int32"),
+            starts[a : b + 1] - starts[a], heads[at : at + n_arcs],
+        )  # fmt: skip
+        numpy.testing.assert_array_equal(alone[0], logs[at : at + n_arcs])
+        numpy.testing.assert_array_equal(alone[1], labels[at : at + n_arcs])
+        at += n_arcs
+
+
 def test_words_tell_states_apart(grammar):
     """The a nouns are left of their heads, the b nouns right: spectral labelling must see it."""
     tags = grammar.symbols.encode(["N", "N"])
