@@ -52,14 +52,14 @@ def estimate(
     RETURNS (LatentGrammar): The grammar.
     """
     if estimator == "spectral":
-        return from_moments(corpus, project(corpus, states=states, seed=seed))
+        return from_moments(corpus, project(corpus, states=states, seed=seed)).single()
     states = min(states, _MOST_CLUSTERS)
     if estimator == "em":
         clusters = _random_clusters(corpus, states, seed)
     else:
         clusters = _cluster(corpus, project(corpus, states=states, seed=seed), states, seed)
     if estimator == "cluster":
-        return from_moments(corpus, clusters)
+        return from_moments(corpus, clusters).single()
     return _expectation_maximisation(corpus, clusters, iterations)
 
 
@@ -79,12 +79,14 @@ def from_moments(
     full (Optional[LatentGrammar]): Its tensors are expected counts of rules, to be taken in place of
         products of what is known of nodes one by one.
     smooth (bool): Whether moments of rare events are smoothed.
-    RETURNS (LatentGrammar): The grammar.
+    RETURNS (LatentGrammar): The grammar, in double precision.
     """
     n_states, y, z = nodes.n_states, nodes.inside, nodes.outside
     grammar = corpus.grammar
     leaves = corpus.left < 0
-    lexicon, units, parents = learn_lexicon(corpus.words, corpus.symbol[leaves], grammar.n_words)
+    lexicon, units, parents = learn_lexicon(
+        corpus.words, corpus.symbol[leaves], grammar.n_words, smooth=smooth
+    )
     n_symbols, n_rules = len(grammar), len(grammar.rules)
     counts = numpy.bincount(corpus.symbol, minlength=n_symbols)
     y_mean, z_mean = (_group_means(corpus.symbol, values, n_symbols) for values in (y, z))
@@ -133,10 +135,8 @@ def from_moments(
     starts = numpy.zeros(n_rules, dtype="int64")
     starts[: len(tensors)] = numpy.cumsum([0, *map(len, tensors)])[:-1]
     return LatentGrammar(
-        grammar, lexicon, n_states, root.astype("float32"),
-        numpy.concatenate([numpy.zeros(0), *tensors]).astype("float32"),
-        starts, kind, y_mean.astype("float32"), z_mean.astype("float32"),
-        _unit_vectors(z[leaves].astype("float64"), units, parents, smooth).astype("float32"),
+        grammar, lexicon, n_states, root, numpy.concatenate([numpy.zeros(0), *tensors]),
+        starts, kind, y_mean, z_mean, _unit_vectors(z[leaves].astype("float64"), units, parents, smooth),
         rule_probs, root_probs, counts / counts.sum(),
     )  # fmt: skip
 
@@ -261,11 +261,11 @@ def _expectation_maximisation(
 ) -> LatentGrammar:
     """EM on the treebank (Matsuzaki et al. 2005): shares of nodes, then moments, again and again."""
     forest = tree_forest(corpus)
-    grammar = from_moments(corpus, clusters, dense=1)
+    grammar = from_moments(corpus, clusters, dense=1).single()
     for i in range(iterations):
         clusters, counts = expected(corpus, forest, grammar)
         full, is_last = replace(grammar, tensors=counts), i == iterations - 1
-        grammar = from_moments(corpus, clusters, dense=1, full=full, smooth=is_last)
+        grammar = from_moments(corpus, clusters, dense=1, full=full, smooth=is_last).single()
     return grammar
 
 

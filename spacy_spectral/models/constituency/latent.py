@@ -1,6 +1,7 @@
 """A grammar with hidden states: every symbol has some, every rule a tensor of them."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -16,17 +17,17 @@ VECTORS, DENSE, MEANS = range(3)
 
 @dataclass
 class LatentGrammar:
-    """A grammar with states.
+    """A grammar with states. Its parameters are estimated in double precision and used in single precision.
 
     grammar (Symbols): Symbols and rules.
     lexicon (Lexicon): The symbols of words.
     n_states (ndarray): int32, by symbol.
-    root (ndarray): float32, [symbols, states].
-    tensors (ndarray): float32, one after the other; see `_latent.pyx`.
+    root (ndarray): [symbols, states].
+    tensors (ndarray): One after the other; see `_latent.pyx`.
     tensor_starts (ndarray): int64, by rule.
     kind (ndarray): uint8, by rule: VECTORS, DENSE, or MEANS of its symbols.
-    y_mean, z_mean (ndarray): float32, [symbols, states], means of insides and outsides.
-    vectors (ndarray): float32, [units of the lexicon, states].
+    y_mean, z_mean (ndarray): [symbols, states], means of insides and outsides.
+    vectors (ndarray): [units of the lexicon, states].
     rule_probs, root_probs, prior (ndarray): float64, the plain grammar: of rules given their parent, of
         symbols as roots and of symbols.
     """
@@ -34,13 +35,13 @@ class LatentGrammar:
     grammar: Symbols
     lexicon: Lexicon
     n_states: NDArray[numpy.int32]
-    root: NDArray[numpy.float32]
-    tensors: NDArray[numpy.float32]
+    root: NDArray[numpy.floating]
+    tensors: NDArray[numpy.floating]
     tensor_starts: NDArray[numpy.int64]
     kind: NDArray[numpy.uint8]
-    y_mean: NDArray[numpy.float32]
-    z_mean: NDArray[numpy.float32]
-    vectors: NDArray[numpy.float32]
+    y_mean: NDArray[numpy.floating]
+    z_mean: NDArray[numpy.floating]
+    vectors: NDArray[numpy.floating]
     rule_probs: NDArray[numpy.float64]
     root_probs: NDArray[numpy.float64]
     prior: NDArray[numpy.float64]
@@ -53,12 +54,19 @@ class LatentGrammar:
         of_row = numpy.repeat(numpy.arange(len(lexicon.starts) - 1), numpy.diff(lexicon.starts))
         self._entry_keys = of_row * numpy.int64(self.grammar.n_words) + lexicon.symbols
 
+    def single(self) -> "LatentGrammar":
+        """RETURNS (LatentGrammar): The same in single precision, in which parsing is fastest."""
+        names = ("root", "tensors", "vectors", "y_mean", "z_mean")
+        arrays: dict[str, Any] = {name: getattr(self, name).astype("float32") for name in names}
+        return replace(self, lexicon=self.lexicon.single(), **arrays)
+
     def rounded(self) -> "LatentGrammar":
         """RETURNS (LatentGrammar): The same, with parameters that are as precise as files are."""
+        own = self.single()
         tensors, vectors = (
-            own.astype("float16").astype("float32") for own in (self.tensors, self.vectors)
+            values.astype("float16").astype("float32") for values in (own.tensors, own.vectors)
         )
-        return replace(self, tensors=tensors, vectors=vectors)
+        return replace(own, tensors=tensors, vectors=vectors)
 
     def forest(
         self,

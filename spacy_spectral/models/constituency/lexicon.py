@@ -28,7 +28,7 @@ class Lexicon:
         row).
     starts (ndarray): int32, where rows start.
     symbols (ndarray): int32, the symbols of rows, ascending.
-    scores (ndarray): float32, their scores.
+    scores (ndarray): Their scores.
     units (ndarray): int32, the unit of each.
     """
 
@@ -38,13 +38,18 @@ class Lexicon:
         signatures: list[str],
         starts: NDArray[numpy.int32],
         symbols: NDArray[numpy.int32],
-        scores: NDArray[numpy.float32],
+        scores: NDArray[numpy.floating],
         units: NDArray[numpy.int32],
     ):
         self.words, self.signatures = words, signatures
         self.starts, self.symbols, self.scores, self.units = starts, symbols, scores, units
         self._word_rows = {word: i for i, word in enumerate(words)}
         self._signature_rows = {name: len(words) + i for i, name in enumerate(signatures)}
+
+    def single(self) -> "Lexicon":
+        """RETURNS (Lexicon): The same in single precision."""
+        scores = self.scores.astype("float32")
+        return Lexicon(self.words, self.signatures, self.starts, self.symbols, scores, self.units)
 
     def rows(self, words: Sequence[str], starts: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
         """The rows of the words of sentences.
@@ -78,13 +83,15 @@ class Lexicon:
 
 
 def learn_lexicon(
-    words: Sequence[str], symbols: NDArray[numpy.int32], n_symbols: int
+    words: Sequence[str], symbols: NDArray[numpy.int32], n_symbols: int, *, smooth: bool = True
 ) -> tuple[Lexicon, NDArray[numpy.int32], NDArray[numpy.int32]]:
     """Count words.
 
     words (Sequence[str]): The words of a treebank.
     symbols (ndarray): int32, their symbols.
     n_symbols (int): How many symbols words have.
+    smooth (bool): Whether words can have symbols that they were not seen with, as words that look like
+        them can.
     RETURNS (Tuple[Lexicon, ndarray, ndarray]): The lexicon; the unit of every word; for every unit the
         one it is a case of, -1 for symbols, which are the first units.
     """
@@ -141,7 +148,7 @@ def learn_lexicon(
     word_units = n_symbols + n_sig + numpy.searchsorted(word_pairs, ids * n_symbols + symbols)
 
     rows, cols, scores, units = [], [], [], []
-    strength = 10.0 / (1.0 + counts / 5.0)
+    strength = 10.0 / (1.0 + counts / 5.0) if smooth else numpy.zeros(len(counts))
     order = numpy.argsort(ids, kind="stable")
     bounds = numpy.searchsorted(ids[order], numpy.arange(len(vocabulary) + 1))
     for w in range(len(vocabulary)):
@@ -172,7 +179,7 @@ def learn_lexicon(
         names,
         numpy.cumsum([0, *rows]).astype("int32"),
         numpy.concatenate(cols).astype("int32"),
-        numpy.concatenate(scores).astype("float32"),
+        numpy.concatenate(scores),
         numpy.concatenate(units).astype("int32"),
     )
     return lexicon, word_units.astype("int32"), parents

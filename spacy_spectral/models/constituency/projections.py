@@ -80,14 +80,14 @@ def _project(x, y, k: int, seed: int) -> tuple[NDArray, NDArray]:
     """Inside and outside of some nodes in k dimensions, fewer if the rank is less."""
     m = x.shape[0]
     random = numpy.random.default_rng(seed)
-    basis = random.standard_normal((y.shape[1], k + _EXTRA)).astype("float32")
+    basis = random.standard_normal((y.shape[1], k + _EXTRA)).astype(x.dtype)
     x_t, y_t = x.T.tocsr(), y.T.tocsr()
     for _ in range(_ROUNDS):
         basis, _r = numpy.linalg.qr(x_t @ (y @ basis) / m)
         basis, _r = numpy.linalg.qr(y_t @ (x @ basis) / m)
     left, values, right = svd((x_t @ (y @ basis) / m).astype("float64"), k)
     rank = max(1, int((values > 1e-4 * values[0]).sum()))
-    inside = x @ left[:, :rank].astype("float32")
+    inside = x @ left[:, :rank].astype(x.dtype)
     outside = (y @ (basis @ right[:, :rank])) / values[:rank]
     size = numpy.sqrt((inside.astype("float64") ** 2).mean(axis=0))
     size *= numpy.where(inside.mean(axis=0) < 0, -1.0, 1.0)

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy
 import pytest
+from scipy.sparse import csr_matrix
 
 from constituency_toy import full_forest, sentence_trees, toy_symbols
 from spacy_spectral.models.constituency import _span, statistics
@@ -23,7 +24,7 @@ from spacy_spectral.models.constituency.kbest import k_best
 from spacy_spectral.models.constituency.latent import max_rule
 from spacy_spectral.models.constituency.lexicon import learn_lexicon
 from spacy_spectral.models.constituency.model import ConstituencyModel
-from spacy_spectral.models.constituency.projections import Projections, project
+from spacy_spectral.models.constituency.projections import Projections, _project, project
 from spacy_spectral.models.constituency.span import gold_nodes, new_table
 from spacy_spectral.models.constituency.templates import compile_templates
 from spacy_spectral.models.constituency.tokens import Encoder
@@ -343,55 +344,89 @@ def tree_probability(model, line_tree):
     return root @ inside(line_tree)
 
 
+def counted_grammar(lines, states, n_states=2):
+    """The grammar whose parameters are the frequencies in annotated trees, counted one by one."""
+    rules = numpy.zeros((2, n_states, n_states, n_states))
+    words = {name: numpy.zeros((n_states, 2)) for name in ("A", "B")}
+    root, places = numpy.zeros(n_states), iter(states.tolist())
+
+    def count(node):
+        if node.word:
+            state = next(places)
+            words[node.label][state, int(node.word[1])] += 1
+            return state
+        left, right = map(count, node.children)
+        state = next(places)
+        rules[int(node.children[1].label == "S"), state, left, right] += 1
+        return state
+
+    for tree in lines:
+        root[count(tree)] += 1
+    rules /= rules.sum(axis=(0, 2, 3))[None, :, None, None]
+    for table in words.values():
+        table /= table.sum(axis=1, keepdims=True)
+    return None, None, rules, words, root / root.sum()
+
+
 def exact_projections(corpus, states, random, n_states=2):
-    """What infinitely many trees would give: insides and outsides in any basis of the space of states."""
-    counts = numpy.zeros((len(corpus.grammar), n_states))
-    numpy.add.at(counts, (corpus.symbol, states), 1.0)
-    share = counts / counts.sum(axis=1, keepdims=True)
-    inside = numpy.zeros((len(corpus.symbol), n_states))
-    outside = inside.copy()
+    """Projections as infinitely many trees would give them: what is expected of the features of a node given
+    its state, in place of its features, so that products of the two are moments of the grammar itself."""
+    inside, outside = numpy.zeros((2, len(corpus.symbol), n_states))
     for symbol in range(len(corpus.grammar)):
         own = corpus.symbol == symbol
-        change = random.normal(size=(n_states, n_states)) + 2 * numpy.eye(n_states)
-        indicator = numpy.eye(n_states)[states[own]]
-        inside[own] = indicator @ change
-        outside[own] = (indicator / share[symbol]) @ numpy.linalg.inv(change).T
+        of_inside, of_outside = random.normal(size=(2, n_states, 7))
+        matrices = (csr_matrix(values[states[own]]) for values in (of_inside, of_outside))
+        inside[own], outside[own] = _project(*matrices, n_states, 0)
     sizes = numpy.full(len(corpus.grammar), n_states, dtype="int32")
     return Projections(sizes, inside, outside)
 
 
-def test_a_known_grammar_comes_back_in_any_basis(tmp_path, monkeypatch):
-    """Moments in any basis are the same distribution over trees: changes of basis cancel."""
-    from spacy_spectral.models.constituency import estimate as module
+def probabilities(grammar, corpus, tmp_path, lines):
+    """P(tree) of some trees, by a grammar that was learnt on a corpus."""
+    trees = statistics.binary_trees(read(tmp_path, "\n".join(lines)))
+    part = statistics.encode(trees, min_count=1)
+    # the same numbers of symbols and rules
+    names = {symbol: i for i, symbol in enumerate(corpus.grammar.symbols)}
+    symbol = numpy.array([names[part.grammar.symbols[s]] for s in part.symbol], dtype="int32")
+    number = {tuple(rule): i for i, rule in enumerate(corpus.grammar.rules.tolist())}
+    rule = numpy.array([
+        number[symbol[v], symbol[part.left[v]], symbol[part.right[v]]] if part.left[v] >= 0 else -1
+        for v in range(len(symbol))
+    ], dtype="int32")  # fmt: skip
+    part = replace(part, symbol=symbol, rule=rule, grammar=corpus.grammar)
+    rows = grammar.lexicon.rows(part.words, part.starts)
+    log_z, *_ = grammar.posteriors(tree_forest(part), rows, part.starts)
+    # scores of words are p(a | w) / p(a): P(w) times them is P(w | a)
+    words = dict(zip(*numpy.unique(corpus.words, return_counts=True), strict=True))
+    share = [
+        numpy.log([words[w] / len(corpus.words) for w in part.words[a:b]]).sum()
+        for a, b in zip(part.starts[:-1], part.starts[1:], strict=True)
+    ]
+    return numpy.exp(log_z + share)
 
-    random = numpy.random.default_rng(3)
-    model = known_grammar(random)
-    lines, states = draw(random, model, 400)
-    corpus = statistics.encode(
-        statistics.binary_trees(read(tmp_path, "\n".join(lines))), min_count=1
-    )
-    # nothing is smoothed: moments as they are
-    monkeypatch.setattr(module, "_RULE_STRENGTH", 0.0)
-    monkeypatch.setattr(module, "_WORD_STRENGTH", 0.0)
-    plain = exact_projections(corpus, states, numpy.random.default_rng(0))
-    forest = tree_forest(corpus)
-    log_probs = []
-    for basis in (None, 1, 2):
-        nodes = (
-            plain
-            if basis is None
-            else exact_projections(corpus, states, numpy.random.default_rng(basis))
-        )
-        grammar = from_moments(corpus, nodes, dense=1)
-        doubles = {
-            name: getattr(grammar, name).astype("float64")
-            for name in ("root", "tensors", "vectors", "y_mean", "z_mean")
-        }
-        grammar = replace(grammar, **doubles)
-        rows = grammar.lexicon.rows(corpus.words, corpus.starts)
-        log_probs.append(grammar.posteriors(forest, rows, corpus.starts)[0])
-    for own in log_probs[1:]:
-        numpy.testing.assert_allclose(own, log_probs[0], rtol=0, atol=1e-4)
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_known_grammar_comes_back_from_its_moments(tmp_path, seed):
+    """The same distribution over trees, whatever the features are."""
+    random = numpy.random.default_rng(seed)
+    lines, states = draw(random, known_grammar(random), 400)
+    trees = read(tmp_path, "\n".join(lines))
+    known = counted_grammar(trees, states)
+    corpus = statistics.encode(statistics.binary_trees(trees), min_count=1)
+    nodes = exact_projections(corpus, states, random)
+    grammar = from_moments(corpus, nodes, dense=1, smooth=False)
+    assert (grammar.tensors < 0).any()
+    # all trees of two to five words
+    every = []
+    for n in range(2, 6):
+        for words in product("01", repeat=n):
+            line = f"(B b{words[-1]})"
+            for word in reversed(words[:-1]):
+                line = f"(S (A a{word}) {line})"
+            every.append(line)
+    truth = [tree_probability(known, tree) for tree in read(tmp_path, "\n".join(every))]
+    found = probabilities(grammar, corpus, tmp_path, every)
+    numpy.testing.assert_allclose(found, truth, rtol=1e-8, atol=1e-12)
 
 
 def test_error_falls_with_samples(tmp_path):
@@ -399,36 +434,13 @@ def test_error_falls_with_samples(tmp_path):
     model = known_grammar(numpy.random.default_rng(7))
     errors = []
     for n in (300, 6000):
-        random = numpy.random.default_rng(n)
-        lines, _ = draw(random, model, n)
+        lines, _ = draw(numpy.random.default_rng(n), model, n)
         trees = read(tmp_path, "\n".join(lines))
         corpus = statistics.encode(statistics.binary_trees(trees), min_count=1)
-        grammar = estimate(corpus, "spectral", states=4)
         frequent = list(dict.fromkeys(lines))[:40]
-        chosen = read(tmp_path, "\n".join(frequent))
-        part = statistics.encode(statistics.binary_trees(chosen), min_count=1)
-        # the same numbers of symbols and rules
-        names = {symbol: i for i, symbol in enumerate(corpus.grammar.symbols)}
-        symbol = numpy.array([names[part.grammar.symbols[s]] for s in part.symbol], dtype="int32")
-        number = {tuple(rule): i for i, rule in enumerate(corpus.grammar.rules.tolist())}
-        rule = numpy.array([
-            number[symbol[v], symbol[part.left[v]], symbol[part.right[v]]] if part.left[v] >= 0 else -1
-            for v in range(len(symbol))
-        ], dtype="int32")  # fmt: skip
-        part = replace(part, symbol=symbol, rule=rule, grammar=corpus.grammar)
-        rows = grammar.lexicon.rows(part.words, part.starts)
-        log_z, *_ = grammar.posteriors(tree_forest(part), rows, part.starts)
-        truth = numpy.array([tree_probability(model, tree) for tree in chosen])
-        # scores of words are p(a | w) / p(a): P(w) times them is P(w | a)
-        words = dict(zip(*numpy.unique(corpus.words, return_counts=True), strict=True))
-        n_words = len(corpus.words)
-        share = numpy.array([
-            numpy.log([words[w] / n_words for w in part.words[a:b]]).sum()
-            for a, b in zip(part.starts[:-1], part.starts[1:], strict=True)
-        ])  # fmt: skip
-        # p(a) of the lexicon is among words
-        found = numpy.exp(log_z + share)
-        errors.append(numpy.abs(found / found.sum() - truth / truth.sum()).sum() / 2)
+        found = probabilities(estimate(corpus, "spectral", states=4), corpus, tmp_path, frequent)
+        truth = [tree_probability(model, tree) for tree in read(tmp_path, "\n".join(frequent))]
+        errors.append(numpy.abs(found / found.sum() - truth / numpy.sum(truth)).sum() / 2)
     assert errors[1] < errors[0] < 0.5
     assert errors[1] < 0.1
 
