@@ -11,8 +11,7 @@ Scores stand in slots, which edges may share: the sum of mu(e) over the edges of
 log Z by its score, so that expected features come out of the same pass. In logarithms nothing can over- or
 underflow, and an item with one edge, as most are in pruned forests, needs no exponential.
 
-The k best are found lazily (Huang & Chiang 2005, algorithm 3); ties go to the first edge, then to the
-lower ranks of parts: results do not depend on memory.
+The k best are found lazily, see `base/_k_best`; ties go to the first edge.
 """
 import numpy
 
@@ -21,6 +20,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from ..base._arena cimport Arena, arena_free, take, take_zeros
+from ..base._k_best cimport Derivation, Ranking, Search, added, consider, find_ranked, item_t
 
 from ..base.errors import Errors
 
@@ -92,173 +92,49 @@ cdef enum:
     MOST_EDGES = 1 << 26  # of one derivation; items that are parts more than once could make it endless
 
 
-cdef struct Derivation:
-    double score
-    int edge
-    int first       # ranks of the parts' derivations
-    int second
+cdef struct Chart:
+    const Hypergraph* graph
+    const double* scores
+    double* best            # [n_items]
 
 
-cdef struct Item:
-    Derivation *done        # the best derivations found so far, best first
-    Derivation *heap        # candidates for the next one
-    int n_done
-    int n_heap
-    int done_size
-    int heap_size
+cdef double _parts(const void* given, item_t item, int e, item_t* first, item_t* second) noexcept nogil:
+    cdef const Chart* chart = <const Chart*>given
+    first[0], second[0] = chart.graph.first[e], chart.graph.second[e]
+    return _score(chart.graph, chart.scores, e)
 
 
-cdef struct Search:
-    const Hypergraph *graph
-    const double *scores
-    double *best            # [n_items]
-    Item **items            # [n_items], NULL until asked for
-    Arena *arena
+cdef double _best(const void* given, item_t item) noexcept nogil:
+    return (<const Chart*>given).best[item]
 
 
-cdef inline bint _before(const Derivation *a, const Derivation *b) noexcept nogil:
-    if a.score != b.score:
-        return a.score > b.score
-    if a.edge != b.edge:
-        return a.edge < b.edge
-    if a.first != b.first:
-        return a.first < b.first
-    return a.second < b.second
-
-
-cdef Derivation *_longer(Arena *arena, Derivation *old, int *size) noexcept nogil:
-    """Twice the room; what was in the old one is copied."""
-    cdef Derivation *new = <Derivation *>take(arena, (2 * size[0] + 4) * sizeof(Derivation))
-    if new != NULL:
-        if size[0]:
-            memcpy(new, old, size[0] * sizeof(Derivation))
-        size[0] = 2 * size[0] + 4
-    return new
-
-
-cdef int _push(Arena *arena, Item *item, Derivation entry) noexcept nogil:
-    cdef int child, parent
-    if item.n_heap == item.heap_size:
-        item.heap = _longer(arena, item.heap, &item.heap_size)
-        if item.heap == NULL:
+cdef int _open(Search* search, item_t item, Ranking* ranking) noexcept nogil:
+    cdef const Hypergraph* graph = (<const Chart*>search.chart).graph
+    cdef int e
+    for e in range(graph.start[item], graph.start[item + 1]):
+        if consider(search, item, ranking, e, 0, 0) < 0:
             return -1
-    child = item.n_heap
-    item.n_heap += 1
-    while child > 0:
-        parent = (child - 1) // 2
-        if not _before(&entry, item.heap + parent):
-            break
-        item.heap[child] = item.heap[parent]
-        child = parent
-    item.heap[child] = entry
     return 0
 
 
-cdef int _pop(Arena *arena, Item *item) noexcept nogil:
-    """Move the best candidate to the end of `done`."""
-    cdef int parent = 0, child
-    cdef Derivation last
-    if item.n_done == item.done_size:
-        item.done = _longer(arena, item.done, &item.done_size)
-        if item.done == NULL:
-            return -1
-    item.done[item.n_done] = item.heap[0]
-    item.n_done += 1
-    item.n_heap -= 1
-    last = item.heap[item.n_heap]
-    while True:
-        child = 2 * parent + 1
-        if child >= item.n_heap:
-            break
-        if child + 1 < item.n_heap and _before(item.heap + child + 1, item.heap + child):
-            child += 1
-        if not _before(item.heap + child, &last):
-            break
-        item.heap[parent] = item.heap[child]
-        parent = child
-    item.heap[parent] = last
-    return 0
-
-
-cdef inline double _rank_score(const Search *search, int item, int rank) noexcept nogil:
-    """The score of a part's derivation of that rank, which must have been found before."""
-    if item < 0:
-        return 0
-    return search.best[item] if rank == 0 else search.items[item].done[rank].score
-
-
-cdef int _consider(Search *search, Item *item, int e, int first, int second) noexcept nogil:
-    """Make a derivation a candidate."""
-    cdef const Hypergraph *graph = search.graph
-    cdef Derivation entry
-    entry.score = (
-        _score(graph, search.scores, e)
-        + (_rank_score(search, graph.first[e], first) + _rank_score(search, graph.second[e], second)))
-    if entry.score == -INFINITY:
-        return 0
-    entry.edge, entry.first, entry.second = e, first, second
-    return _push(search.arena, item, entry)
-
-
-cdef int _find(Search *search, int i, int rank) noexcept nogil:
-    """Make sure that an item's derivation of this rank is known.
-
-    RETURNS (int): 1 if it exists, 0 if there is none, -1 if memory ran out.
-    """
-    cdef const Hypergraph *graph = search.graph
-    cdef Item *item
-    cdef Derivation last
-    cdef int e, found
-    if i < 0:
-        return rank == 0
-    item = search.items[i]
-    if item == NULL:
-        item = search.items[i] = <Item *>take_zeros(search.arena, sizeof(Item))
-        if item == NULL:
-            return -1
-        for e in range(graph.start[i], graph.start[i + 1]):
-            if _consider(search, item, e, 0, 0) < 0:
-                return -1
-    while item.n_done <= rank:
-        if item.n_done > 0:
-            # Successors of the last one. Raising the first rank only where the second is 0 reaches
-            # every pair of ranks exactly once.
-            last = item.done[item.n_done - 1]
-            found = _find(search, graph.second[last.edge], last.second + 1)
-            if found > 0:
-                found = _consider(search, item, last.edge, last.first, last.second + 1)
-            if found < 0:
-                return -1
-            if last.second == 0:
-                found = _find(search, graph.first[last.edge], last.first + 1)
-                if found > 0:
-                    found = _consider(search, item, last.edge, last.first + 1, 0)
-                if found < 0:
-                    return -1
-        if item.n_heap == 0:
-            return 0
-        if _pop(search.arena, item) < 0:
-            return -1
-    return 1
-
-
-cdef int _read(Search *search, int i, int rank, int32_t *edges, int n) noexcept nogil:
+cdef int _read(Search* search, item_t item, int rank, int32_t* edges, int n) noexcept nogil:
     """Write the edges of a derivation, or with NULL only count them. RETURNS (int): How many there are now, or
     -1 without memory."""
     cdef Derivation derivation
-    if i < 0:
+    cdef const Hypergraph* graph = (<const Chart*>search.chart).graph
+    if item < 0:
         return n
     if n == MOST_EDGES:
         return -1
-    if _find(search, i, rank) < 0:  # the best of an item may not have been asked for
+    if find_ranked(search, item, rank) < 0:  # the best of an item may not have been asked for
         return -1
-    derivation = search.items[i].done[rank]
+    derivation = search.rankings[item].done[rank]
     if edges != NULL:
-        edges[n] = derivation.edge
-    n = _read(search, search.graph.first[derivation.edge], derivation.first, edges, n + 1)
+        edges[n] = derivation.step
+    n = _read(search, graph.first[derivation.step], derivation.first, edges, n + 1)
     if n < 0:
         return -1
-    return _read(search, search.graph.second[derivation.edge], derivation.second, edges, n)
+    return _read(search, graph.second[derivation.step], derivation.second, edges, n)
 
 
 cdef int graph_k_best(
@@ -269,33 +145,36 @@ cdef int graph_k_best(
 
     RETURNS (int): How many there are, or -1 without memory.
     """
+    cdef Chart chart
     cdef Search search
-    cdef int i, e, n = 0, status
-    cdef double value
-    search.graph, search.scores, search.arena = graph, scores, arena
-    search.best = <double *>take(arena, graph.n_items * sizeof(double))
-    search.items = <Item **>take_zeros(arena, graph.n_items * sizeof(Item *))
-    if search.best == NULL or search.items == NULL:
+    cdef int i, e, n = 0, status, goal = graph.n_items - 1
+    cdef double first, second
+    chart.graph, chart.scores = graph, scores
+    chart.best = <double *>take(arena, graph.n_items * sizeof(double))
+    search.chart, search.arena = &chart, arena
+    search.parts, search.best, search.open = _parts, _best, _open
+    search.rankings = <Ranking **>take_zeros(arena, graph.n_items * sizeof(Ranking *))
+    if chart.best == NULL or search.rankings == NULL:
         return -1
     for i in range(graph.n_items):
-        search.best[i] = -INFINITY
+        chart.best[i] = -INFINITY
         for e in range(graph.start[i], graph.start[i + 1]):
-            value = _score(graph, scores, e) + (
-                _rank_score(&search, graph.first[e], 0) + _rank_score(&search, graph.second[e], 0))
-            search.best[i] = max(search.best[i], value)
+            first = chart.best[graph.first[e]] if graph.first[e] >= 0 else 0
+            second = chart.best[graph.second[e]] if graph.second[e] >= 0 else 0
+            chart.best[i] = max(chart.best[i], added(_score(graph, scores, e), first, second))
     while n < k:
-        status = _find(&search, graph.n_items - 1, n)
+        status = find_ranked(&search, goal, n)
         if status < 0:
             return -1
         if status == 0:
             break
-        n_edges[n] = _read(&search, graph.n_items - 1, n, NULL, 0)
+        n_edges[n] = _read(&search, goal, n, NULL, 0)
         if n_edges[n] < 0:
             return -1
         edges[n] = <int32_t *>take(arena, n_edges[n] * sizeof(int32_t))
-        if edges[n] == NULL or _read(&search, graph.n_items - 1, n, edges[n], 0) < 0:
+        if edges[n] == NULL or _read(&search, goal, n, edges[n], 0) < 0:
             return -1
-        found[n] = search.items[graph.n_items - 1].done[n].score
+        found[n] = search.rankings[goal].done[n].score
         n += 1
     return n
 
@@ -417,7 +296,7 @@ cdef class Graph:
         cdef const double[::1] own = self._scores(scores)
         values, shares = numpy.empty(self.n_items), numpy.empty(self.n_edges)
         cdef double[::1] out_values = values, out_shares = shares
-        cdef int i, e
+        cdef int i, e, drawn = 0
         cdef double rest
         if not isfinite(graph_inside(&self.graph, &own[0], &out_values[0], &out_shares[0])):
             return []
@@ -429,12 +308,12 @@ cdef class Graph:
                 rest = rng.random()
                 for e in range(self.start[i], self.start[i + 1]):
                     if out_shares[e] > 0:
-                        chosen_edge = e
+                        drawn = e
                         rest -= out_shares[e]
                         if rest < 0:
                             break
-                chosen.append(chosen_edge)
-                parts = self.first[chosen_edge], self.second[chosen_edge]
+                chosen.append(drawn)
+                parts = self.first[drawn], self.second[drawn]
                 waiting += [part for part in parts if part >= 0]
             result.append(numpy.array(chosen, dtype=numpy.int32))
         return result

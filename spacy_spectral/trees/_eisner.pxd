@@ -7,4 +7,3 @@ cdef int best_projective(
 cdef int k_best(
     int n, const double* arcs, int k, int* heads, double* scores, Arena* arena
 ) noexcept nogil
-cdef bint is_projective(const int* heads, int n) noexcept nogil

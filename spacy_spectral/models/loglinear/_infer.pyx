@@ -12,7 +12,8 @@ from libc.string cimport memset
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._slots cimport Slot
-from ...trees._eisner cimport best_projective, is_projective
+from ...trees._eisner cimport best_projective
+from ...trees._projective cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
 from ._forest cimport Forests
