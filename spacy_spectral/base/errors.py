@@ -405,6 +405,31 @@ class Errors(metaclass=_WithCodes):
         "udtools."
     )
     S608 = "{path} can't be compared with what was parsed: {reason}"
+    S609 = (
+        "Can't parse {path}: .spacy files have no text to begin with. Give plain text, .jsonl, CoNLL-U "
+        "(each may be .gz) or bracketed trees."
+    )
+    S610 = "A .spacy file can't be printed. Give a directory to write to (--output)."
+    S611 = "There are no files in the directory '{path}'."
+    S612 = "The parse of {path} would be written over it. Give another directory (--output)."
+    S613 = (
+        "{one} and {other} would both become {target}. Rename one, parse them to different directories, or "
+        "give a directory that both are in: its structure is kept."
+    )
+    S614 = "Can't parse {path}, from the document '{first}' to '{last}': {reason}"
+    S615 = "Can't write parsed files to '{path}': it is no directory. Give another name (--output)."
+    S616 = (
+        "The files in '{path}' were parsed by another pipeline or in another way. Give another directory "
+        "(--output), or parse everything again (--overwrite)."
+    )
+    S617 = (
+        "{path} exists, and nothing tells that it is a parse of the text at hand. Give another directory "
+        "(--output), or parse everything again (--overwrite)."
+    )
+    S618 = (
+        "Can't read {path}, which tells what was parsed already. Remove it and what was parsed, or give "
+        "another directory (--output)."
+    )
 
     S901 = (
         "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "

@@ -1,6 +1,5 @@
-"""`spacy spectral convert-brackets`, `spacy spectral parse`, and bracketed trees for other commands."""
+"""`spacy spectral convert-brackets`, and bracketed trees for other commands."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +10,6 @@ from ._app import reported, spectral_cli
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
-
-_FORMATS = ("brackets",)
 
 
 @spectral_cli.command("convert-brackets")
@@ -41,56 +38,6 @@ def convert_brackets_cli(
             docbin.add(doc)
         write_atomically(output, docbin.to_bytes())
     msg.good(f"{n:,} {'tree' if n == 1 else 'trees'} in {output}")
-
-
-@spectral_cli.command("parse")
-def parse_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
-    data: Annotated[Path, typer.Argument(help="Text (one document a line) or bracketed trees")],
-    format_: Annotated[str, typer.Option("--format", help="What to write: brackets")] = "brackets",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; by default printed")
-    ] = None,
-) -> None:
-    """Parse a text file, or the words of bracketed trees, and write one tree a line."""
-    from wasabi import msg
-
-    from ..base.errors import Errors
-    from ..base.serialize import require_writable, write_atomically
-    from ._pipelines import load_pipeline
-
-    with reported():
-        if format_ not in _FORMATS:
-            raise ValueError(Errors.S705.format(value=format_, choices=", ".join(_FORMATS)))
-        if output is not None:
-            require_writable(output)
-        nlp = load_pipeline(model)
-        lines = list(_bracket_lines(nlp, data))
-        if not lines:
-            raise ValueError(Errors.S708.format(model=model))
-    text = "".join(f"{line}\n" for line in lines)
-    if output is None:
-        print(text, end="")
-    else:
-        write_atomically(output, text)
-        msg.good(f"{len(lines):,} {'tree' if len(lines) == 1 else 'trees'} in {output}")
-
-
-def _bracket_lines(nlp: "Language", data: Path) -> Iterator[str]:
-    from ..pipeline.constituents import stored_trees, to_tree
-    from ..treebank.bracketed import is_bracketed
-    from ..treebank.brackets import write_tree
-
-    if is_bracketed(data):
-        docs: Any = parse_brackets(nlp, data)[0]
-    else:
-        texts = data.read_text(encoding="utf8").split("\n")
-        docs = nlp.pipe(line for line in texts if line.strip())
-    for doc in docs:
-        for tree in stored_trees(doc):
-            found = to_tree(tree.parsed, [doc[i].text for i in tree.tokens], root=True)
-            if found is not None:
-                yield write_tree(found)
 
 
 def parse_brackets(nlp: "Language", path: Path) -> tuple[list["Doc"], list["Doc"], float]:

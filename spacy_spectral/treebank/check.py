@@ -104,12 +104,16 @@ def _check_brackets(path: Path) -> Summary:
 
 
 def _count(doc: Doc, summary: Summary) -> None:
-    summary.tokens += len(doc)
     for sent in doc.sents:
         heads = [token.head.i - sent.start if token.dep else MISSING for token in sent]
+        # nobody annotates white space
+        is_word = [not token.is_space for token in sent]
         summary.sentences += 1
         summary.non_projective += not is_projective(heads)
-        summary.missing_heads += heads.count(MISSING)
-        summary.longest = max(summary.longest, len(sent))
+        summary.tokens += sum(is_word)
+        summary.missing_heads += sum(
+            word and head == MISSING for word, head in zip(is_word, heads, strict=True)
+        )
+        summary.longest = max(summary.longest, sum(is_word))
     summary.tags.update(token.tag_ for token in doc if token.tag)
     summary.labels.update(token.dep_ for token in doc if token.dep)

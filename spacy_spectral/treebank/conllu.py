@@ -3,10 +3,14 @@
 One scan serves all: `read_conllu` raises the first problem, `spacy spectral check` shows every one.
 """
 
+import gzip
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from spacy.parts_of_speech import IDS
 
@@ -109,34 +113,46 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
         yield item
 
 
-def scan_conllu(path: str | Path, *, trees: bool = True) -> Iterator[Sentence | TreebankError]:
+def scan_conllu(
+    path: str | Path, *, trees: bool = True, report: Callable[[int], Any] = lambda n: None
+) -> Iterator[Sentence | TreebankError]:
     """Read a CoNLL-U file to its end, whatever is wrong with it.
 
-    path (Union[str, Path]): The file.
+    path (Union[str, Path]): The file, perhaps compressed (.gz); it is not held in memory as a whole.
     trees (bool): Whether every sentence must have a tree, at least some of it.
+    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
     YIELDS (Union[Sentence, TreebankError]): The valid sentences and, in place of an invalid
         sentence, all its problems.
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        yield TreebankError(path, "", Errors.S010.format(reason=error.strerror or error))
-        return
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        place = data.count(b"\n", 0, error.start) + 1
-        yield TreebankError(path, place, Errors.S011.format(byte=data[error.start]))
-        return
+        with open(path, "rb") as raw:
+            file: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+            done = 0
+            for item in _scan_lines(path, file, trees):
+                done, before = raw.tell(), done
+                report(done - before)
+                yield item
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        yield TreebankError(path, "", Errors.S010.format(reason=reason))
+
+
+def _scan_lines(
+    path: Path, lines: Iterable[bytes], trees: bool
+) -> Iterator[Sentence | TreebankError]:
     empty = True
     comments: list[str] = []
     rows: list[str] = []
-    lines = text.split("\n")
-    lines.append("")  # so that the last sentence ends even where its blank line is missing
-    for number, line in enumerate(lines, start=1):
-        if line.endswith("\r"):
-            line = line[:-1]
+    number = 0
+    # one more, so that the last sentence ends even where its blank line is missing
+    for number, data in enumerate(chain(lines, [b"\n"]), start=1):
+        try:
+            line = data.decode("utf-8-sig" if number == 1 else "utf8").rstrip("\n")
+        except UnicodeDecodeError as error:
+            yield TreebankError(path, number, Errors.S011.format(byte=data[error.start]))
+            return
+        line = line.removesuffix("\r")
         if line.startswith("#") and not rows:
             comments.append(line)
         elif line:

@@ -185,7 +185,7 @@ def _scan_conllu_docs(
     path: Path, vocab: Vocab, n_sents: int, syntactic_words: bool, trees: bool
 ) -> Iterator[Doc | TreebankError]:
     items = scan_conllu(path, trees=trees)
-    groups = _written_documents(items) if n_sents == 0 else _groups(items, n_sents)
+    groups = written_documents(items) if n_sents == 0 else _groups(items, n_sents)
     for group in groups:
         problems = [item for item in group if isinstance(item, TreebankError)]
         yield from problems
@@ -200,18 +200,26 @@ def _groups(items: Iterator[Item], n: int) -> Iterator[list[Item]]:
         yield group
 
 
-def _written_documents(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """The sentences of each document, with the white space that is between and around them in raw text."""
+def written_documents(items: Iterable[Item], *, most_words: int = 0) -> Iterator[list[Item]]:
+    """Put sentences together to documents as they were written.
+
+    items (Iterable[Union[Sentence, TreebankError]]): The sentences; their white space is changed.
+    most_words (int): Documents end after so many words, too. Defaults to 0, no limit.
+    YIELDS (List[Union[Sentence, TreebankError]]): The sentences of each document, with the white space that
+        is between and around them in raw text.
+    """
     group: list[Item] = []
     last: Sentence | None = None
+    n_words = 0
     for item in items:
         if isinstance(item, Sentence):
-            if item.starts_document and group:
+            if group and (item.starts_document or 0 < most_words <= n_words):
                 yield _without_last_space(group, last)
-                group, last = [], None
+                group, last, n_words = [], None, 0
             if last is not None and item.starts_paragraph and "\n" not in last.after[-1]:
                 last.after[-1] = "\n\n"
             last = item
+            n_words += len(item)
         group.append(item)
     if group:
         yield _without_last_space(group, last)

@@ -1,17 +1,23 @@
 """Documents as CoNLL-U, with the white space that they have: `documents.read_docs` gives them back."""
 
+import re
+from collections.abc import Sequence
+
 from spacy.tokens import Doc, Token
 
 from .documents import MULTIWORD
 
+_TEXT = re.compile(r"#\s*text\s*=")
 _ESCAPES = {" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n"}
 
 
-def write_doc(doc: Doc, *, name: str = "") -> str:
+def write_doc(doc: Doc, *, name: str = "", comments: Sequence[Sequence[str]] = ()) -> str:
     """Write a document.
 
     doc (Doc): The document; what it does not have is unspecified (`_`).
     name (str): What it is called: sentences are numbered after it.
+    comments (Sequence[Sequence[str]]): The comments of its sentences, if they have some already; that with
+        the text is written anew.
     RETURNS (str): CoNLL-U; "" for a document without words.
     """
     before, after = _white_space(doc)
@@ -22,18 +28,21 @@ def write_doc(doc: Doc, *, name: str = "") -> str:
         words = [token for token in sent if token.i in after]
         if not words:
             continue
-        comments = []
-        if not blocks:
-            comments.append(f"# newdoc id = {name}" if name else "# newdoc")
-        elif last.count("\n") > 1:
-            comments.append("# newpar")
         number = len(blocks) + 1
-        comments.append(f"# sent_id = {name}-{number}" if name else f"# sent_id = {number}")
+        if comments:
+            own = [line for line in comments[number - 1] if not _TEXT.match(line)]
+        else:
+            own = []
+            if not blocks:
+                own.append(f"# newdoc id = {name}" if name else "# newdoc")
+            elif last.count("\n") > 1:
+                own.append("# newpar")
+            own.append(f"# sent_id = {name}-{number}" if name else f"# sent_id = {number}")
         text = "".join(_clean(token.text) + " " * bool(after[token.i]) for token in words)
-        comments.append(f"# text = {text.rstrip()}")
+        own.append(f"# text = {text.rstrip()}")
         is_end = words[-1].i == max(after)
         rows = _rows(words, after, multiword, before if not blocks else "", is_end=is_end)
-        blocks.append("\n".join([*comments, *rows]) + "\n\n")
+        blocks.append("\n".join([*own, *rows]) + "\n\n")
         last = after[words[-1].i]
     return "".join(blocks)
 
@@ -84,19 +93,19 @@ def _rows(
         if last in number and token.i > inside:
             inside = last
             form = "".join(_clean(part.text) for part in token.doc[token.i : last + 1])
-            own = misc + _space_after(after[last], is_end=is_end and last == words[-1].i)
+            own = misc + _space_after(after[last], last == words[-1].i, is_end=is_end)
             empty = ["_"] * 7
             rows.append("\t".join([f"{number[token.i]}-{number[last]}", form, *empty, _join(own)]))
             misc = []
         if token.i > inside:
-            misc += _space_after(after[token.i], is_end=is_end and token is words[-1])
+            misc += _space_after(after[token.i], token is words[-1], is_end=is_end)
         columns = [
             str(number[token.i]),
             _clean(token.text),
             _clean(token.lemma_) or "_",
             token.pos_ or "_",
             _clean(token.tag_).replace(" ", "_") or "_",
-            str(token.morph) or "_",
+            _features(token),
             head,
             dep,
             "_",
@@ -104,6 +113,11 @@ def _rows(
         ]
         rows.append("\t".join(columns))
     return rows
+
+
+def _features(token: Token) -> str:
+    """Features in the order of Universal Dependencies, which knows no case."""
+    return "|".join(sorted(str(token.morph).split("|"), key=str.lower)) or "_"
 
 
 def _heads(words: list[Token], number: dict[int, int]) -> list[tuple[str, str]]:
@@ -120,7 +134,9 @@ def _heads(words: list[Token], number: dict[int, int]) -> list[tuple[str, str]]:
     result = []
     for token, head in zip(words, heads, strict=True):
         if head != token.i:
-            result.append((str(number[head]), token.dep_))
+            # a root is what hangs on nothing
+            dep = token.dep_ if token.dep_.lower() != "root" else "parataxis"
+            result.append((str(number[head]), dep))
         elif token.i == roots[0]:
             result.append(("0", "root"))
         else:
@@ -128,9 +144,12 @@ def _heads(words: list[Token], number: dict[int, int]) -> list[tuple[str, str]]:
     return result
 
 
-def _space_after(white: str, *, is_end: bool) -> list[str]:
-    if white in (" ", "\n\n") and not is_end:
-        # the empty line is told by the paragraph that follows it
+def _space_after(white: str, is_last: bool, *, is_end: bool) -> list[str]:
+    """What is said of the white space after a word, perhaps the last of its sentence, which may be the last
+    of the document."""
+    is_end = is_end and is_last
+    # an empty line between sentences is told by the paragraph that follows it
+    if not is_end and (white == " " or (is_last and white == "\n\n")):
         return []
     if not white:
         return [] if is_end else ["SpaceAfter=No"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spacy.cli._util import app
 from typer.testing import CliRunner
 
+import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral.treebank.brackets import Tree, read_brackets, write_tree
 from spacy_spectral.treebank.check import check_treebanks
 from spacy_spectral.treebank.conllu import read_conllu

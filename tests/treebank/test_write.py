@@ -47,6 +47,18 @@ def test_white_space_and_multiword_tokens_come_back(tmp_path):
     assert "# newpar\n# sent_id = d-3\n" in text
 
 
+def test_an_empty_line_inside_of_a_sentence_comes_back(tmp_path):
+    doc = Doc(Vocab(), words=["a", "\n\n", "b"], spaces=[False] * 3, sent_starts=[1, -1, -1])
+    (tmp_path / "doc.conllu").write_text(write_doc(doc), "utf8")
+    (again,) = read_docs(tmp_path / "doc.conllu", Vocab(), n_sents=0, trees=False)
+    assert again.text == doc.text
+
+
+def test_features_are_in_the_order_of_universal_dependencies():
+    doc = Doc(Vocab(), words=["a"], morphs=["NumType=Ord|Number=Sing|NumForm=Word"])
+    assert "\tNumber=Sing|NumForm=Word|NumType=Ord\t" in write_doc(doc)
+
+
 def test_one_root_and_no_white_space_as_head():
     words, deps = ["a", "b", "\n", "c", "d"], ["det", "ROOT", "dep", "ROOT", "obj"]
     doc = Doc(Vocab(), words=words, heads=[1, 1, 1, 3, 2], deps=deps)

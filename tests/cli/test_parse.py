@@ -1,0 +1,305 @@
+"""`spacy spectral parse`: texts of any kind and size in, parsed files out."""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import spacy
+from spacy.cli._util import app
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+from spacy_spectral.base.distribute import open_workers
+from spacy_spectral.cli import parse as parse_module
+from spacy_spectral.readers import Corpus
+from spacy_spectral.treebank import texts
+from spacy_spectral.treebank.check import check_treebanks
+from spacy_spectral.treebank.conllu import read_conllu
+from spacy_spectral.treebank.documents import read_docs
+from spacy_spectral.treebank.write import write_doc
+
+TEXT = (
+    "The dog sees the man. \tA man sleeps.\n\nThe woman sees the dogs with a man!  A dog\r\nsleeps."
+)
+
+
+@pytest.fixture(scope="module")
+def nlp(sample):
+    config = {"nlp": {"tokenizer": {"@tokenizers": "spacy-spectral.Tokenizer.v1"}}}
+    nlp = spacy.blank("en", config=config)
+    for name in ("spectral_senter", "spectral_tagger", "spectral_lemmatizer", "spectral_parser"):
+        nlp.add_pipe(name)
+    corpus = Corpus(sample["train"], annotations=["sents"], limit=150)
+    nlp.initialize(lambda: corpus(nlp))
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def model(nlp, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model"
+    nlp.to_disk(path)
+    return path
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Documents of 200 characters and parts of 1,000."""
+    monkeypatch.setattr(texts, "DOCUMENT", 200)
+    monkeypatch.setattr(texts, "PART", 1000)
+    monkeypatch.setattr(texts, "WORDS", 100)
+
+
+@pytest.fixture(scope="module")
+def long_text(sample):
+    docs = read_docs(sample["dev"], spacy.blank("en").vocab, n_sents=3)
+    return "\n\n".join(doc.text for doc in docs)
+
+
+def parse(*arguments):
+    result = CliRunner().invoke(app, ["spectral", "parse", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def failure(*arguments):
+    result = CliRunner().invoke(app, ["spectral", "parse", *map(str, arguments)])
+    assert result.exit_code == 1
+    return " ".join(result.output.split())
+
+
+def parsed_files(directory):
+    return {p.name: p.read_bytes() for p in sorted(directory.iterdir()) if p.name != "parse.json"}
+
+
+def test_a_text_is_parsed_as_by_the_pipeline(nlp, model, tmp_path):
+    path = tmp_path / "my text.txt"
+    path.write_bytes(TEXT.encode())
+    parse(model, path, "--output", tmp_path / "out")
+    expected = write_doc(nlp(TEXT), name="my_text")
+    assert parsed_files(tmp_path / "out") == {"my text.conllu": expected.encode()}
+    assert parse(model, path) == expected
+    (again,) = read_docs(tmp_path / "out" / "my text.conllu", nlp.vocab, n_sents=0)
+    assert again.text == TEXT
+    assert "# newpar" in expected
+
+
+def test_validators_accept_it(model, long_text, tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT + "\n\n" + long_text, "utf8")
+    parse(model, tmp_path / "a.txt", "--output", tmp_path / "out")
+    path = tmp_path / "out" / "a.conllu"
+    assert not check_treebanks([path])[0].problems
+    pytest.importorskip("udtools")
+    command = [sys.executable, "-c", "from udtools.cli import main; main()", "--lang", "en"]
+    for level in "12":
+        run = [*command, "--level", level, str(path)]
+        result = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_formats_of_texts(nlp, model, tmp_path):
+    with gzip.open(tmp_path / "zipped.txt.gz", "wb") as file:
+        file.write(TEXT.encode())
+    records = [{"text": TEXT, "id": "first one"}, {"tokens": ["A", "dog", "sleeps"]}, {"text": " "}]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records), "utf8")
+    out = tmp_path / "out"
+    parse(model, tmp_path / "zipped.txt.gz", tmp_path / "r.jsonl", "--output", out)
+    assert (out / "zipped.conllu").read_text("utf8") == write_doc(nlp(TEXT), name="zipped")
+    sentences = list(read_conllu(out / "r.conllu"))
+    assert [s.comment("newdoc") for s in sentences if s.starts_document] == ["first_one", "r-2"]
+    assert sentences[-1].words == ["A", "dog", "sleeps"]
+
+
+def test_conllu_keeps_its_words_sentences_and_comments(model, sample, tmp_path):
+    given = list(read_conllu(sample["dev"]))
+    target = tmp_path / "given.conllu.gz"
+    with gzip.open(target, "wb") as file:
+        file.write(sample["dev"].read_bytes())
+    parse(model, target, "--output", tmp_path / "out")
+    found = list(read_conllu(tmp_path / "out" / "given.conllu"))
+    assert [s.words for s in found] == [s.words for s in given]
+    assert [s.sent_id for s in found] == [s.sent_id for s in given]
+    right = sum(a.heads == b.heads for a, b in zip(given, found, strict=True))
+    assert len(given) / 4 < right < len(given)  # parsed anew
+
+
+def test_spacy_files_have_probabilities(nlp, sample, model, tmp_path):
+    (tmp_path / "a.txt").write_bytes(TEXT.encode())
+    path = tmp_path / "stored"
+    other = spacy.load(model, config={"components.spectral_parser.store": ["head_prob"]})
+    other.to_disk(path)
+    parse(path, tmp_path / "a.txt", "--output", tmp_path / "out", "--format", "spacy")
+    (doc,) = DocBin().from_disk(tmp_path / "out" / "a.spacy").get_docs(nlp.vocab)
+    expected = other(TEXT)
+    assert doc.to_json() == expected.to_json()
+    assert [t._.head_prob for t in doc] == [t._.head_prob for t in expected]
+
+
+def test_parts_are_the_same_whoever_parses_them(model, small_parts, long_text, tmp_path):
+    (tmp_path / "long.txt").write_text(long_text, "utf8")
+    results = []
+    for i, options in enumerate(([], ["--workers", "2"], ["--scheduler", "local", "-j", "2"])):
+        if "--scheduler" in options:
+            pytest.importorskip("distributed")
+        out = tmp_path / f"out{i}"
+        parse(model, tmp_path / "long.txt", "--output", out, *options)
+        results.append(parsed_files(out))
+    assert results[0] == results[1] == results[2]
+    assert list(results[0])[:2] == ["long-00001.conllu", "long-00002.conllu"]
+    docs = [
+        doc
+        for name in results[0]
+        for doc in read_docs(tmp_path / "out0" / name, spacy.blank("en").vocab, n_sents=0)
+    ]
+    assert "".join("".join(doc.text.split()) for doc in docs) == "".join(long_text.split())
+    assert len(docs) >= len(long_text) / 200
+
+
+def test_what_is_finished_is_not_parsed_again(model, small_parts, long_text, tmp_path, monkeypatch):
+    (tmp_path / "long.txt").write_text(long_text, "utf8")
+    out = tmp_path / "out"
+    arguments = (model, tmp_path / "long.txt", "--output", out)
+    parse(*arguments)
+    whole = parsed_files(out)
+    (out / "long-00002.conllu").unlink()
+    done = []
+    real = parse_module.parse_part
+    monkeypatch.setattr(
+        parse_module,
+        "parse_part",
+        lambda model, item, **o: done.append(item.part.number) or real(model, item, **o),
+    )
+    assert "finished before" in " ".join(parse(*arguments).split())
+    assert done == [2]
+    assert parsed_files(out) == whole
+    # a text that has changed is parsed again, and nothing is left of what it was
+    (tmp_path / "long.txt").write_text(TEXT, "utf8")
+    parse(*arguments)
+    assert list(parsed_files(out)) == ["long.conllu"]
+
+
+def test_a_failure_leaves_finished_parts(model, small_parts, long_text, tmp_path, monkeypatch):
+    (tmp_path / "long.txt").write_text(long_text, "utf8")
+    real = parse_module.parse_part
+
+    def fail(model, item, **options):
+        if item.part.number == 3:
+            raise OSError("no space left")
+        return real(model, item, **options)
+
+    arguments = (model, tmp_path / "long.txt", "--output", tmp_path / "out")
+    monkeypatch.setattr(parse_module, "parse_part", fail)
+    assert "no space left" in failure(*arguments)
+    assert list(parsed_files(tmp_path / "out")) == ["long-00001.conllu", "long-00002.conllu"]
+
+
+def test_lines_are_documents(nlp, model, tmp_path):
+    (tmp_path / "a.txt").write_text("A dog sleeps\n\n\nThe man sees a dog\n", "utf8")
+    text = parse(model, tmp_path / "a.txt", "--lines")
+    found = list(parse_module.find_jobs([tmp_path / "a.txt"], tmp_path, ".conllu"))
+    assert [job.target.name for job in found] == ["a"]
+    assert text.count("# newdoc id = a-") == 2
+
+
+def test_memory_does_not_depend_on_the_size_of_texts(model, small_parts, long_text, tmp_path):
+    """Counted in parts that are in memory at a time."""
+    (tmp_path / "long.txt").write_text(long_text * 5, "utf8")
+    parts = list(texts.read_parts(tmp_path / "long.txt"))
+    assert len(parts) > 10
+    assert max(sum(map(len, part.sources)) for part in parts) < 1200
+    assert sum(part.size for part in parts) == (tmp_path / "long.txt").stat().st_size
+    taken = []
+
+    def endless():
+        for i in range(1000):
+            taken.append(i)
+            yield texts.TextPart(i, [])
+
+    with open_workers(workers=2, scheduler=None) as pool:
+        stream = pool.stream(_number, endless())
+        assert [next(stream)[1] for _ in range(5)] == [0, 1, 2, 3, 4]
+        assert len(taken) < 20
+        stream.close()
+
+
+def _number(part):
+    return part.number
+
+
+def test_text_without_line_ends_or_spaces_is_cut(small_parts, tmp_path):
+    for text in ("x" * 1500, "word " * 300, "line\n" * 300, "é" * 700):
+        (tmp_path / "a.txt").write_text(text, "utf8")
+        parts = list(texts.read_parts(tmp_path / "a.txt"))
+        assert "".join(s.text for part in parts for s in part.sources) == text
+        assert max(len(s) for part in parts for s in part.sources) <= 200
+    (tmp_path / "a.txt").write_text("x" * 1500 + "\nshort\n", "utf8")
+    lines = [s.text for p in texts.read_parts(tmp_path / "a.txt", lines=True) for s in p.sources]
+    assert "".join(lines) == "x" * 1500 + "short"
+
+
+def test_directories_keep_their_structure(model, tmp_path):
+    for name in ("a/x.txt", "b/x.txt", "b/.hidden"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_text("A dog sleeps.", "utf8")
+    parse(model, tmp_path / "in", "--output", tmp_path / "out")
+    found = sorted(p.relative_to(tmp_path / "out") for p in (tmp_path / "out").rglob("*.conllu"))
+    assert [path.as_posix() for path in found] == ["a/x.conllu", "b/x.conllu"]
+    both = (tmp_path / "in" / "a" / "x.txt", tmp_path / "in" / "b" / "x.txt")
+    assert "S613" in failure(model, *both, "--output", tmp_path / "other")
+
+
+def test_bad_arguments_and_files(model, sample, tmp_path):
+    (tmp_path / "a.txt").write_text("A dog sleeps.", "utf8")
+    (tmp_path / "bad.txt").write_bytes(b"caf\xe9 au lait")
+    (tmp_path / "bad.gz").write_bytes(b"no gzip")
+    (tmp_path / "bad.jsonl").write_text('{"text": 1}\n', "utf8")
+    (tmp_path / "bad.conllu").write_text("1\tx\n\n", "utf8")
+    (tmp_path / "bad.spacy").write_bytes(b"x")
+    out = tmp_path / "out"
+    assert "S705" in failure(model, tmp_path / "a.txt", "-o", out, "--format", "xml")
+    assert "S610" in failure(model, tmp_path / "a.txt", "--format", "spacy")
+    assert "S201" in failure(model, tmp_path / "none.txt", "-o", out)
+    assert "S203" in failure(model, tmp_path / "bad.txt", "-o", out)
+    assert "S202" in failure(model, tmp_path / "bad.gz", "-o", out)
+    assert "S204" in failure(model, tmp_path / "bad.jsonl", "-o", out)
+    assert "S013" in failure(model, tmp_path / "bad.conllu", "-o", out)
+    assert "S609" in failure(model, tmp_path / "bad.spacy", "-o", out)
+    assert "S612" in failure(model, sample["dev"], "-o", sample["dev"].parent)
+    assert "S615" in failure(model, tmp_path / "a.txt", "-o", tmp_path / "bad.txt")
+    assert "S708" in failure(
+        model, tmp_path / "a.txt", "-o", out, "--format", "brackets", "--overwrite"
+    )
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.conllu").write_text("mine", "utf8")
+    assert "S617" in failure(model, tmp_path / "a.txt", "-o", tmp_path / "mine")
+    assert (tmp_path / "mine" / "a.conllu").read_text("utf8") == "mine"
+
+
+def test_another_pipeline_does_not_go_on(nlp, model, tmp_path):
+    (tmp_path / "a.txt").write_text("A dog sleeps.", "utf8")
+    out = tmp_path / "out"
+    parse(model, tmp_path / "a.txt", "-o", out)
+    nlp.to_disk(tmp_path / "other", exclude=["lookups"])
+    (tmp_path / "other" / "note").write_text("another", "utf8")
+    assert "S616" in failure(tmp_path / "other", tmp_path / "a.txt", "-o", out)
+    parse(tmp_path / "other", tmp_path / "a.txt", "-o", out, "--overwrite")
+    (out / "parse.json").write_text("{", "utf8")
+    assert "S618" in failure(model, tmp_path / "a.txt", "-o", out)
+
+
+def test_an_empty_text_gives_an_empty_file(model, tmp_path):
+    (tmp_path / "a.txt").write_text("\n \n", "utf8")
+    (tmp_path / "b.txt").write_text("", "utf8")
+    parse(model, tmp_path / "a.txt", tmp_path / "b.txt", "-o", tmp_path / "out")
+    assert parsed_files(tmp_path / "out") == {"a.conllu": b"", "b.conllu": b""}
+
+
+def test_the_evaluation_reads_it(model, sample, tmp_path):
+    udeval = pytest.importorskip("udtools.udeval")
+    docs = list(read_docs(sample["dev"], spacy.blank("en").vocab, n_sents=0, syntactic_words=False))
+    (tmp_path / "dev.txt").write_text("\n\n".join(doc.text for doc in docs), "utf8")
+    text = parse(model, tmp_path / "dev.txt")
+    gold = udeval.load_conllu(io.StringIO(sample["dev"].read_text("utf8")), "gold", {})
+    assert udeval.evaluate(gold, udeval.load_conllu(io.StringIO(text), "x", {}))["Words"].f1 > 0.95
