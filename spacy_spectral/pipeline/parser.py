@@ -26,6 +26,7 @@ from .conditions import ConditionedParse, parse_under
 from .documents import TokenReader, fixed_heads, string_values, write_parse
 from .learners import learner_of
 from .listening import ListenedTo
+from .noun_chunks import use_ud_noun_chunks
 from .tagger import find_clusters
 from .training_data import ParserData
 from .views import (
@@ -96,6 +97,7 @@ class SpectralParser(ListenedTo):
         symbols = [symbol] if isinstance(symbol, str) else symbol
         self.read = TokenReader(symbols, name=name, required=self.learner.needs_tags)
         register("spectral_parser")
+        use_ud_noun_chunks(vocab)
 
     @property
     def grammar(self) -> Any:
@@ -227,6 +229,9 @@ class SpectralParser(ListenedTo):
         docs = list(docs)
         hashes = string_values(docs, self.grammar.label_names)
         for doc, prediction in zip(docs, scores, strict=True):
+            # the vocabulary of another pipeline, which the parser was sourced into
+            use_ud_noun_chunks(doc.vocab)
+            doc.noun_chunks_iterator = doc.vocab.get_noun_chunks
             write_parse(doc, prediction.heads, hashes[prediction.labels])
             if self.store and len(doc):
                 store_parse(doc, prediction.values)
