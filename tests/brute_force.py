@@ -32,6 +32,45 @@ def projective_trees(n):
     return [heads for heads in product(*choices) if is_single_root_projective(heads)]
 
 
+def meets(condition, heads, labels=None):
+    """Whether a tree meets a condition of `spacy_spectral.forest.conditions`, by definition."""
+    kind, own = type(condition).__name__, vars(condition)
+    if kind == "LabelIs":
+        return labels[own["token"] - 1] == own["label"]
+    if kind in ("HeadIs", "HeadIsNot"):
+        return (heads[own["token"] - 1] == own["head"]) == (kind == "HeadIs")
+    if kind == "RootIs":
+        return heads[own["token"] - 1] == 0
+    if kind == "SameHead":
+        return heads[own["one"] - 1] == heads[own["other"] - 1]
+    inside = range(own["first"], own["last"] + 1)
+    tops = {m for m in inside if heads[m - 1] not in inside}
+    outside = {h for m, h in enumerate(heads, 1) if m not in inside and h in inside}
+    return len(tops) == 1 and outside <= tops
+
+
+def compare_conditioned(found, trees, conditions, *, rel, labelled=True):
+    """Trees under conditions against the probabilities of all trees: {(heads, labels): P}, names for labels.
+
+    labelled: Whether the best tree is that of heads and labels, or of heads alone; None not to look at it.
+    """
+    kept = {tree: p for tree, p in trees.items() if all(meets(c, *tree) for c in conditions)}
+    total = sum(kept.values())
+    assert abs(found.probability - total / sum(trees.values())) <= rel * total
+    n = len(found.heads)
+    expected, by_heads = numpy.zeros((n + 1, n + 1)), {}
+    for (heads, _), p in kept.items():
+        expected[list(heads), range(1, n + 1)] += p / total
+        by_heads[heads] = by_heads.get(heads, 0.0) + p / total
+    numpy.testing.assert_allclose(found.marginals, expected, atol=rel)
+    if labelled is None:
+        return
+    best = max(kept.values()) / total if labelled else max(by_heads.values())
+    assert abs(numpy.exp(found.log_prob) - best) <= rel
+    if not labelled:
+        assert abs(by_heads[tuple(found.heads.tolist())] - best) <= rel
+
+
 def modifiers(heads, h):
     """The modifiers of token h (1-based), nearest first: those on the left, those on the right."""
     own = [m for m in range(1, len(heads) + 1) if heads[m - 1] == h]

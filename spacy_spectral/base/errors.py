@@ -472,6 +472,10 @@ class Errors(metaclass=_WithCodes):
         "There are {ways} ways to meet these conditions, more than {most}: give fewer that bind several "
         "tokens of one sentence."
     )
+    S918 = (
+        "{condition} is about a sentence of {n} tokens; conditions can be put on sentences of up to {most}. "
+        "Put sentence boundaries into the text, e.g. by 'spectral_senter'."
+    )
     S910 = (
         "Bad arcs of a sentence of {n} tokens (there may be 1 to {most}): every token needs a head at least, "
         "another position of the sentence or 0 for the root; arcs come by modifier, then by head."

@@ -1,16 +1,16 @@
 """Conditions on a tree, and the distribution over the trees that meet them.
 
-The distribution is that of arcs: p(tree) ~ prod of the weights of its arcs, over all projective trees with
-one root. A condition on one arc is a set of arcs that are allowed. One that binds several tokens (the same
-head) is a choice between such sets that exclude each other, one for each way to meet it: sums over trees add
-up over ways, and the best tree is the best of all.
+Trees are projective, with one root, and have the weights of a `TreeDistribution`, whatever is in them. A
+condition on one arc is a set of arcs that are allowed, one on a label a set of labels. One that binds several
+tokens (the same head) is a choice between sets of arcs that exclude each other, one for each way to meet it:
+sums over trees add up over ways, and the best tree is the best of all.
 
-    Z(conditions) = sum over ways of Z(arcs that all conditions allow)
+    Z(conditions) = sum over ways of Z(arcs and labels that all conditions allow)
 
 Positions count from 1; 0 is the root.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from ..base.errors import Errors
 from ..trees._eisner import best_tree
-from ..trees._first_order import arc_marginals
+from ..trees.interface import Labels, TreeDistribution
 from .contradiction import smallest_contradiction
 
 MAX_WAYS = 2_000
-# What a parser has ruled out is hardly impossible.
-SMALLEST_WEIGHT = 1e-9
+# Where a parser has ruled out all trees that meet conditions, sentences of so many tokens may have any arc;
+# longer ones get those of one such tree.
+MAX_ALL_ARCS = 100
 
 
 class Condition:
@@ -82,7 +83,7 @@ class RootIs(Condition):
 
 @dataclass(frozen=True)
 class LabelIs(Condition):
-    """A token has this label. What it leaves of labels is the business of whoever makes weights of arcs."""
+    """A token has this label."""
 
     token: int
     label: str
@@ -129,78 +130,137 @@ class NoCrossing(Condition):
 class Conditioned(NamedTuple):
     """Trees under conditions.
 
-    heads (ndarray): int32, the best tree that meets them.
+    heads, labels (ndarray): int32, the best tree that meets them; see `TreeDistribution.best`.
     log_prob (float): The logarithm of its probability, given the conditions.
     marginals (ndarray): [n+1, n+1], the probability of every arc (head, modifier), given the conditions.
     probability (float): That of the conditions.
     """
 
     heads: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
     log_prob: float
     marginals: NDArray[numpy.float64]
     probability: float
 
 
+# Arcs that trees may have beside those of the model, or None -> the distribution
+Distribution = Callable[[NDArray[numpy.bool_] | None], TreeDistribution]
+
+
 def conditioned(
-    weights: NDArray[numpy.float64],
+    n: int,
+    distribution: Distribution,
     conditions: Sequence[Condition],
     *,
-    given: NDArray[numpy.float64] | None = None,
+    names: Sequence[str] = (),
     told: Sequence[Condition] | None = None,
 ) -> Conditioned:
-    """Find out about the trees that meet conditions. If none does, an error names some that contradict each
-    other.
+    """Find out about the trees that meet conditions. If none of the model's trees does, all that there are
+    count as its trees, with the weights that it gives them; if none of these does, an error names some
+    conditions that contradict each other.
 
-    weights (ndarray): [n+1, n+1] by head and modifier, the weight of every arc.
+    n (int): How many tokens there are.
+    distribution (Distribution): Gives the distribution over trees.
     conditions (Sequence[Condition]): The conditions.
-    given (Optional[ndarray]): The weights that arcs have under conditions, if these are about labels, too;
-        `weights` by default.
+    names (Sequence[str]): The labels, without decoration.
     told (Optional[Sequence[Condition]]): The conditions as somebody wrote them, for the error.
     RETURNS (Conditioned): The best tree and all probabilities.
     """
-    n = len(weights) - 1
-    scores = _logs(weights)
-    own = scores if given is None else _logs(given)
-    ways = _ways(own, conditions, n)
-    if not ways:
-        found = smallest_contradiction(
-            range(len(conditions)), lambda some: bool(_ways(own, [conditions[i] for i in some], n))
+    known: dict[bytes | None, TreeDistribution] = {}
+
+    def remembered(more: NDArray[numpy.bool_] | None) -> TreeDistribution:
+        key = None if more is None else more.tobytes()
+        if key not in known:
+            known[key] = distribution(more)
+        return known[key]
+
+    found = _found(n, remembered, conditions, names)
+    if found is None:
+        some = smallest_contradiction(
+            range(len(conditions)),
+            lambda some: bool(_found(n, remembered, [conditions[i] for i in some], names)),
         )
-        listed = ", ".join(repr((told or conditions)[i]) for i in found or ())
+        listed = ", ".join(repr((told or conditions)[i]) for i in some or ())
         raise ValueError(Errors.S916.format(conditions=listed))
-    trees, logs, parts = [], [], []
-    for allowed in ways:
-        masked = numpy.where(allowed, own, -numpy.inf)
-        trees.append(best_tree(masked))
-        log_z, marginals = arc_marginals(numpy.exp(masked))
-        logs.append(log_z)
-        parts.append(marginals)
-    heads, score = max(trees, key=lambda tree: tree[1])
-    log_z = float(numpy.logaddexp.reduce(logs))
-    shares = numpy.exp(numpy.array(logs) - log_z)
-    mean = numpy.tensordot(shares, numpy.array(parts), axes=1)
-    everything = arc_marginals(numpy.exp(scores))[0]
-    return Conditioned(heads, score - log_z, mean, float(numpy.exp(log_z - everything)))
+    best = found.trees.best(found.ways, found.labels, found.marginals)
+    everything, _ = found.trees.total(numpy.ones((n + 1, n + 1), dtype=bool), {})
+    probability = float(numpy.exp(min(found.log_z - everything, 0.0)))
+    log_prob = best.score - found.log_z
+    return Conditioned(best.heads, best.labels, log_prob, found.marginals, probability)
+
+
+class _Found(NamedTuple):
+    """Trees that meet conditions: of which distribution, with which labels, by which sets of arcs; the
+    logarithm of their weight and the marginals of arcs among them."""
+
+    trees: TreeDistribution
+    labels: Labels
+    ways: list[NDArray[numpy.bool_]]
+    log_z: float
+    marginals: NDArray[numpy.float64]
+
+
+def _found(
+    n: int, distribution: Distribution, conditions: Sequence[Condition], names: Sequence[str]
+) -> _Found | None:
+    labels = _labels(conditions, names)
+    if not all(labels.values()):
+        return None
+    trees = distribution(None)
+    found = _summed(trees, labels, conditions)
+    if found is not None:
+        return found
+    everything = ~numpy.eye(n + 1, dtype=bool)
+    everything[:, 0] = False
+    ways = _ways(everything, conditions)
+    if not ways:
+        return None
+    if n > MAX_ALL_ARCS:
+        scores = numpy.where(ways[0], numpy.where(trees.arcs(labels), 0.0, -1.0), -numpy.inf)
+        everything[:] = False
+        everything[best_tree(scores)[0], numpy.arange(1, n + 1)] = True
+    return _summed(distribution(everything), labels, conditions)
+
+
+def _summed(
+    trees: TreeDistribution, labels: Labels, conditions: Sequence[Condition]
+) -> _Found | None:
+    """Sum over all ways to meet conditions."""
+    ways, log_z, marginals = [], -numpy.inf, numpy.zeros(())
+    for allowed in _ways(trees.arcs(labels), conditions):
+        own, mu = trees.total(allowed, labels)
+        if own > -numpy.inf:
+            ways.append(allowed)
+            before, log_z = log_z, float(numpy.logaddexp(log_z, own))
+            marginals = numpy.exp(before - log_z) * marginals + numpy.exp(own - log_z) * mu
+    return _Found(trees, labels, ways, log_z, marginals) if ways else None
+
+
+def _labels(conditions: Iterable[Condition], names: Sequence[str]) -> Labels:
+    """The labels that tokens may have; of pairs that contradict each other none."""
+    found: dict[int, frozenset[int]] = {}
+    for own in conditions:
+        if isinstance(own, LabelIs):
+            allowed = frozenset(i for i, name in enumerate(names) if name == own.label)
+            found[own.token] = allowed & found.get(own.token, allowed)
+    return found
 
 
 def _ways(
-    scores: NDArray[numpy.float64], conditions: Sequence[Condition], n: int
+    arcs: NDArray[numpy.bool_], conditions: Sequence[Condition]
 ) -> list[NDArray[numpy.bool_]]:
-    """The ways to meet all conditions that leave a tree."""
-    found = [numpy.ones((n + 1, n + 1), dtype=bool)]
-    if best_tree(scores)[1] == -numpy.inf:
-        return []
+    """The ways to meet all conditions that leave a tree of some arcs."""
+    found = [arcs] if _has_tree(arcs) else []
     for condition in conditions:
-        own = condition.ways(n)
+        own = condition.ways(len(arcs) - 1)
         if len(found) * len(own) > MAX_WAYS:
             raise ValueError(Errors.S917.format(ways=len(found) * len(own), most=MAX_WAYS))
-        both = [one & other for one in found for other in own]
-        found = [
-            allowed
-            for allowed in both
-            if best_tree(numpy.where(allowed, scores, -numpy.inf))[1] > -numpy.inf
-        ]
+        found = [one & other for one in found for other in own if _has_tree(one & other)]
     return found
+
+
+def _has_tree(arcs: NDArray[numpy.bool_]) -> bool:
+    return bool(best_tree(numpy.where(arcs, 0.0, -numpy.inf))[1] > -numpy.inf)
 
 
 def _only(n: int, token: int, head: int) -> NDArray[numpy.bool_]:
@@ -208,10 +268,3 @@ def _only(n: int, token: int, head: int) -> NDArray[numpy.bool_]:
     allowed[:, token] = False
     allowed[head, token] = True
     return allowed
-
-
-def _logs(weights: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-    scores = numpy.log(numpy.maximum(weights, SMALLEST_WEIGHT))
-    scores[:, 0] = -numpy.inf
-    numpy.fill_diagonal(scores, -numpy.inf)
-    return scores

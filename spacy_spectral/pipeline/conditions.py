@@ -8,19 +8,20 @@ from numpy.typing import NDArray
 
 from ..base.errors import Errors
 from ..forest.conditions import Condition, LabelIs, NoCrossing, conditioned
-from ..trees.interface import ArcProbs, Parses
+from ..trees.interface import Parses, TreeDistribution
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
 from .annotations import SentenceParse
 
-# What the parser has ruled out for an arc is hardly impossible.
-_SMALLEST_SHARE = 1e-6
+# Longer sentences are not for conditions: all pairs of tokens are looked at.
+MAX_LENGTH = 1_000
 
 
 class ConditionedParse(NamedTuple):
     """The parse of one sentence under conditions.
 
-    tree (SentenceParse): The best tree that meets them; its `logprob` is given them, of heads alone.
+    tree (SentenceParse): The best tree that meets them; its `logprob` is given them, of the labelled tree if
+        the model is about labelled trees.
     head_probs (List[float]): The probability of every head, given them.
     probability (float): The probability of the conditions.
     """
@@ -42,12 +43,18 @@ def parse_under(
     RETURNS (List[ConditionedParse]): One for each sentence with words.
     """
     labels = list(map(plain, names))
-    bounds = batch.tokens.bounds()
     own = _by_sentence(batch, conditions, labels)
-    return [
-        _sentence(parses, s, batch.places[begin:end], labels, *own[s])
-        for s, (begin, end) in enumerate(bounds)
-    ]
+    result = []
+    for s, (begin, end) in enumerate(batch.tokens.bounds()):
+        places = batch.places[begin:end]
+        moved, told = own[s]
+        if end - begin <= MAX_LENGTH:
+            result.append(_sentence(parses, s, places, labels, moved, told))
+        elif moved:
+            raise ValueError(Errors.S918.format(condition=told[0], n=end - begin, most=MAX_LENGTH))
+        else:
+            result.append(_as_it_is(parses, s, slice(begin, end), places, labels))
+    return result
 
 
 def _by_sentence(
@@ -89,34 +96,30 @@ def _sentence(
     conditions: Sequence[Condition],
     told: Sequence[Condition],
 ) -> ConditionedParse:
-    weights = parses.marginals(sentence)
-    arcs = parses.arcs(sentence, labelled=True)
-    wanted = {own.token: own.label for own in conditions if isinstance(own, LabelIs)}
-    given = weights.copy()
-    for token, label in wanted.items():
-        given[:, token] *= _SMALLEST_SHARE
-        for head, modifier, number, prob in _rows(arcs):
-            if modifier == token and labels[number] == label:
-                given[head, token] += prob
-    found = conditioned(weights, conditions, given=given, told=told)
-    deps = _labels(arcs, found.heads, labels)
-    for token, label in wanted.items():
-        deps[token - 1] = label
+    n = len(places)
+    labelled = any(isinstance(own, LabelIs) for own in conditions)
+
+    def distribution(more: NDArray[numpy.bool_] | None) -> TreeDistribution:
+        return parses.distribution(sentence, more=more, labelled=labelled)
+
+    found = conditioned(n, distribution, conditions, names=labels, told=told)
     heads = numpy.where(found.heads > 0, places[found.heads - 1], places)
-    probs = found.marginals[found.heads, numpy.arange(1, len(places) + 1)]
+    probs = found.marginals[found.heads, numpy.arange(1, n + 1)]
+    deps = [labels[i] for i in found.labels.tolist()]
     tree = SentenceParse(int(places[0]), heads.tolist(), deps, found.log_prob)
     return ConditionedParse(tree, probs.tolist(), found.probability)
 
 
-def _rows(arcs: ArcProbs) -> list[tuple[int, int, int, float]]:
-    columns = (arcs.heads, arcs.modifiers, arcs.labels, arcs.probs)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def _labels(arcs: ArcProbs, heads: NDArray[numpy.int32], labels: Sequence[str]) -> list[str]:
-    """The likeliest label of every arc of a tree; of any arc to a token where the parser ruled out that."""
-    best: list[tuple[bool, float, str]] = [(False, 0.0, labels[0])] * len(heads)
-    for head, modifier, number, prob in _rows(arcs):
-        own = (bool(heads[modifier - 1] == head), prob, labels[number])
-        best[modifier - 1] = max(best[modifier - 1], own, key=lambda value: value[:2])
-    return [label for _, _, label in best]
+def _as_it_is(
+    parses: Parses,
+    sentence: int,
+    own: slice,
+    places: NDArray[numpy.int64],
+    labels: Sequence[str],
+) -> ConditionedParse:
+    """A sentence of any length without conditions."""
+    heads = numpy.where(parses.heads[own] > 0, places[parses.heads[own] - 1], places)
+    deps = [labels[i] for i in parses.labels[own].tolist()]
+    log_prob = float(parses.log_probs()[sentence])
+    tree = SentenceParse(int(places[0]), heads.tolist(), deps, log_prob)
+    return ConditionedParse(tree, parses.head_probs()[own].tolist(), 1.0)

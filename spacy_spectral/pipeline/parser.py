@@ -265,9 +265,12 @@ class SpectralParser(ListenedTo):
     def parse_with(self, doc: Doc, constraints: Sequence[Condition]) -> list[ConditionedParse]:
         """Parse a document under conditions, without changing it.
 
-        Trees are weighted by the products of their arcs' marginals, as when a tree is chosen, over all
-        projective trees; the best one and the probabilities under the conditions are exact. If no tree meets
-        all of them, an error names some that contradict each other.
+        The distribution is that of the model, over projective trees (crossing arcs are not restored). The
+        probabilities of heads and of the conditions are exact, and so is the likeliest tree, of models that
+        score trees by their parts: LogLinear, Biaffine and their products. Of those that sum over hidden
+        states (SHAG, Refined) the tree is that with the best product of probabilities, and labels are judged
+        by the probabilities of arcs alone. If no tree meets all conditions, an error names some that
+        contradict each other.
 
         doc (Doc): A document with sentence boundaries and tags.
         constraints (Sequence[Condition]): Any of `HeadIs`, `HeadIsNot`, `RootIs`, `LabelIs`, `SameHead` and

@@ -4,7 +4,7 @@ A model is made by a `Recipe` and parses whole batches: sentences lie one after 
 Positions in a sentence count from 1; 0 is the root, MISSING (-1) a head that is not known.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy
@@ -70,6 +70,60 @@ class ArcProbs(NamedTuple):
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
+# The labels that tokens may have, by position; those of others are free.
+Labels = Mapping[int, frozenset[int]]
+
+
+class BestTree(NamedTuple):
+    """The best tree of a `TreeDistribution`.
+
+    heads (ndarray): int32, projective.
+    labels (ndarray): int32, indices into the model's labels, decorated ones included.
+    score (float): The logarithm of its weight.
+    """
+
+    heads: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
+    score: float
+
+
+class TreeDistribution(Protocol):
+    """The distribution over a sentence's projective trees, of which arcs and labels can be left out."""
+
+    def arcs(self, labels: Labels) -> NDArray[numpy.bool_]:
+        """RETURNS (ndarray): [N+1, N+1] by head and modifier, the arcs that have a weight with labels that
+        tokens may have."""
+        ...
+
+    def total(
+        self, allowed: NDArray[numpy.bool_], labels: Labels
+    ) -> tuple[float, NDArray[numpy.float64]]:
+        """Sum over the trees of some arcs.
+
+        allowed (ndarray): [N+1, N+1], the arcs.
+        labels (Labels): The labels that tokens may have.
+        RETURNS (Tuple[float, ndarray]): The logarithm of their weight, -inf without a tree; and the marginals
+            [N+1, N+1] of arcs among them.
+        """
+        ...
+
+    def best(
+        self,
+        ways: Sequence[NDArray[numpy.bool_]],
+        labels: Labels,
+        marginals: NDArray[numpy.float64],
+    ) -> BestTree:
+        """The best of the trees of some arcs, or some others.
+
+        ways (Sequence[ndarray]): Sets of arcs, each with a tree.
+        labels (Labels): The labels that tokens may have.
+        marginals (ndarray): The marginals of arcs among all these trees.
+        RETURNS (BestTree): The tree with the largest weight; for models that sum over hidden states, that
+            with the best product of marginals.
+        """
+        ...
+
+
 class Parses(Protocol):
     """Parses of a batch. What costs time is a method, so that nobody pays for what is not asked for.
 
@@ -118,6 +172,24 @@ class Parses(Protocol):
     def k_best(self, sentence: int, k: int) -> list[Parse]:
         """RETURNS (List[Parse]): The k trees with the best products of arc marginals, found exactly, in
         the order of their exact probabilities."""
+        ...
+
+    def distribution(
+        self,
+        sentence: int,
+        *,
+        more: NDArray[numpy.bool_] | None = None,
+        labelled: bool = False,
+    ) -> TreeDistribution:
+        """The distribution behind a parse, for conditions.
+
+        sentence (int): Which sentence.
+        more (Optional[ndarray]): [N+1, N+1], arcs that trees may have, too, if the model left them out.
+        labelled (bool): Whether labels will be left out, not only arcs.
+        RETURNS (TreeDistribution): That of the model itself. Trees weigh the product of their arcs' marginals
+            where there is no such thing: of a sentence that was parsed in pieces; and, if the model sums over
+            hidden states, for labels and for arcs that it left out.
+        """
         ...
 
 

@@ -6,9 +6,10 @@ import numpy
 from numpy.typing import NDArray
 
 from .constraints import allowed_arcs
-from .interface import ArcProbs, Parse
+from .distribution import ArcTrees, FactorTrees, marginal_trees
+from .interface import ArcProbs, Parse, TreeDistribution
 from .inventory import Inventory
-from .posterior import Posterior
+from .posterior import ArcFactored, Posterior
 from .sentences import MISSING
 
 # (sentences, a head for each of their tokens, trees these arcs are to be seen in) -> P(label | arc) for each
@@ -111,6 +112,24 @@ class PosteriorParses:
         return list(
             map(Parse, *(column.reshape(shape) for column in final), [log for _, log in found])
         )
+
+    def distribution(
+        self,
+        sentence: int,
+        *,
+        more: NDArray[numpy.bool_] | None = None,
+        labelled: bool = False,
+    ) -> TreeDistribution:
+        posterior, tree = self._posteriors[sentence], self._trees[sentence]
+
+        def label_probs(heads: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+            return self._label_distributions([sentence], [heads], [tree])
+
+        if isinstance(posterior.factors, ArcFactored):
+            return ArcTrees(posterior.factors.arc_scores(), label_probs)
+        if posterior.factors is None or more is not None or labelled:
+            return marginal_trees(posterior.marginals, label_probs)
+        return FactorTrees(posterior.factors, label_probs)
 
     def _own(self, sentence: int) -> slice:
         return slice(int(self._starts[sentence]), int(self._starts[sentence + 1]))

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from .interface import ArcProbs, Parse, Parses
+from .distribution import trees_of
+from .interface import ArcProbs, Parse, Parses, TreeDistribution
 from .sentences import MISSING, Tokens, Treebank
 
 # (which tokens of the batch, where their sentences start, heads they must have) -> parses of the sentences
@@ -303,6 +304,18 @@ class PiecewiseParses:
             parts = [own[i] for own, i in zip(lists, numbers, strict=True)]
             result.append(self._joined(first, parts, top[over], float(log_prob)))
         return result
+
+    def distribution(
+        self,
+        sentence: int,
+        *,
+        more: NDArray[numpy.bool_] | None = None,
+        labelled: bool = False,
+    ) -> TreeDistribution:
+        first, last = self._pieces_of(sentence)
+        if last - first > 1:
+            return trees_of(self, sentence)
+        return self._pieces.distribution(first, more=more, labelled=labelled)
 
     def _joined(self, first: int, parts: Sequence[Parse], top: Parse, log_prob: float) -> Parse:
         shifts = self._layout.shift[first : first + len(parts)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy
 from numpy.typing import NDArray
@@ -52,6 +52,15 @@ class Factors(Protocol):
 
     def viterbi(self) -> NDArray[numpy.int32]:
         """RETURNS (ndarray): The tree of the best (tree, hidden states) pair."""
+        ...
+
+
+@runtime_checkable
+class ArcFactored(Factors, Protocol):
+    """Factors of single arcs: the weight of a tree is the product of those of its arcs."""
+
+    def arc_scores(self) -> NDArray[numpy.float64]:
+        """RETURNS (ndarray): [N+1, N+1], logarithms of the weights; -inf for arcs that no tree may have."""
         ...
 
 

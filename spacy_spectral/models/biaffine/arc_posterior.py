@@ -45,8 +45,8 @@ def _attempts(
 
 
 class ArcFactors:
-    """A sentence as scores of arcs; implements `trees.posterior.Factors`. Charts bring themselves into the
-    range of doubles, so that Z is always 1."""
+    """A sentence as scores of arcs; implements `trees.posterior.ArcFactored`. Charts bring themselves into
+    the range of doubles, so that Z is always 1."""
 
     non_negative = True
 
@@ -80,6 +80,9 @@ class ArcFactors:
     def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
         own = self.scores[trees, numpy.arange(1, len(self) + 1)].sum(axis=1)
         return own + self.log_scale, numpy.ones(len(trees))
+
+    def arc_scores(self) -> NDArray[numpy.float64]:
+        return self.scores
 
     def viterbi(self) -> NDArray[numpy.int32]:
         return best_tree(self.scores)[0]

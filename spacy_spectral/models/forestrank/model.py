@@ -12,7 +12,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Bytes, Float, Format
-from ...trees.interface import ArcProbs, Clusters, Parse, Parses
+from ...trees.distribution import trees_of
+from ...trees.interface import ArcProbs, Clusters, Parse, Parses, TreeDistribution
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
@@ -250,6 +251,15 @@ class ForestParses:
         starts = (numpy.arange(k + 1) * n).astype("int32")
         heads, labels = self._restored(starts, trees.ravel().astype("int64") + arcs.start)
         return list(map(Parse, heads.reshape(k, n), labels.reshape(k, n), logs.tolist()))
+
+    def distribution(
+        self,
+        sentence: int,
+        *,
+        more: NDArray[numpy.bool_] | None = None,
+        labelled: bool = False,
+    ) -> TreeDistribution:
+        return trees_of(self, sentence)
 
 
 def encode(

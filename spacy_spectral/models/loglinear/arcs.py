@@ -71,6 +71,18 @@ def constrain(arcs: Arcs, starts: NDArray[numpy.int32], constraints: NDArray[num
     return Arcs(ends, kept, numpy.zeros(len(kept), dtype="float32"))
 
 
+def with_arcs(arcs: Arcs, more: NDArray[numpy.bool_]) -> Arcs:
+    """RETURNS (Arcs): The arcs of one sentence and others, [N+1, N+1] by head and modifier, with a
+    probability of 0."""
+    n = len(arcs.starts) - 1
+    keep = more.copy()
+    keep[arcs.heads, numpy.repeat(numpy.arange(1, n + 1), numpy.diff(arcs.starts))] = True
+    numpy.fill_diagonal(keep, False)
+    heads = numpy.nonzero(keep.T[1:])[1].astype("int32")
+    starts = numpy.concatenate([[0], numpy.cumsum(keep[:, 1:].sum(axis=0))]).astype("int32")
+    return Arcs(starts, heads, numpy.zeros(len(heads), dtype="float32"))
+
+
 def _agreeing(
     heads: NDArray[numpy.int32], counts: NDArray[numpy.int32], fixed: NDArray[numpy.int32]
 ) -> NDArray[numpy.bool_]:

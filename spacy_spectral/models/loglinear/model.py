@@ -1,5 +1,6 @@
 """The log-linear model: its parameters, and what can be asked of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -7,13 +8,16 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
+from ...forest.graph_trees import GraphTrees
 from ...trees.interface import NEUTRAL, Temperature
 from ._features import fill_children
 from ._forest import Forests
 from ._infer import Engine
-from .arcs import Arcs, check_arcs, constrain
+from ._packed import sentence_scores
+from .arcs import Arcs, check_arcs, constrain, with_arcs
 from .encode import Encoder, Sentences
 from .format import pack_model, unpack_model
+from .packed import packed_trees
 from .pruner.model import ArcPruner
 from .templates import COLUMNS, Templates
 
@@ -200,6 +204,42 @@ class LogLinearModel:
             raise ValueError(Errors.S403.format(sentence=int(numpy.flatnonzero(failed)[0])))
         arcs = arcs._replace(probs=result.pop("arc_probs"))
         return ModelParses(prepared.starts, arcs, **result)
+
+    def packed(
+        self,
+        sentence: Sentences,
+        others: Callable[..., NDArray[numpy.float64]] | None = None,
+        *,
+        constraints: NDArray[numpy.int32] | None = None,
+        more: NDArray[numpy.bool_] | None = None,
+    ) -> GraphTrees:
+        """All trees of one sentence, each with the weight that it has in `parse`, to put conditions on.
+
+        sentence (Sentences): The sentence.
+        others (Optional[Callable]): Gives what another model says, as `extra` of `infer`, of the arcs that
+            are given by starts and heads.
+        constraints (Optional[ndarray]): As for `parse`.
+        more (Optional[ndarray]): [N+1, N+1], arcs to look at beside those of `parse`.
+        RETURNS (GraphTrees): The trees.
+        """
+        prepared, arcs = self.prepare(sentence, constraints)
+        margin = MARGIN
+        if more is not None:
+            arcs = with_arcs(arcs, more)
+        if more is not None or (constraints is not None and (constraints >= 0).any()):
+            margin = numpy.inf
+        extra = None if others is None else others(arcs.starts, arcs.heads).astype("float32")
+        if self._engine is None:
+            self._engine = self.engine()
+        for own in (margin, numpy.inf):  # without a tree left, once more with all arcs
+            scored = sentence_scores(
+                self._engine, prepared.columns, prepared.tags, arcs.starts, arcs.heads, own, extra
+            )
+            n = len(prepared.tags)
+            found = packed_trees(n, scored, self.label_classes, self.allowed)
+            if found.has_tree:
+                break
+        return found
 
     def with_children(self, sentences: Sentences, arcs: Arcs) -> Sentences:
         """RETURNS (Sentences): The sentences with the columns filled that come from the pruner."""

@@ -5,6 +5,7 @@ Implements `trees.interface`. Knows nothing of spaCy.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
-from ...trees.interface import Clusters, Parses, Temperature
+from ...trees.interface import Clusters, Parses, Temperature, TreeDistribution
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.pieces import cut_treebank, parse_in_pieces
 from ...trees.sentences import Tokens, Treebank
@@ -140,16 +141,27 @@ class LogLinearParser:
             fixed: NDArray[numpy.int32] | None,
         ) -> LogLinearParses:
             own = sentences.select(chosen, starts)
-            if others is None:
-                return LogLinearParses(
-                    self.model.parse(own, constraints=fixed), self.inventory, fixed
+
+            def pack(sentence: int, more: NDArray[numpy.bool_] | None) -> TreeDistribution:
+                here = slice(int(starts[sentence]), int(starts[sentence + 1]))
+                places = numpy.arange(len(tokens.words))[chosen][here]
+                ends = numpy.array([0, len(places)], dtype="int32")
+                return self.model.packed(
+                    sentences.select(places, ends),
+                    None if others is None else partial(others, places, ends),
+                    constraints=None if fixed is None else fixed[here],
+                    more=more,
                 )
+
+            if others is None:
+                parses = self.model.parse(own, constraints=fixed)
+                return LogLinearParses(parses, self.inventory, fixed, pack)
             prepared, arcs = self.model.prepare(own, fixed)
             extra = others(chosen, starts, arcs.starts, arcs.heads)
             parses = self.model.infer(
                 prepared, arcs, constraints=fixed, extra=extra.astype("float32")
             )
-            return LogLinearParses(parses, self.inventory, fixed)
+            return LogLinearParses(parses, self.inventory, fixed, pack)
 
         return parse_in_pieces(parse, tokens.starts, max_length=self.max_length, fixed=fixed)
 

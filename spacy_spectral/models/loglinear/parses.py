@@ -1,16 +1,19 @@
 """What a log-linear model says of a batch, as every parser says it: see `trees.interface.Parses`."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.interface import ArcProbs, Parse
+from ...trees.interface import ArcProbs, Parse, TreeDistribution
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING
 from .model import ModelParses
 
 _SMALLEST_PROB = 1e-12
+# (sentence, arcs that were left out) -> its trees
+Pack = Callable[[int, NDArray[numpy.bool_] | None], TreeDistribution]
 
 
 class LogLinearParses:
@@ -19,12 +22,18 @@ class LogLinearParses:
     labelled = True
 
     def __init__(
-        self, parses: ModelParses, inventory: Inventory, fixed: NDArray[numpy.int32] | None
+        self,
+        parses: ModelParses,
+        inventory: Inventory,
+        fixed: NDArray[numpy.int32] | None,
+        pack: Pack,
     ):
         """parses (ModelParses): What the model says.
         inventory (Inventory): The labels.
         fixed (Optional[ndarray]): The heads that were given, MISSING for others.
+        pack (Pack): Scores a sentence once more and packs its trees.
         """
+        self._pack = pack
         self._parses = parses
         self._inventory = inventory
         self._fixed = fixed
@@ -79,6 +88,15 @@ class LogLinearParses:
             None if self._fixed is None else numpy.tile(self._fixed[self._own(sentence)], k),
         )
         return list(map(Parse, *(column.reshape(k, n) for column in final), logs.tolist()))
+
+    def distribution(
+        self,
+        sentence: int,
+        *,
+        more: NDArray[numpy.bool_] | None = None,
+        labelled: bool = False,
+    ) -> TreeDistribution:
+        return self._pack(sentence, more)
 
     def _own(self, sentence: int) -> slice:
         starts = self._parses.starts

@@ -7,8 +7,17 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from brute_force import compare_conditioned, meets
 from memory import peak_memory
 from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.forest.conditions import (
+    HeadIs,
+    HeadIsNot,
+    LabelIs,
+    NoCrossing,
+    SameHead,
+    conditioned,
+)
 from spacy_spectral.models.loglinear import (
     Annotated,
     Arcs,
@@ -19,9 +28,11 @@ from spacy_spectral.models.loglinear import (
 )
 from spacy_spectral.models.loglinear import statistics as statistics_module
 from spacy_spectral.models.loglinear._learn import Learner
+from spacy_spectral.models.loglinear._packed import sentence_scores
 from spacy_spectral.models.loglinear._score import kernel_bins
 from spacy_spectral.models.loglinear._table import training_keys
 from spacy_spectral.models.loglinear.encode import Sentences
+from spacy_spectral.models.loglinear.packed import packed_trees
 from spacy_spectral.models.loglinear.pruner import model as pruner_module
 from spacy_spectral.models.loglinear.pruner._pruner import train_pruner
 from spacy_spectral.models.loglinear.pruner.model import ArcPruner
@@ -296,6 +307,47 @@ def test_scores_of_another_model_join_before_anything_is_summed(random_model):
     assert none.arcs.probs.tolist() == model.infer(data, arcs).arcs.probs.tolist()
     with pytest.raises(ValueError, match="S409"):
         model.infer(data, arcs, extra=extra[:-1])
+
+
+CONDITIONS = [
+    [],
+    [HeadIs(2, 1)],
+    [LabelIs(1, "arg")],
+    [LabelIs(3, "mod"), HeadIsNot(1, 0)],
+    [SameHead(1, 3)],
+    [NoCrossing(2, 3), LabelIs(2, "det")],
+]
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
+def test_trees_under_conditions_are_those_of_enumeration(random_model, conditions):
+    model, data, heads, _ = random_model
+    arcs = pruned_arcs(np.random.default_rng(3), data, heads)
+    n_found = 0
+    for sentence in np.flatnonzero(np.diff(data.starts) >= 4).tolist():
+        part = data.part(sentence, sentence + 1)
+        first, last = data.starts[sentence : sentence + 2].tolist()
+        begin, end = arcs.starts[[first, last]].tolist()
+        scored = sentence_scores(
+            model.engine(), part.columns, part.tags, arcs.starts[first : last + 1] - begin,
+            arcs.heads[begin:end], np.inf,
+        )  # fmt: skip
+        packed = packed_trees(last - first, scored, model.label_classes, model.allowed)
+        trees = {
+            (tree, tuple(LABELS[i] for i in labels)): p
+            for (tree, labels), p in enumerate_sentence(model, data, arcs, sentence).items()
+        }
+        if any(all(meets(c, *tree) for c in conditions) for tree in trees):
+            found = conditioned(last - first, lambda _, p=packed: p, conditions, names=LABELS)
+            compare_conditioned(found, trees, conditions, rel=1e-6)
+            best = tuple(found.heads.tolist()), tuple(LABELS[i] for i in found.labels)
+            own = trees[best] / sum(trees.values()) / found.probability
+            assert np.exp(found.log_prob) == pytest.approx(own, rel=1e-6)
+            n_found += 1
+        else:
+            with pytest.raises(ValueError, match="S916"):
+                conditioned(last - first, lambda _, p=packed: p, conditions, names=LABELS)
+    assert n_found >= 2
 
 
 @pytest.mark.parametrize("k", [1, 7, 10_000])

@@ -5,7 +5,15 @@ from itertools import product as combinations
 import numpy
 import pytest
 
-from brute_force import projective_trees
+from brute_force import compare_conditioned, projective_trees
+from spacy_spectral.forest.conditions import (
+    HeadIs,
+    HeadIsNot,
+    LabelIs,
+    NoCrossing,
+    SameHead,
+    conditioned,
+)
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.loglinear.architecture import build_loglinear
 from spacy_spectral.models.product.architecture import build_product
@@ -71,11 +79,11 @@ def refined():
     return fit(build_refined(states=12, dimensions=2, prune=0.0), bank)
 
 
-def labelled_trees(n):
+def labelled_trees(n, *, any_label=False):
     """Heads and labels of all projective trees that the models think possible."""
     found = []
     for heads in projective_trees(n):
-        choices = [[2] if head == 0 else [0, 1] for head in heads]
+        choices = [[0, 1, 2] if any_label else [2] if head == 0 else [0, 1] for head in heads]
         found += [(heads, labels) for labels in combinations(*choices)]
     heads, labels = zip(*found, strict=True)
     return numpy.array(heads, dtype="int32"), numpy.array(labels, dtype="int32")
@@ -191,6 +199,55 @@ def test_fixed_heads(experts):
     inside = heads[:, 1] == 4
     found = ProductParser(experts, dict.fromkeys(experts, 0.5)).parse(tokens, fixed=fixed)
     compare(found, heads[inside], labels[inside], normalised(scores[inside]))
+
+
+CONDITIONS = [
+    [],
+    [HeadIs(2, 4)],
+    [LabelIs(3, "a")],
+    [SameHead(1, 4)],
+    [NoCrossing(2, 3), HeadIsNot(1, 0)],
+]
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.0, 1.0), (1.0, 0.0)])
+def test_conditions(experts, weights, conditions):
+    """Trees under conditions, by the distribution of the product itself."""
+    tokens = sentences([4], seed=5).tokens
+    # a neural parser alone thinks all labels possible
+    heads, labels = labelled_trees(4, any_label=not weights[0])
+    scores = weights[1] * biaffine_scores(experts["biaffine"], tokens, heads, labels)
+    if weights[0]:
+        scores += weights[0] * loglinear_scores(experts["loglinear"], tokens, heads, labels)
+    product = ProductParser(experts, dict(zip(experts, weights, strict=True)))
+    names = list(product.label_names)
+    trees = {
+        (tuple(tree), tuple(names[i] for i in own)): p
+        for tree, own, p in zip(
+            heads.tolist(), labels.tolist(), normalised(scores).tolist(), strict=True
+        )
+    }
+    parses = product.parse(tokens)
+    found = conditioned(
+        4, lambda more: parses.distribution(0, more=more, labelled=True), conditions, names=names
+    )
+    compare_conditioned(found, trees, conditions, rel=1e-4, labelled=parses.labelled)
+
+
+@pytest.mark.parametrize("conditions", [own for own in CONDITIONS if LabelIs(3, "a") not in own])
+def test_conditions_of_a_model_with_hidden_states(shag, conditions):
+    parses = shag.parse(sentences([4], seed=5).tokens)
+    trees = {
+        (tuple(tree.heads.tolist()), None): numpy.exp(tree.log_prob)
+        for tree in parses.k_best(0, 10_000)
+    }
+    found = conditioned(4, lambda more: parses.distribution(0, more=more), conditions)
+    own = trees[tuple(found.heads.tolist()), None] / found.probability
+    assert numpy.exp(found.log_prob) == pytest.approx(own, rel=1e-6)
+    # the tree is that with the best product of probabilities, which need not be the likeliest
+    found = found._replace(log_prob=None)
+    compare_conditioned(found, trees, conditions, rel=1e-6, labelled=None)
 
 
 def same(one, other, n_sentences):

@@ -1,0 +1,165 @@
+"""Distributions over the trees of one sentence that conditions can be put on: `interface.TreeDistribution`.
+
+    ArcTrees      p(tree) ~ prod of the weights of its arcs; labels are chosen given arcs
+    FactorTrees   any chart that can leave out arcs, such as those that sum over hidden states
+
+Positions count from 1; 0 is the root.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy
+from numpy.typing import NDArray
+
+from ._eisner import best_tree
+from ._first_order import arc_marginals
+from .interface import BestTree, Labels, Parses
+from .posterior import Factors, Posterior
+
+# One head for every token -> P(label | arc): [tokens, labels].
+LabelProbs = Callable[[NDArray[numpy.int32]], NDArray[numpy.float64]]
+# What a parser has ruled out is hardly impossible.
+SMALLEST_MARGINAL = 1e-9
+_SMALLEST_SHARE = 1e-6
+_SMALLEST = 1e-300
+
+
+class ArcTrees:
+    """Trees that weigh the product of their arcs' weights."""
+
+    def __init__(self, scores: NDArray[numpy.float64], label_probs: LabelProbs):
+        """scores (ndarray): [N+1, N+1] by head and modifier, logarithms of weights, -inf for arcs that no
+            tree has.
+        label_probs (LabelProbs): Gives the probabilities of labels.
+        """
+        self._scores = scores.copy()
+        self._scores[:, 0] = -numpy.inf
+        numpy.fill_diagonal(self._scores, -numpy.inf)
+        self._label_probs = label_probs
+
+    def arcs(self, labels: Labels) -> NDArray[numpy.bool_]:
+        return self._given(labels) > -numpy.inf
+
+    def total(
+        self, allowed: NDArray[numpy.bool_], labels: Labels
+    ) -> tuple[float, NDArray[numpy.float64]]:
+        scores = numpy.where(allowed, self._given(labels), -numpy.inf)
+        return _sum(scores)
+
+    def best(
+        self,
+        ways: Sequence[NDArray[numpy.bool_]],
+        labels: Labels,
+        marginals: NDArray[numpy.float64],
+    ) -> BestTree:
+        scores = self._given(labels)
+        found = [best_tree(numpy.where(allowed, scores, -numpy.inf)) for allowed in ways]
+        heads, score = max(found, key=lambda tree: tree[1])
+        return BestTree(heads, best_labels(self._label_probs(heads), labels), float(score))
+
+    def _given(self, labels: Labels) -> NDArray[numpy.float64]:
+        """The scores of arcs whose modifiers have certain labels."""
+        if not labels:
+            return self._scores
+        scores = self._scores.copy()
+        n = len(scores) - 1
+        tokens = numpy.arange(1, n + 1)
+        for h in range(n + 1):
+            # what is never looked at must be somebody else
+            heads = numpy.where(tokens == h, (h + 1) % (n + 1), h).astype("int32")
+            probs = self._label_probs(heads)
+            for token, allowed in labels.items():
+                share = probs[token - 1, sorted(allowed)].sum()
+                scores[h, token] += numpy.log(share) if share > 0 else -numpy.inf
+        return scores
+
+
+class FactorTrees:
+    """Trees by a model's chart. The best tree is that with the best product of arc marginals. Labels are not
+    looked at."""
+
+    def __init__(self, factors: Factors, label_probs: LabelProbs):
+        """factors (Factors): The sentence, as the chart wants it.
+        label_probs (LabelProbs): Gives the probabilities of labels.
+        """
+        self._factors = factors
+        self._label_probs = label_probs
+
+    def arcs(self, labels: Labels) -> NDArray[numpy.bool_]:
+        found = numpy.ones((len(self._factors) + 1,) * 2, dtype=bool)
+        numpy.fill_diagonal(found, False)
+        found[:, 0] = False
+        return found
+
+    def total(
+        self, allowed: NDArray[numpy.bool_], labels: Labels
+    ) -> tuple[float, NDArray[numpy.float64]]:
+        posterior = Posterior.from_factors([self._factors], allowed)
+        log_z = posterior.log_partition
+        return (-numpy.inf if log_z is None else log_z), posterior.marginals
+
+    def best(
+        self,
+        ways: Sequence[NDArray[numpy.bool_]],
+        labels: Labels,
+        marginals: NDArray[numpy.float64],
+    ) -> BestTree:
+        scores = numpy.log(numpy.maximum(marginals, _SMALLEST))
+        found = [best_tree(numpy.where(allowed, scores, -numpy.inf)) for allowed in ways]
+        heads, _ = max(found, key=lambda tree: tree[1])
+        logs, _ = self._factors.tree_scores(heads[None])
+        score = float(logs[0]) - self._factors.log_scale
+        return BestTree(heads, best_labels(self._label_probs(heads), labels), score)
+
+
+def marginal_trees(marginals: NDArray[numpy.float64], label_probs: LabelProbs) -> ArcTrees:
+    """RETURNS (ArcTrees): Trees that weigh the product of their arcs' marginals; what these rule out is
+    hardly impossible."""
+    return ArcTrees(numpy.log(numpy.maximum(marginals, SMALLEST_MARGINAL)), label_probs)
+
+
+def trees_of(parses: Parses, sentence: int) -> ArcTrees:
+    """RETURNS (ArcTrees): Trees that weigh the product of their arcs' marginals, by any parser."""
+    arcs = parses.arcs(sentence, labelled=True)
+    shape = parses.label_distributions(sentence).shape
+    joint: dict[tuple[int, int], NDArray[numpy.float64]] = {}
+    # an arc that was ruled out has the labels of others to its modifier
+    others = numpy.full(shape, _SMALLEST_SHARE / shape[1])
+    for head, modifier, label, prob in arcs.rows():
+        joint.setdefault((head, modifier), numpy.zeros(shape[1]))[label] += prob
+        others[modifier - 1, label] += prob
+    others /= others.sum(axis=1, keepdims=True)
+
+    def label_probs(heads: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+        result = others.copy()
+        for m, head in enumerate(heads.tolist(), start=1):
+            own = joint.get((head, m))
+            if own is not None:
+                share = _SMALLEST_SHARE * others[m - 1]
+                result[m - 1] = (1 - _SMALLEST_SHARE) * own / own.sum() + share
+        return result
+
+    return marginal_trees(parses.marginals(sentence), label_probs)
+
+
+def best_labels(probs: NDArray[numpy.float64], labels: Labels) -> NDArray[numpy.int32]:
+    """RETURNS (ndarray): The likeliest label of every token that it may have."""
+    kept = probs.copy()
+    for token, allowed in labels.items():
+        forbidden = numpy.ones(probs.shape[1], dtype=bool)
+        forbidden[sorted(allowed)] = False
+        kept[token - 1, forbidden] = -1.0
+    return kept.argmax(axis=1).astype("int32")
+
+
+def _sum(scores: NDArray[numpy.float64]) -> tuple[float, NDArray[numpy.float64]]:
+    """RETURNS (Tuple[float, ndarray]): The logarithm of the sum over all trees, and marginals of arcs."""
+    # measured against the best tree, which weighs 1, nothing under- or overflows
+    heads, score = best_tree(scores)
+    if score == -numpy.inf:
+        return -numpy.inf, numpy.zeros_like(scores)
+    shift = scores[heads, numpy.arange(1, len(scores))]
+    potentials = numpy.zeros_like(scores)
+    potentials[:, 1:] = numpy.exp(numpy.minimum(scores[:, 1:] - shift, 600.0))
+    log_z, marginals = arc_marginals(potentials)
+    return float(log_z + shift.sum()), marginals
