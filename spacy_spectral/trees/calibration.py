@@ -146,29 +146,38 @@ def some_sentences(treebank: Treebank, n: int = _MAX_SENTENCES) -> Treebank:
 
 
 def fit_temperature(
-    parse: Callable[[Temperature], Parses], treebank: Treebank, names: Sequence[str]
+    parse: Callable[[Temperature], Parses],
+    treebank: Treebank,
+    names: Sequence[str],
+    *,
+    chosen_at: float | None = None,
 ) -> Temperature:
     """Find the temperature under which what is said to be likely is as often right.
 
     parse (Callable[[Temperature], Parses]): Parses the treebank's sentences.
     treebank (Treebank): Sentences that the parser was not trained on.
     names (Sequence[str]): The parser's labels.
+    chosen_at (Optional[float]): The temperature at which trees are chosen; None for the one that is found.
     RETURNS (Temperature): The temperature.
     """
+
+    def at(heads: float, labels: float = 1.0) -> Temperature:
+        return Temperature(heads, labels, 1.0 if chosen_at is None else heads / chosen_at)
+
     if not (treebank.heads != MISSING).any():
-        return Temperature()
+        return at(1.0)
 
     def of_heads(heads: float) -> float:
-        judged = judge(parse(Temperature(heads)), treebank, names)
+        judged = judge(parse(at(heads)), treebank, names)
         return float(log_scores(judged.heads, judged.head_right).sum())
 
     heads = best_factor(of_heads)
 
     def of_labels(labels: float) -> float:
-        judged = judge(parse(Temperature(heads, labels)), treebank, names)
+        judged = judge(parse(at(heads, labels)), treebank, names)
         return float(log_scores(judged.arcs, judged.arc_right).sum())
 
-    return Temperature(heads, best_factor(of_labels))
+    return at(heads, best_factor(of_labels))
 
 
 def best_factor(evidence: Callable[[float], float]) -> float:
@@ -184,17 +193,23 @@ def best_factor(evidence: Callable[[float], float]) -> float:
     return float(numpy.exp(found.x))
 
 
-def calibrated(model: ParserModel, treebank: Treebank) -> ParserModel:
+def calibrated(
+    model: ParserModel, treebank: Treebank, *, chosen_at: float | None = None
+) -> ParserModel:
     """Make a parser as sure as it should be.
 
     model (ParserModel): The parser.
     treebank (Treebank): Sentences that it was not trained on.
+    chosen_at (Optional[float]): See `fit_temperature`.
     RETURNS (ParserModel): The same parser with another temperature, if it is one that can have another.
     """
     if not isinstance(model, Tempered):
         return model
     treebank = some_sentences(treebank)
     temperature = fit_temperature(
-        lambda t: model.with_temperature(t).parse(treebank.tokens), treebank, model.label_names
+        lambda t: model.with_temperature(t).parse(treebank.tokens),
+        treebank,
+        model.label_names,
+        chosen_at=chosen_at,
     )
     return model.with_temperature(temperature)

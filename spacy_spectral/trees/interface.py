@@ -20,20 +20,32 @@ class Temperature(NamedTuple):
 
     heads (float): Of trees.
     labels (float): Of the label of an arc, given the arc.
+    choice (float): The tree that is given is chosen by the marginals of P(tree)^choice. What makes
+        probabilities as sure as they should be can make the choice worse: in a flat distribution many bad
+        trees that share an arc outvote a good one.
     """
 
     heads: float = 1.0
     labels: float = 1.0
+    choice: float = 1.0
 
     def weighted(self, weight: float) -> "Temperature":
         """RETURNS (Temperature): That of a model whose scores count `weight` times."""
-        return Temperature(self.heads / weight, self.labels / weight)
+        return Temperature(self.heads / weight, self.labels / weight, self.choice)
+
+    @classmethod
+    def read(cls, found: Mapping[str, float | None] | None) -> "Temperature":
+        """RETURNS (Temperature): What a file has; older ones lack some of it."""
+        return cls(**{name: value for name, value in (found or {}).items() if value is not None})
 
 
 NEUTRAL = Temperature()
 # In files; those of older versions have none.
 TEMPERATURE = Record(
-    heads=Float(low=1e-3, high=1e3), labels=Float(low=1e-3, high=1e3), optional=True
+    heads=Float(low=1e-3, high=1e3),
+    labels=Float(low=1e-3, high=1e3),
+    choice=Float(low=1e-2, high=1e2, optional=True),
+    optional=True,
 )
 
 
@@ -245,7 +257,7 @@ class ArcScorer(Protocol):
         starts: NDArray[numpy.int32],
         arc_starts: NDArray[numpy.int32],
         heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
         """Score arcs.
 
         tokens (Union[ndarray, slice]): Which tokens of the batch, as sentences; slice(None) for all.

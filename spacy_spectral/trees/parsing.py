@@ -32,6 +32,7 @@ class PosteriorParses:
         label_distributions: LabelDistributions,
         fixed: NDArray[numpy.int32] | None,
         decode: str,
+        choosers: Sequence[Posterior] | None = None,
     ):
         """starts (ndarray): Where sentences start, closed by the number of tokens.
         posteriors (Sequence[Posterior]): The distribution over each sentence's trees.
@@ -39,6 +40,8 @@ class PosteriorParses:
         label_distributions (LabelDistributions): Gives [tokens of all sentences asked for, labels].
         fixed (Optional[ndarray]): The heads that were given, MISSING for others.
         decode (str): "mbr" or "viterbi".
+        choosers (Optional[Sequence[Posterior]]): The distributions that trees are chosen by, if these are
+            others.
         """
         self._starts = starts
         self._posteriors = posteriors
@@ -46,7 +49,8 @@ class PosteriorParses:
         self._label_distributions = label_distributions
         self._fixed = fixed
         self._trees = [
-            posterior.heads if decode == "mbr" else posterior.viterbi() for posterior in posteriors
+            posterior.heads if decode == "mbr" else posterior.viterbi()
+            for posterior in choosers or posteriors
         ]
         everything = range(len(posteriors))
         self._distributions = label_distributions(everything, self._trees, self._trees)

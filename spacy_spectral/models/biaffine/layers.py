@@ -150,6 +150,24 @@ def _arcs_init(model: Model, X: Ragged | None = None, Y: list | None = None) -> 
     model.set_param("T", ops.alloc2f(2 * N_CLASSES, nI))
 
 
+def scores_of(model: Model, arcs: "Arcs") -> NDArray[numpy.float32]:
+    """What `arc_scores` says of given arcs, where a chart of all arcs would be too much.
+
+    model (Model): From `arc_scores`.
+    arcs (Arcs): The arcs.
+    RETURNS (ndarray): Their scores, on the CPU.
+    """
+    ops, size, X = model.ops, model.get_dim("size"), arcs.vectors.data
+    hidden = ops.relu(X @ model.get_param("W").T + model.get_param("b"))
+    moved = ops.to_numpy(hidden[:, :size] @ model.get_param("U"))
+    modifiers = ops.to_numpy(hidden[:, size:])
+    terms = ops.to_numpy(X @ model.get_param("T").T)
+    scores = numpy.einsum("ij,ij->i", moved[arcs.heads], modifiers[arcs.modifiers])
+    scores += terms[arcs.heads, arcs.classes]
+    scores += terms[arcs.modifiers, N_CLASSES + arcs.classes]
+    return scores
+
+
 def _arcs_forward(model: Model, X: Ragged, is_train: bool):
     ops, size = model.ops, model.get_dim("size")
     W, U, T = (model.get_param(name) for name in "WUT")

@@ -20,9 +20,10 @@ from ...trees.interface import NEUTRAL, Parses, Temperature
 from ...trees.inventory import Inventory
 from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.pieces import parse_in_pieces
+from ...trees.posterior import Posterior
 from ...trees.sentences import MISSING
 from .arc_posterior import arc_posterior, tree_loss
-from .layers import Arcs, classes_of, root_rows, rows_of_pieces
+from .layers import Arcs, classes_of, root_rows, rows_of_pieces, scores_of
 
 
 @dataclass
@@ -122,10 +123,11 @@ class Network:
         """Parses of sentences, given their vectors."""
         constraints = sentence_constraints(list(pairwise(starts.tolist())), fixed)
         scores = [] if vectors is None else self.arcs.predict(vectors)
-        posteriors = [
-            arc_posterior(own / self.temperature.heads, allowed=allowed)
-            for own, allowed in zip(scores, constraints, strict=True)
-        ]
+        t = self.temperature
+
+        def posteriors(sharpness: float) -> list[Posterior]:
+            pairs = zip(scores, constraints, strict=True)
+            return [arc_posterior(sharpness * own, allowed=allowed) for own, allowed in pairs]
 
         def distributions(
             sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
@@ -133,15 +135,17 @@ class Network:
             if not heads:
                 return numpy.zeros((0, len(self.inventory)))
             arcs = Arcs.of_trees(vectors, starts, sentences, heads)
-            return numpy.exp(self._log_labels(arcs, self.temperature.labels))
+            logs = self._log_labels(arcs, t.labels)
+            return numpy.exp(logs.astype("float64"))
 
         return PosteriorParses(
             starts,
-            posteriors,
+            posteriors(1 / t.heads),
             inventory=self.inventory,
             label_distributions=distributions,
             fixed=fixed,
             decode=decode,
+            choosers=None if t.choice == 1 else posteriors(t.choice / t.heads),
         )
 
     def arc_scores(
@@ -150,7 +154,7 @@ class Network:
         starts: NDArray[numpy.int32],
         arc_starts: NDArray[numpy.int32],
         heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    ) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
         """The scores of given arcs, whatever the temperature.
 
         vectors (Ragged): The vectors of sentences.
@@ -163,20 +167,16 @@ class Network:
         sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
         positions = (modifiers - starts[sentence] + 1).astype("int32")
         roots = root_rows(starts)[sentence]
-        scores = self.arcs.predict(vectors)
-        sizes = numpy.diff(starts) + 1
-        first = numpy.cumsum(sizes * sizes) - sizes * sizes
-        flat = numpy.concatenate([own.ravel() for own in scores])
-        own = flat[first[sentence] + heads * sizes[sentence] + positions]
         arcs = Arcs(vectors, roots + heads, roots + positions, classes_of(heads, positions))
-        return own, self._log_labels(arcs, 1.0)
+        return scores_of(self.arcs, arcs), self._log_labels(arcs, 1.0)
 
-    def _log_labels(self, arcs: Arcs, temperature: float) -> NDArray[numpy.float64]:
+    def _log_labels(self, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:
         """RETURNS (ndarray): log P(label | arc), [arcs, labels]."""
-        scores = self.labels.ops.to_numpy(self.labels.predict(arcs)).astype("float64")
-        scores /= temperature
+        scores = self.labels.ops.to_numpy(self.labels.predict(arcs))
+        scores /= numpy.float32(temperature)
         scores -= scores.max(axis=1, keepdims=True)
-        return scores - numpy.log(numpy.exp(scores).sum(axis=1, keepdims=True))
+        scores -= numpy.log(numpy.exp(scores).sum(axis=1, keepdims=True))
+        return scores
 
 
 def pieces_of(

@@ -175,7 +175,7 @@ class BiaffineParser:
             for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
         set_parameters(network, values)
-        network.temperature = Temperature(**read["temperature"] or {})
+        network.temperature = Temperature.read(read["temperature"])
         return cls(lexicon, network, Settings(**settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -197,6 +197,6 @@ class BiaffineScores:
         starts: NDArray[numpy.int32],
         arc_starts: NDArray[numpy.int32],
         heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
         own = pieces_of(self._vectors, self._starts, tokens, starts)
         return self._network.arc_scores(own, starts, arc_starts, heads)

@@ -11,6 +11,7 @@ cdef class Engine:
     cdef Entry[::1] entries
     cdef float[:, :, :, ::1] moves
     cdef double[:, :, :, ::1] exp_moves
+    cdef double[:, :, :, ::1] choice_moves
 
     cdef void refresh_moves(self) noexcept nogil
 

@@ -20,6 +20,7 @@ class Engine:
         n_columns: int,
         sharpness: float = 1.0,
         label_sharpness: float = 1.0,
+        choice: float = 1.0,
     ) -> None: ...
     def parse(
         self,

@@ -6,7 +6,7 @@ given is the one with the best product of arc marginals.
 """
 import numpy
 
-from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, log
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, log, pow
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 from libc.string cimport memset
 
@@ -30,6 +30,7 @@ cdef class Engine:
     moves (float32[tags, 2, C+1, C+1]): Log weights of state moves; tag 0 is shared by all.
     sharpness, label_sharpness (float): By what scores are multiplied, see `_score._sharpen`; moves already
         are. Not for learning.
+    choice (float): The tree is chosen by P(tree)^choice, see `_sharper`.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ cdef class Engine:
         const Slot[::1] slots not None, Entry[::1] entries not None,
         float[:, :, :, ::1] moves not None, const int32_t[::1] label_state not None,
         const uint8_t[:, ::1] allowed not None, const uint8_t[::1] between_bit not None, int n_columns,
-        double sharpness=1.0, double label_sharpness=1.0,
+        double sharpness=1.0, double label_sharpness=1.0, double choice=1.0,
     ):
         cdef Machine* machine = &self.machine
         self.keep = (composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit)
@@ -63,10 +64,14 @@ cdef class Engine:
         machine.allowed = &allowed[0, 0]
         machine.between_bit = &between_bit[0]
         machine.sharpness, machine.label_sharpness = sharpness, label_sharpness
+        machine.choice = choice
         self.exp_moves = numpy.empty_like(moves, dtype=numpy.float64)
         machine.moves = &self.exp_moves[0, 0, 0, 0]
         machine.log_moves = &moves[0, 0, 0, 0]
         self.refresh_moves()
+        if choice != 1:
+            self.choice_moves = numpy.asarray(self.exp_moves) ** choice
+            machine.choice_moves = &self.choice_moves[0, 0, 0, 0]
 
     cdef void refresh_moves(self) noexcept nogil:
         """Make the potentials of moves from their weights."""
@@ -203,15 +208,13 @@ cdef int _decode(
     cdef int a, l, m, c, n = scored.n, n_labels = machine.n_labels, best_label
     cdef int n_states = machine.n_states
     cdef Chart* chart = &scored.chart
+    cdef Chart sharp
     cdef int* best = <int*>take_zeros(arena, (n + 2) * sizeof(int))
-    cdef double* top = <double*>take(arena, (n + 1) * sizeof(double))
     cdef double* ratio = <double*>take(arena, scored.n_arcs * n_states * sizeof(double))
     cdef double total, value, best_value
     scored.joint = <float*>take(arena, scored.n_arcs * n_labels * sizeof(float))
-    if best == NULL or top == NULL or ratio == NULL or scored.joint == NULL:
+    if best == NULL or ratio == NULL or scored.joint == NULL:
         return -1
-    for m in range(n + 1):
-        top[m] = -1
     for a in range(scored.n_arcs * n_states):
         ratio[a] = chart.mu[a] / chart.phi[a] if chart.phi[a] > 0 else 0
     for a in range(scored.n_arcs):
@@ -227,12 +230,10 @@ cdef int _decode(
                 best_value, best_label = value, l
         probs[scored.origin[a]] = total
         arc_labels[scored.origin[a]] = best_label
-        m = chart.mod[a]
-        if total > top[m]:
-            top[m] = total
-            best[m] = chart.head[a]
-    # every token's best head: if that is a tree, no tree is better (96 % of sentences)
-    if not is_projective(best + 1, n) and _best_tree(scored, probs, best, arena):
+    if machine.choice == 1:
+        if _choose(chart, best, arena):
+            return -1
+    elif _sharper(machine, scored, &sharp, arena) or _choose(&sharp, best, arena):
         return -1
     for a in range(scored.n_arcs):
         m = chart.mod[a]
@@ -248,19 +249,65 @@ cdef int _decode(
     return 0
 
 
-cdef int _best_tree(const Scored* scored, const float* probs, int* heads, Arena* arena) noexcept nogil:
+cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* arena) noexcept nogil:
+    """The chart of the same sentence in which every tree with its states weighs P^choice."""
+    cdef Chart* chart = &scored.chart
+    cdef int i, n_pairs = chart.pair_start[chart.n_arcs], n_sides = 2 * chart.n + 2
+    cdef double choice = machine.choice, log_z = scored.log_z
+    sharp[0] = chart[0]
+    sharp.right = sharp.d_right = NULL  # these tables are its own
+    sharp.phi = <double*>take(arena, chart.n_arcs * chart.n_states * sizeof(double))
+    sharp.sibling = <double*>take(arena, n_pairs * sizeof(double))
+    sharp.last = <double*>take(arena, chart.n_arcs * sizeof(double))
+    sharp.empty = <double*>take(arena, n_sides * sizeof(double))
+    sharp.moves = <const double**>take(arena, n_sides * sizeof(double*))
+    if sharp.phi == NULL or sharp.sibling == NULL or sharp.last == NULL:
+        return -1
+    if sharp.empty == NULL or sharp.moves == NULL:
+        return -1
+    for i in range(chart.n_arcs * chart.n_states):
+        sharp.phi[i] = pow(chart.phi[i], choice) if chart.phi[i] > 0 else 0
+    for i in range(n_pairs):
+        sharp.sibling[i] = exp(choice * scored.sibling_score[i])
+    for i in range(chart.n_arcs):  # nothing is last below the root
+        sharp.last[i] = exp(choice * scored.last_score[i]) if chart.head[i] else chart.last[i]
+    for i in range(2, n_sides):
+        sharp.empty[i] = exp(choice * scored.empty_score[i])
+        sharp.moves[i] = machine.choice_moves + (chart.moves[i] - machine.moves)
+    i = run_chart(scored, sharp, NULL, 0, arena, NULL)
+    scored.log_z = log_z
+    return i
+
+
+cdef int _choose(const Chart* chart, int* heads, Arena* arena) noexcept nogil:
     """The tree with the best product of arc probabilities; heads of 1..n."""
-    cdef int n = scored.n, a, m
+    cdef int n = chart.n, a, c, m, n_states = chart.n_states
     cdef size_t width = n + 1, i
     cdef double score
-    cdef double* logs = <double*>take(arena, width * width * sizeof(double))
+    cdef double* logs
+    cdef double* total = <double*>take_zeros(arena, (chart.n_arcs + 1) * sizeof(double))
+    cdef double* top = <double*>take(arena, (n + 1) * sizeof(double))
+    if total == NULL or top == NULL:
+        return -1
+    for m in range(n + 1):
+        top[m] = -1
+    for a in range(chart.n_arcs):
+        for c in range(n_states):
+            total[a] += chart.mu[a * n_states + c]
+        m = chart.mod[a]
+        if total[a] > top[m]:
+            top[m] = total[a]
+            heads[m] = chart.head[a]
+    # every token's best head: if that is a tree, no tree is better (96 % of sentences)
+    if is_projective(heads + 1, n):
+        return 0
+    logs = <double*>take(arena, width * width * sizeof(double))
     if logs == NULL:
         return -1
     for i in range(width * width):
         logs[i] = -INFINITY
-    for a in range(scored.n_arcs):
-        logs[scored.chart.head[a] * width + scored.chart.mod[a]] = (
-            log(max(<double>probs[scored.origin[a]], MIN_PROB)))
+    for a in range(chart.n_arcs):
+        logs[chart.head[a] * width + chart.mod[a]] = log(max(total[a], MIN_PROB))
     if best_projective(n, logs, heads + 1, &score, arena):
         return -1
     if score == -INFINITY:  # every token on its neighbour: these arcs are always kept

@@ -43,6 +43,8 @@ cdef struct Machine:
     # by what scores of trees, and of labels given their arcs, are multiplied: 1 in training
     double sharpness
     double label_sharpness
+    double choice  # the tree is chosen by P^choice: 1 in training
+    const double* choice_moves  # moves^choice, if that is not 1
 
 
 cdef struct Scored:

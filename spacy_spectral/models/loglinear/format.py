@@ -99,7 +99,7 @@ def unpack_model(data: bytes) -> dict[str, Any]:
     read["templates"] = _read_templates(read["templates"], "templates", n_flags=2)
     read["slots"], read["entries"] = _read_table(read.pop("table"), len(read["labels"]))
     read["pruner"] = _read_pruner(read["pruner"], read["between_bit"])
-    read["temperature"] = Temperature(**read["temperature"] or {})
+    read["temperature"] = Temperature.read(read["temperature"])
     return read
 
 

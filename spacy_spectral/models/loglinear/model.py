@@ -107,7 +107,7 @@ class LogLinearModel:
     def engine(self) -> Engine:
         """RETURNS (Engine): The model behind pointers; a `Learner` with it changes `entries` and `moves`,
         which is not for models of another temperature than 1."""
-        heads, labels = self.temperature
+        heads, labels, choice = self.temperature
         return Engine(
             composites=self.templates.composites,
             pairs=self.templates.pairs,
@@ -122,6 +122,7 @@ class LogLinearModel:
             n_columns=len(COLUMNS),
             sharpness=1 / heads,
             label_sharpness=1 / labels,
+            choice=choice,
         )
 
     def parse(

@@ -32,7 +32,7 @@ LabelledArcScorer = Callable[
         NDArray[numpy.int32],
         NDArray[numpy.int32],
     ],
-    NDArray[numpy.float64],
+    NDArray[numpy.floating],
 ]
 
 
@@ -159,7 +159,7 @@ class LogLinearParser:
             prepared, arcs = self.model.prepare(own, fixed)
             extra = others(chosen, starts, arcs.starts, arcs.heads)
             parses = self.model.infer(
-                prepared, arcs, constraints=fixed, extra=extra.astype("float32")
+                prepared, arcs, constraints=fixed, extra=extra.astype("float32", copy=False)
             )
             return LogLinearParses(parses, self.inventory, fixed, pack)
 

@@ -1,7 +1,9 @@
 """Training of a product: every expert by itself, then their weights and the temperature together.
 
 Weights and temperature maximise the logarithmic score of the arcs that the product chooses (see
-`trees.calibration`) on sentences that no expert was trained on.
+`trees.calibration`) on sentences that no expert was trained on. Trees are chosen at another, lower
+temperature: on folds of UD_English-EWT's training data (weights .5 and .5) UAS is 87.3 at 1.5, which is about
+what makes probabilities true, 87.6 at 1, 87.8 at 0.75 and 87.4 at 0.5.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +17,7 @@ from ...trees.sentences import MISSING, Treebank
 from .parser import ProductParser
 from .scores import remembered
 
+_CHOSEN_AT = 0.75  # the temperature at which trees are chosen, for weights that sum to 1
 _HELD_OUT = 5  # without a development set, every fifth block of sentences
 _MAX_BLOCK = 50
 
@@ -69,7 +72,9 @@ def fit(
         judges = fit_weights(judges, held_out)
         rounded = ", ".join(f"{name} {weight:.2f}" for name, weight in judges.weights.items())
         report(f"weights of experts: {rounded}")
-    judged = cast(ProductParser, calibrated(judges, held_out))
+    several = sum(weight > 0 for weight in judges.weights.values()) > 1
+    chosen_at = _CHOSEN_AT * sum(judges.weights.values()) if several else None
+    judged = cast(ProductParser, calibrated(judges, held_out, chosen_at=chosen_at))
     return ProductParser(experts, judged.weights, temperature=judged.temperature)
 
 

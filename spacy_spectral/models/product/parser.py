@@ -149,16 +149,18 @@ class ProductParser:
                 expert = expert.with_temperature(t.weighted(self.weights[name]))
             return expert.parse(tokens, fixed=fixed)
 
-        def others(*arcs: Any) -> NDArray[numpy.float64]:
+        def others(*arcs: Any) -> NDArray[numpy.floating]:
             total: Any = 0.0
             for name, scorer in scorers.items():
                 heads, labels = scorer(*arcs)
                 own = t.weighted(self.weights[name])
-                total = total + (heads / own.heads)[:, None] + labels / own.labels
+                weighted = labels / own.labels
+                weighted += (heads / own.heads)[:, None]
+                total = weighted + total
             return total
 
         if self._host is None:
-            return _first_order(others, tokens, self.inventory, fixed)
+            return _first_order(others, tokens, self.inventory, fixed, t.choice)
         host = cast(LogLinearParser, self.experts[self._host])
         own = t.weighted(self.weights[self._host])
         return host.with_temperature(own).parse_with(others, tokens, fixed=fixed)
@@ -189,7 +191,7 @@ class ProductParser:
             expert["name"]: KINDS[expert["kind"]].from_bytes(expert["model"])
             for expert in read["experts"]
         }
-        return cls(experts, weights, temperature=Temperature(**read["temperature"] or {}))
+        return cls(experts, weights, temperature=Temperature.read(read["temperature"]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ProductParser.from_bytes, (self.to_bytes(),)
@@ -201,7 +203,11 @@ def _scorer(expert: ParserModel, tokens: Tokens) -> ArcScorer:
 
 
 def _first_order(
-    score: Any, tokens: Tokens, inventory: Inventory, fixed: NDArray[numpy.int32] | None
+    score: Any,
+    tokens: Tokens,
+    inventory: Inventory,
+    fixed: NDArray[numpy.int32] | None,
+    choice: float,
 ) -> Parses:
     """Parses by the chart of single arcs: those of a sentence's tokens are scored with all their heads."""
 
@@ -212,7 +218,7 @@ def _first_order(
     ) -> PosteriorParses:
         bounds = list(pairwise(starts.tolist()))
         every = numpy.arange(len(tokens.words))[chosen]
-        tables, posteriors = [], []
+        tables, posteriors, choosers = [], [], []
         for (a, b), allowed in zip(bounds, sentence_constraints(bounds, fixed), strict=True):
             n = b - a
             heads = numpy.tile(numpy.arange(n + 1, dtype="int32"), n)
@@ -225,6 +231,8 @@ def _first_order(
             arcs = numpy.zeros((n + 1, n + 1))
             arcs[:, 1:] = total.T
             posteriors.append(arc_posterior(arcs, allowed=allowed))
+            if choice != 1:
+                choosers.append(arc_posterior(choice * arcs, allowed=allowed))
 
         def distributions(
             sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
@@ -242,6 +250,7 @@ def _first_order(
             label_distributions=distributions,
             fixed=fixed,
             decode="mbr",
+            choosers=choosers or None,
         )
 
     return parse_in_pieces(parse, tokens.starts, max_length=_MAX_LENGTH, fixed=fixed)

@@ -30,7 +30,7 @@ class ProbabilityScores:
         starts: NDArray[numpy.int32],
         arc_starts: NDArray[numpy.int32],
         heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
         parses = self._expert.parse(self._tokens.at(tokens, starts))
         joint = numpy.full((len(heads), self._n_labels), _SMALLEST / self._n_labels)
         for s in range(len(starts) - 1):
@@ -70,7 +70,7 @@ def translated(scorer: ArcScorer, names: Sequence[str], wanted: Sequence[str]) -
         starts: NDArray[numpy.int32],
         arc_starts: NDArray[numpy.int32],
         heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
         arcs, labels = scorer(tokens, starts, arc_starts, heads)
         return arcs, numpy.where(columns >= 0, labels[:, columns], unknown)
 
@@ -91,7 +91,7 @@ def remembered(scorer: ArcScorer) -> ArcScorer:
         starts: NDArray[numpy.int32],
         arc_starts: NDArray[numpy.int32],
         heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
         if not isinstance(tokens, slice):
             return scorer(tokens, starts, arc_starts, heads)
         asked = (starts, arc_starts, heads)

@@ -190,6 +190,47 @@ def test_temperature_of_a_product(experts):
     compare(cool.parse(tokens), heads, labels, normalised(scores / 1.7))
 
 
+def best_by_marginals(heads, probs):
+    """The tree with the best product of arc probabilities."""
+    table = numpy.log(marginals_of(heads, probs) + 1e-300)
+    columns = numpy.arange(1, heads.shape[1] + 1)
+    return heads[numpy.argmax([table[tree, columns].sum() for tree in heads])]
+
+
+@pytest.mark.parametrize("chart", ["loglinear", "first order"])
+def test_trees_are_chosen_by_a_sharper_distribution(experts, shag, chart):
+    """The tree is that of P^choice, its probabilities are those of P."""
+    everyone = experts if chart == "loglinear" else {"biaffine": experts["biaffine"], "shag": shag}
+    weights, n_other = dict.fromkeys(everyone, 0.5), 0
+    for seed in range(30):
+        tokens = sentences([5], seed=seed).tokens
+        flat = ProductParser(everyone, weights, temperature=Temperature(4.0, 4.0))
+        sharp = flat.with_temperature(Temperature(4.0, 4.0, 20.0))
+        parses, found = flat.parse(tokens), sharp.parse(tokens)
+        trees = numpy.array(projective_trees(5), dtype="int32")
+        known = {tuple(p.heads.tolist()): p.log_prob for p in parses.k_best(0, 10_000)}
+        if parses.labelled:  # of the tree with its best labels; of all labels together:
+            joint = numpy.zeros((6, 6, len(flat.label_names)))
+            arcs = parses.arcs(0, labelled=True, min_prob=0.0)
+            joint[arcs.heads, arcs.modifiers, arcs.labels] = arcs.probs
+            own = numpy.log(joint.max(axis=2) / numpy.maximum(joint.sum(axis=2), 1e-300) + 1e-300)
+            columns = numpy.arange(1, 6)
+            known = {
+                tree: log_prob - own[numpy.array(tree), columns].sum()
+                for tree, log_prob in known.items()
+            }
+        logs = numpy.array([known.get(tuple(tree.tolist()), -numpy.inf) for tree in trees])
+        assert (found.heads == best_by_marginals(trees, normalised(20 * logs))).all()
+        assert (parses.heads == best_by_marginals(trees, normalised(logs))).all()
+        n_other += (found.heads != parses.heads).any()
+        assert found.marginals(0) == pytest.approx(parses.marginals(0))
+        columns = numpy.arange(1, 6)
+        assert found.head_probs() == pytest.approx(
+            parses.marginals(0)[found.heads, columns], rel=1e-5
+        )
+    assert n_other > 0
+
+
 def test_fixed_heads(experts):
     tokens = sentences([5], seed=5).tokens
     heads, labels = labelled_trees(5)
@@ -347,11 +388,11 @@ def test_any_batch_and_nothing(experts):
 def test_bytes(experts, shag, refined):
     everyone = experts | {"shag": shag, "refined": refined}
     weights = {"loglinear": 0.5, "biaffine": 0.2, "shag": 0.2, "refined": 0.1}
-    product = ProductParser(everyone, weights, temperature=Temperature(1.5, 0.9))
+    product = ProductParser(everyone, weights, temperature=Temperature(1.5, 0.9, 1.2))
     data = product.to_bytes()
     loaded = ProductParser.from_bytes(data)
     assert loaded.to_bytes() == data
-    assert loaded.weights == weights and loaded.temperature == Temperature(1.5, 0.9)
+    assert loaded.weights == weights and loaded.temperature == Temperature(1.5, 0.9, 1.2)
     tokens = sentences([3, 6]).tokens
     same(loaded.parse(tokens), product.parse(tokens), 2)
     for damaged in (data[:-1], data[:40], b"", bytes([data[0] ^ 1]) + data[1:]):
