@@ -1,14 +1,16 @@
 """Measure the whole pipeline beside spaCy's own and UDPipe 1: accuracy, training time, speed, size.
 
     python scripts/benchmark_pipeline.py TRAIN DEV [--lang tr] [--vectors DIR] [--text FILE] [--minutes 8]
+        [--plot FILE.svg]
 
-Ours is configs/pipeline.cfg. spaCy's is the CPU pipeline tok2vec+tagger+parser of `spacy init config`, its
-checkpoint with the best LAS on DEV within --minutes. UDPipe 1 takes part if ufal.udpipe is installed.
+Ours is configs/pipeline.cfg, the accurate one configs/accurate.cfg. spaCy's is the CPU pipeline
+tok2vec+tagger+parser of `spacy init config`, with the same word vectors, its checkpoint with the best LAS on
+DEV within --minutes. UDPipe 1 takes part if ufal.udpipe is installed.
 All get the same tokens and sentences and one thread. Scores are of all tokens, with full labels. Times are
 CPU seconds, so that a busy machine changes them little; speeds are medians of rounds in which all take turns,
 each with the batch size that suits it best, on DEV and on the first lines of running text (--text).
 --json FILE keeps the figures. --keep DIR keeps the trained models, and uses those that are there already:
-others need not be trained again to measure a change of ours.
+others need not be trained again to measure a change of ours. --plot FILE draws LAS against speed.
 """
 
 # ruff: noqa: E402
@@ -33,6 +35,7 @@ from time import process_time
 from typing import Any
 
 import srsly
+from pipeline_picture import render
 from pipeline_rivals import (
     Curve,
     SpacySystem,
@@ -53,9 +56,11 @@ from spacy.training.initialize import init_nlp
 from wasabi import msg
 
 from spacy_spectral.base.progress import progress_bar
-from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.base.serialize import require_writable, write_atomically
 
-CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
+CONFIGS = Path(__file__).parents[1] / "configs"
+# of a trial (--quick)
+QUICK = {"components.spectral_parser.model.experts.biaffine.epochs": 2}
 LENGTHS = (10, 20, 50, 100, 150, 200)
 # rounds of timing, tokens of every length, lines of running text; in full and with --quick
 EFFORT = {False: (5, 4000, 2000), True: (1, 400, 20)}
@@ -71,10 +76,22 @@ PARTS: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     options = parse_arguments()
+    for output in (options.json, options.plot):
+        if output is not None:
+            require_writable(output)
     with tempfile.TemporaryDirectory() as directory:
         results = run(options, options.keep or Path(directory))
     if options.json:
         write_atomically(options.json, srsly.json_dumps(results, indent=2) + "\n")
+    if options.plot:
+        points = {
+            name: (figures["whole_words_s"], figures["las"])
+            for name, figures in results["systems"].items()
+        }
+        write_atomically(
+            options.plot, render(points, title=f"Tags and trees of {options.dev.name}")
+        )
+        msg.good(f"LAS against speed in {options.plot}")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -82,25 +99,35 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("train", type=Path, help="CoNLL-U or .spacy, or a directory")
     parser.add_argument("dev", type=Path, help="CoNLL-U or .spacy, or a directory")
     parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
-    parser.add_argument("--fair-vectors", action="store_true", help="spaCy gets the vectors too")
+    parser.add_argument(
+        "--fair-vectors",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="spaCy gets the vectors, too",
+    )
     parser.add_argument("--lang", default="en", help="code of the language")
     parser.add_argument("--minutes", type=float, default=60, help="limit of others' training")
     parser.add_argument("--quick", action="store_true", help="a trial: a few steps of everything")
+    parser.add_argument("--symbol", default="TAG", help="what our parsers see: TAG or POS")
+    parser.add_argument("--no-accurate", action="store_true", help="leave out the accurate config")
     parser.add_argument("--no-udpipe", action="store_true", help="leave out UDPipe")
     parser.add_argument("--no-ablation", action="store_true", help="leave out the ablation")
     parser.add_argument("--keep", type=Path, help="keep trained models here, use those found here")
     parser.add_argument("--text", type=Path, help="running text to measure speed on, too")
     parser.add_argument("--json", type=Path, help="write all figures here")
+    parser.add_argument("--plot", type=Path, help="draw LAS against speed here (SVG)")
     options = parser.parse_args()
-    if options.fair_vectors and not options.vectors:
-        parser.error("--fair-vectors needs --vectors")
+    options.fair_vectors = options.fair_vectors and options.vectors is not None
     return options
 
 
 def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """Train everyone, each in a process of its own, then measure them side by side in this one."""
-    trainers: dict[str, Callable] = {"ours": train_ours, "spaCy": train_spacy}
-    systems: dict[str, type] = {"ours": SpacySystem, "spaCy": SpacySystem}
+    trainers: dict[str, Callable] = {"ours": train_ours}
+    if not options.no_accurate:
+        trainers["accurate"] = train_accurate
+    trainers["spaCy"] = train_spacy
+    systems: dict[str, type] = dict.fromkeys(trainers, SpacySystem)
     if not options.no_udpipe and find_spec("ufal") and find_spec("ufal.udpipe"):
         trainers["UDPipe"], systems["UDPipe"] = train_udpipe, UDPipeSystem
     elif not options.no_udpipe:
@@ -149,6 +176,8 @@ def kept(
         name: str(getattr(options, name))
         for name in ("train", "dev", "vectors", "fair_vectors", "lang", "minutes", "quick")
     }
+    if options.symbol != "TAG":
+        asked["symbol"] = options.symbol
     if file.exists():
         found = srsly.read_json(file)
         if found["asked"] != asked:
@@ -157,6 +186,7 @@ def kept(
             )
         return found["figures"]
     path.parent.mkdir(parents=True, exist_ok=True)
+    require_writable(file)
     figures = in_own_process(train, options, path, limit=limit)
     write_atomically(file, srsly.json_dumps({"asked": asked, "figures": figures}, indent=2) + "\n")
     return figures
@@ -181,7 +211,7 @@ def seconds_to(curve: Curve, las: float) -> float | None:
 
 
 class EpochLog(logging.Handler):
-    """Notes when the parser reports an epoch, and its LAS on dev."""
+    """Notes when the parser reports its LAS on dev: after every epoch, and of what is written in the end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,26 +221,35 @@ class EpochLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if found := re.search(r"dev .*LAS ([\d.]+)%", record.getMessage()):
             self.curve.append((process_time() - self.started, float(found[1]) / 100))
-            note(f"  {self.curve[-1][0]:6.0f} s  {record.getMessage()}")
+        note(f"  {process_time() - self.started:6.0f} s  {record.getMessage()}")
+
+
+def train_accurate(options: argparse.Namespace, path: Path) -> dict[str, Any]:
+    return train_ours(options, path, QUICK if options.quick else {}, config="accurate.cfg")
 
 
 def train_ours(
-    options: argparse.Namespace, path: Path | None, overrides: dict[str, Any] | None = None
+    options: argparse.Namespace,
+    path: Path | None,
+    overrides: dict[str, Any] | None = None,
+    *,
+    config: str = "pipeline.cfg",
 ) -> dict[str, Any]:
-    config = util.load_config(
-        CONFIG,
+    loaded = util.load_config(
+        CONFIGS / config,
         overrides={
             "paths.train": str(options.train),
             "paths.dev": str(options.dev),
             "paths.vectors": str(options.vectors) if options.vectors else None,
             "nlp.lang": options.lang,
+            "components.spectral_parser.symbol": options.symbol,
         }
         | (overrides or {}),
     )
     log = EpochLog()
     util.logger.handlers = [log]
     util.logger.setLevel(logging.INFO)
-    nlp = init_nlp(config)
+    nlp = init_nlp(loaded)
     seconds = process_time() - log.started
     if path is None:
         return evaluate(nlp, read(nlp, options.dev)) | {"seconds": seconds}

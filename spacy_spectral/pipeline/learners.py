@@ -14,7 +14,7 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..base.learnt import Learnt
-from ..trees.calibration import calibrated
+from ..trees.calibration import calibrated, judge
 from ..trees.interface import NEUTRAL, Clusters, ParserModel, Parses, Tempered, Vectors
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
@@ -162,7 +162,11 @@ class WholeLearner:
                 learnt = calibrated(learnt, dev)
             if isinstance(learnt, Tempered):
                 t = learnt.temperature
-                data.report(f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}")
+                judged = judge(learnt.parse(dev.tokens, decode=decode), dev, learnt.label_names)
+                data.report(
+                    f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}: "
+                    f"dev UAS {judged.uas:.2%}, LAS {judged.las:.2%}"
+                )
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> None:

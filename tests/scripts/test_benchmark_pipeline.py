@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import srsly
@@ -30,13 +31,18 @@ def test_quick_benchmark(tmp_path):
         str(tmp_path / "text.txt"),
         "--json",
         str(tmp_path / "out.json"),
+        "--plot",
+        str(tmp_path / "picture.svg"),
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     results = srsly.read_json(tmp_path / "out.json")
     systems = results["systems"]
-    assert list(systems)[:2] == ["ours", "spaCy"]
+    assert list(systems)[:3] == ["ours", "accurate", "spaCy"]
+    picture = ElementTree.parse(tmp_path / "picture.svg")
+    circles = picture.findall(".//{http://www.w3.org/2000/svg}circle")
+    assert len(circles) == len(systems)
     for figures in systems.values():
         assert figures.keys() >= FIGURES
         assert 0 <= figures["las"] <= figures["uas"] <= 1
@@ -51,11 +57,9 @@ def test_quick_benchmark(tmp_path):
         )
     # a few steps teach spaCy next to nothing; ours is trained to the end
     assert systems["ours"]["uas"] > 0.7
-    # the best score on dev that training reported is of the model that was written, but for the
-    # temperatures, which are chosen afterwards and may tip a tree or two of so small a corpus
-    assert max(las for _, las in systems["ours"]["curve"]) == pytest.approx(
-        systems["ours"]["las"], abs=0.02
-    )
+    # the last score on dev that training reported is of the model that was written
+    for name in ("ours", "accurate"):
+        assert systems[name]["curve"][-1][1] == pytest.approx(systems[name]["las"], abs=1e-3)
     assert max(las for _, las in systems["spaCy"]["curve"]) == pytest.approx(
         systems["spaCy"]["las"], abs=1e-6
     )

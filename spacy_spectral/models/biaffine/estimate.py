@@ -32,11 +32,11 @@ class Settings:
     scan_depth: int = 2
     arc_size: int = 128
     label_size: int = 128
-    epochs: int = 8
+    epochs: int = 12
     rate: float = 0.004
     batch_size: int = 1000
-    dropout: float = 0.2
-    word_dropout: float = 0.1
+    dropout: float = 0.33
+    word_dropout: float = 0.15
     seed: int = 0
     max_length: int = 250
 
