@@ -209,7 +209,7 @@ class LogLinearModel:
     def packed(
         self,
         sentence: Sentences,
-        others: Callable[..., NDArray[numpy.float64]] | None = None,
+        others: Callable[..., NDArray[numpy.floating]] | None = None,
         *,
         constraints: NDArray[numpy.int32] | None = None,
         more: NDArray[numpy.bool_] | None = None,
