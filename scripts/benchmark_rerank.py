@@ -1,9 +1,11 @@
 """Measure reranking: of forests and of lists, with and without log p of the latent tree model; time, speed.
 
-    python scripts/benchmark_rerank.py TRAIN DEV [--vectors DIR] [--beam] [--base DIR] [--only forests]
+    python scripts/benchmark_rerank.py TRAIN DEV [--vectors DIR] [--model NAME] [--beam] [--base DIR]
+        [--only forests]
 
-The base parser is that of configs/pipeline.cfg, or with --beam spaCy's `beam_parser` after our tagger;
---base takes a pipeline that is trained already. DEV is held out from all training: no epoch is chosen by it.
+The base parser is that of configs/pipeline.cfg, with --model by another model; or with --beam spaCy's
+`beam_parser` after our tagger. --base takes a pipeline that is trained already. DEV is held out from all
+training: no epoch is chosen by it.
 Scores are of all tokens, with full labels, inside gold sentences. Differences come with 95 % intervals of a
 paired bootstrap over sentences. Seconds are CPU seconds of one thread.
 """
@@ -33,6 +35,7 @@ from wasabi import msg
 from spacy_spectral.base.learnt import Learnt
 from spacy_spectral.base.serialize import write_atomically
 from spacy_spectral.models.forestrank.training import ForestFold, ForestSettings
+from spacy_spectral.models.refine.architecture import build_refined
 from spacy_spectral.models.rerank.features import GROUPS
 from spacy_spectral.models.rerank.interface import Fold
 from spacy_spectral.models.rerank.training import Settings
@@ -62,9 +65,32 @@ FORESTS: dict[str, dict[str, Any]] = {
     "forest, arcs >= 0.05": {"threshold": 0.05},
     "forest, arcs >= 0.02": {"threshold": 0.02},
     "forest, arcs >= 0.01": {"threshold": 0.01},
+    "the same, with a refined grammar": {
+        "threshold": 0.01,
+        "experts": {"refined": build_refined().attrs["recipe"]},
+    },
+}
+# Models of the base parser.
+NAMES = {
+    "loglinear": "LogLinear.v1",
+    "biaffine": "Biaffine.v2",
+    "shag": "SHAG.v1",
+    "refined": "Refined.v1",
+}
+_BY_NAME = {key: {"@architectures": f"spacy-spectral.{name}"} for key, name in NAMES.items()}
+MODELS: dict[str, dict[str, Any]] = _BY_NAME | {
+    "product": {
+        "@architectures": "spacy-spectral.Product.v1",
+        "experts": {name: _BY_NAME[name] for name in ("loglinear", "biaffine")},
+    },
 }
 LIST_MODEL, FOREST_MODEL = "spacy-spectral.Reranker.v1", "spacy-spectral.ForestReranker.v1"
-TIMED = ("base features + log p", "all", "forest, arcs >= 0.01")
+TIMED = (
+    "base features + log p",
+    "all",
+    "forest, arcs >= 0.01",
+    "the same, with a refined grammar",
+)
 PAIRS = (
     ("base scores", "base scores + log p"),
     ("base features", "base features + log p"),
@@ -85,6 +111,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("dev", type=Path, help="CoNLL-U or .spacy, or a directory")
     parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
     parser.add_argument("--beam", action="store_true", help="rerank spaCy's beam_parser")
+    parser.add_argument("--model", choices=sorted(MODELS), help="of the base; default: loglinear")
     parser.add_argument("--epochs", type=int, default=10, help="passes that train a beam_parser")
     parser.add_argument("--base", type=Path, help="a trained pipeline; it must not have seen DEV")
     parser.add_argument("--lang", default="en", help="code of the language")
@@ -180,7 +207,15 @@ def train_base(options: argparse.Namespace) -> Language:
         "initialize.components.spectral_parser.dev_corpus": None,
     }
     if not options.beam:
-        return init_nlp(util.load_config(CONFIG, overrides=overrides))
+        config = util.load_config(CONFIG, overrides=overrides)
+        if options.model:
+            config["components"]["spectral_parser"]["model"] = MODELS[options.model]
+            given = config["initialize"]["components"]["spectral_parser"]
+            if options.model in ("shag", "refined"):  # they know nothing of other words
+                del given["clusters"]
+            elif options.model != "loglinear":
+                given["vectors"] = "${paths.vectors}"
+        return init_nlp(config)
     nlp = spacy.blank(options.lang)
     tagger = nlp.add_pipe("spectral_tagger")
     train = read(nlp, options.train)
@@ -203,7 +238,7 @@ def jackknifed(
         given = {"n": options.n, "folds": options.folds, "epochs": options.epochs}
         return [], list(source.jackknife(train, nlp, **given, report=note))
     parts = list(source.held_out(train, nlp, folds=options.folds, report=note))
-    forests = [ForestFold(own.held_out, own.parses, own.names) for own in parts]
+    forests = [ForestFold(own.train, own.held_out, own.parses, own.names) for own in parts]
     folds = []
     for own in parts if options.only != "forests" else ():
         names = list(map(plain, own.names))

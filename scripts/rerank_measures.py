@@ -117,9 +117,13 @@ def sizes(candidates: DevCandidates) -> list[dict[str, Any]]:
         target = nearest_trees(forests, heads, labels)
         known = target >= 0
         arcs = target + numpy.repeat(forests.arc_starts[:-1], numpy.diff(forests.starts))
-        found = forests.heads[arcs[known]] == heads[known]
-        names = numpy.array([forests.names[i] for i in forests.labels[arcs[known]]])
-        both = found & (names == numpy.array(labels)[known])
+        # where arcs make no tree, that of the parser stands
+        own_heads, own_labels = candidates.parses.heads.copy(), candidates.parses.labels.copy()
+        own_heads[known] = forests.heads[arcs[known]]
+        own_labels[known] = forests.labels[arcs[known]]
+        found = own_heads == heads
+        names = numpy.array([forests.names[i] for i in own_labels])
+        both = found & (names == numpy.array(labels))
         trees, widths, tables = [], [], []
         for s in range(len(forests)):
             own = forests.arcs(s)

@@ -302,7 +302,7 @@ class Errors(metaclass=_WithCodes):
     )
     S454 = "spacy-spectral.Product.v1 needs at least one expert. Give it models of these kinds: {choices}."
     S455 = (
-        "The expert '{name}' of spacy-spectral.Product.v1 is a model '{kind}', which is not trained when the "
+        "The expert '{name}' is a model '{kind}', which is not trained when the "
         "pipeline is initialized. Use spacy-spectral.LogLinear.v1, spacy-spectral.Biaffine.v2, "
         "spacy-spectral.SHAG.v1 or spacy-spectral.Refined.v1."
     )
@@ -551,6 +551,11 @@ class Warnings(metaclass=_WithCodes):
     W401 = (
         "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: no "
         "projective tree of the arcs that its pruner keeps agrees with their annotation."
+    )
+    W501 = (
+        "'{name}' was sourced from another pipeline, and spaCy's own '{base}' does not tell in which "
+        "pipeline it stands: the parser that the component was made for is used. Call "
+        "nlp.get_pipe('{name}').attach(nlp) to use that of this pipeline."
     )
     W440 = (
         "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "

@@ -52,7 +52,7 @@ def fit_forests(
     RETURNS (ForestReranker): The second stage.
     """
     folds = (
-        ForestFold(own.held_out, own.parses, own.names)
+        ForestFold(own.train, own.held_out, own.parses, own.names)
         for own in source.held_out(examples, nlp, folds=recipe.folds, report=report)
     )
     clusters = getattr(source.parser.grammar, "clusters", None)

@@ -5,6 +5,7 @@ introduces components that others listen to (`spacy.ty.ListenedToComponent`) to 
 whatever pipeline that is. So the parser learns of its listeners, and they of it.
 """
 
+import warnings
 from collections.abc import Iterable
 from threading import local
 from typing import Any
@@ -14,7 +15,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from ..base.errors import Errors
+from ..base.errors import Errors, Warnings
 from ..trees.interface import Parses
 from ..trees.sentences import Batch
 from .component import SpectralPipe
@@ -96,12 +97,23 @@ class Listener(SpectralPipe):
         super().__init__(nlp.vocab, model, name, **settings)
         self.base = base
         self._home = _Home(nlp, base)
+        self._attached: list[_Home] = []  # others that were told of, the latest last
         self._heard: list[_Reference] = []  # parsers, the latest last
 
     def listen_to(self, parser: ListenedTo) -> None:
         """parser (ListenedTo): The parser of a pipeline that this component stands in."""
         known = [heard for heard in self._heard if heard() is not None and heard() is not parser]
         self._heard = [*known, _Reference(parser)]
+
+    def attach(self, nlp: Language) -> None:
+        """Use the parser of a pipeline that this component was sourced into. Parsers of ours introduce
+        themselves; spaCy's own do not.
+
+        nlp (Language): The pipeline.
+        """
+        if self.base not in nlp.component_names:
+            raise ValueError(Errors.S532.format(name=self.name, base=self.base))
+        self._attached = [*self._attached, _Home(nlp, self.base)]
 
     @property
     def pipeline(self) -> Language | None:
@@ -115,7 +127,8 @@ class Listener(SpectralPipe):
         nlp (Optional[Language]): The pipeline, if it is known.
         RETURNS (Any): The parser that has just parsed them; failing that, that of the pipeline the component
             was made for if they have its vocabulary, or of the one it was put into last. (A parser of
-            spaCy's own introduces itself to nobody: there it is always that of the first pipeline.)
+            spaCy's own introduces itself to nobody: then it is that of the first pipeline, with a warning,
+            until `attach` is told about another.)
         """
         found = self._find(list(docs)) if nlp is None else _Home(nlp, self.base).find([])
         if found is None:
@@ -132,7 +145,14 @@ class Listener(SpectralPipe):
         for parser in heard:
             if docs and parser.has_just_parsed(docs):
                 return parser
-        return self._home.find(docs) or (heard[-1] if heard else self._home.find([]))
+        homes = [*reversed(self._attached), self._home]
+        found = next((own for home in homes if (own := home.find(docs)) is not None), None)
+        found = found or (heard[-1] if heard else None)
+        if found is None:
+            found = self._home.find([])
+            if docs and found is not None and not isinstance(found, ListenedTo):
+                warnings.warn(Warnings.W501.format(name=self.name, base=self.base), stacklevel=2)
+        return found
 
 
 class _Reference:

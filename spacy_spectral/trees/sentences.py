@@ -97,6 +97,17 @@ class Treebank:
             for a, b in tokens.bounds()
         ]
 
+    @classmethod
+    def joined(cls, parts: Sequence["Treebank"]) -> "Treebank":
+        """RETURNS (Treebank): The sentences of several, one after the other."""
+        lengths = [numpy.diff(part.tokens.starts) for part in parts]
+        starts = numpy.concatenate([[0], numpy.cumsum(numpy.concatenate(lengths))])
+        names = ("words", "symbols", "second", "pos", "morphs")
+        columns = [[v for part in parts for v in getattr(part.tokens, name)] for name in names]
+        tokens = Tokens(starts.astype("int32"), *columns)
+        heads = numpy.concatenate([part.heads for part in parts])
+        return cls(tokens, heads, [label for part in parts for label in part.labels])
+
     def select(self, chosen: NDArray[numpy.bool_]) -> "Treebank":
         """chosen (ndarray): Which sentences.
         RETURNS (Treebank): Those sentences."""

@@ -8,6 +8,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_spectral.models.forestrank.model import ForestReranker
 from spacy_spectral.scorers import score_ud
 
 FOREST = {"@architectures": "spacy-spectral.ForestReranker.v1", "folds": 2, "epochs": 2}
@@ -26,6 +27,19 @@ def forests(trained, examples):
     """A trained reranker. Tests must not change it."""
     nlp = pipeline(trained, store=["parses"])
     nlp.get_pipe("spectral_reranker").initialize(lambda: examples(nlp), nlp=nlp)
+    return nlp
+
+
+REFINED = {"@architectures": "spacy-spectral.Refined.v1", "states": 30}
+SHAG = {"@architectures": "spacy-spectral.SHAG.v1", "states": 2}
+
+
+@pytest.fixture(scope="module")
+def expert_forests(trained, examples):
+    """A reranker with experts: one that tells marginals of given arcs, one that has to parse."""
+    model = FOREST | {"experts": {"refined": REFINED, "shag": SHAG}}
+    nlp = pipeline(trained, model=model)
+    nlp.get_pipe("spectral_reranker").initialize(lambda: examples(nlp)[:120], nlp=nlp)
     return nlp
 
 
@@ -142,8 +156,33 @@ def test_training_again_gives_the_same_bytes(forests, trained, examples):
     assert one.to_bytes() == other.to_bytes()
 
 
-def test_unusual_documents(forests):
-    nlp = forests
+def test_experts(expert_forests, examples):
+    nlp = expert_forests
+    reranker = nlp.get_pipe("spectral_reranker").reranker
+    assert list(reranker.experts) == ["refined", "shag"]
+    assert reranker.dense.shape == (3,) and (reranker.dense[1:] != 0).all()
+    docs = documents(nlp, examples)[:12]
+    expected = [values(doc) for doc in nlp.pipe([doc.copy() for doc in docs])]
+    for options in ({"batch_size": 1}, {"n_process": 2, "batch_size": 4}):
+        found = [values(doc) for doc in nlp.pipe([doc.copy() for doc in docs], **options)]
+        assert found == expected
+    # what they say counts
+    weights = {name: getattr(reranker, name) for name in ("keys", "weights", "words", "threshold")}
+    alone = ForestReranker(**weights, clusters=None, dense=reranker.dense[:1])
+    data = reranker.to_bytes()
+    assert ForestReranker.from_bytes(data).to_bytes() == data != alone.to_bytes()
+    with pytest.raises(ValueError, match=r"S005.*dense"):
+        ForestReranker.from_bytes(
+            ForestReranker(**weights, clusters=None, dense=reranker.dense).to_bytes()
+        )
+    with pytest.raises(ValueError, match=r"S455.*'a'"):
+        model = {"@architectures": "spacy-spectral.Reranker.v1"}
+        pipeline(nlp, model=FOREST | {"experts": {"a": model}})
+
+
+@pytest.mark.parametrize("name", ["forests", "expert_forests"])
+def test_unusual_documents(name, request):
+    nlp = request.getfixturevalue(name)
     for words in ([], ["\n"], ["Word"], ["word", " ", "word"], ["🙂", "ὕδωρ", "水"], ["a"] * 60):
         tags = ["" if word.isspace() else "unknown" for word in words]
         starts = [i == 0 for i in range(len(words))]

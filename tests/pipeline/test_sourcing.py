@@ -4,6 +4,7 @@ spaCy puts the very same component into another pipeline, so that it stands in b
 """
 
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -161,3 +162,22 @@ def test_reranker_without_its_parser_says_so(saved):
     assert nlp.get_pipe("spectral_reranker").labels == ()
     with pytest.raises(ValueError, match="S532"):
         nlp("No parser .")
+
+
+def test_reranker_after_a_parser_of_spacys_own():
+    """It introduces itself to nobody: a warning says so, and `attach` does it."""
+    first, second = spacy.blank("en"), spacy.blank("en")
+    for nlp in (first, second):
+        nlp.add_pipe("beam_parser")
+    reranker = first.add_pipe("spectral_reranker", config=RERANKER | {"base": "beam_parser"})
+    second.add_pipe("spectral_reranker", source=first)
+    here, there = Doc(first.vocab, ["a"]), Doc(second.vocab, ["a"])
+    with pytest.warns(UserWarning, match="W501"):
+        assert reranker.find_parser([there]) is first.get_pipe("beam_parser")
+    reranker.attach(second)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert reranker.find_parser([there]) is second.get_pipe("beam_parser")
+        assert reranker.find_parser([here]) is first.get_pipe("beam_parser")
+    with pytest.raises(ValueError, match="S532"):
+        reranker.attach(spacy.blank("en"))

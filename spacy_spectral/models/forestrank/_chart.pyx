@@ -36,7 +36,7 @@ from ...forest._hypergraph import Graph
 
 # A sentence has n^2 spans, so that very long ones are out of reach whatever their arcs.
 MAX_LENGTH = 2_000
-MAX_EDGES = 3_000_000
+MAX_EDGES = 2_000_000
 
 
 cdef int build_arcs(

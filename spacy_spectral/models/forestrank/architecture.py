@@ -6,6 +6,7 @@ from typing import Any
 from thinc.api import Model
 
 from ...base.learnt import Learnt
+from .experts import check_experts
 from .model import ForestReranker
 from .training import ForestSettings
 
@@ -21,6 +22,7 @@ def build_forest_reranker(
     min_count: int = _DEFAULT.min_count,
     min_word_count: int = _DEFAULT.min_word_count,
     seed: int = _DEFAULT.seed,
+    experts: dict[str, Any] | None = None,
 ) -> Model:
     """Build the model of a reranker that looks at the whole packed forest of a parser.
 
@@ -32,6 +34,8 @@ def build_forest_reranker(
     min_count (int): Features that trees of the training data have less often are left out.
     min_word_count (int): Of rarer words only the last letters are looked at.
     seed (int): Seed of the order of sentences.
+    experts (Optional[Dict[str, Model]]): Other parsers that are trained when the pipeline is initialized, by
+        names of your choice, e.g. `spacy-spectral.Refined.v1`: what they say of arcs counts, too.
     RETURNS (Model): A model that holds the settings and, once trained, the reranker.
     """
     settings = ForestSettings(
@@ -43,6 +47,7 @@ def build_forest_reranker(
         min_count=min_count,
         min_word_count=min_word_count,
         seed=seed,
+        experts=check_experts(experts),
     )
     attributes = {"recipe": settings, "learnt": Learnt(ForestReranker)}
     return Model("forest_reranker", _parse, attrs=attributes)

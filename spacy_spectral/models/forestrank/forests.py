@@ -1,7 +1,7 @@
 """Packed forests of many sentences as flat arrays: labelled arcs and what models say of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy.typing import NDArray
@@ -56,6 +56,15 @@ class Forests:
             self.names,
             self.dense[arcs],
         )
+
+    def with_dense(self, dense: NDArray[numpy.float64]) -> "Forests":
+        """RETURNS (Forests): The same arcs with other numbers."""
+        return replace(self, dense=dense)
+
+    def token_of(self) -> NDArray[numpy.int32]:
+        """RETURNS (ndarray): The modifier of every arc, counted over all sentences."""
+        first = numpy.repeat(self.starts[:-1], numpy.diff(self.arc_starts))
+        return self.modifiers + first - 1
 
     def tokens(self, sentence: int) -> slice:
         """RETURNS (slice): The tokens of a sentence."""
@@ -198,7 +207,7 @@ def decoded(
     if not len(mu):
         return result
     lengths = numpy.diff(forests.arc_starts)
-    token = forests.modifiers + numpy.repeat(forests.starts[:-1], lengths) - 1
+    token = forests.token_of()
     start = numpy.flatnonzero(numpy.diff(token, prepend=-1))
     # the best arc of every token; the first of equals
     top = numpy.repeat(numpy.maximum.reduceat(mu, start), numpy.diff(start, append=len(mu)))

@@ -3,21 +3,24 @@
 Knows nothing of spaCy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
 import numpy
 from numpy.typing import NDArray
 
-from ...base.fields import Array, Bytes, Float, Format
+from ...base.fields import Array, Bytes, Float, Format, List, Record, Str
 from ...trees.distribution import trees_of
-from ...trees.interface import ArcProbs, Clusters, Parse, Parses, TreeDistribution
+from ...trees.interface import ArcProbs, Clusters, Parse, ParserModel, Parses, TreeDistribution
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
+from ..product.parser import KINDS
 from ._engine import Engine
+from .experts import with_experts
 from .forests import Forests, decoded, forests_of
 from .templates import TEMPLATES
 
@@ -29,10 +32,12 @@ _FORMAT = Format(
     1,
     keys=Array("uint32", "keys", low=1, order="strict"),
     weights=Array("float32", "keys"),
-    dense=Array("float64", 1),
+    dense=Array("float64", "numbers", least=1),
     words=Array("uint32", "words", order="strict"),
     threshold=Float(above=0.0, below=1.0),
     clusters=Bytes(optional=True),
+    # files of older versions have none
+    experts=List(Record(name=Str(), kind=Str(choices=tuple(KINDS)), model=Bytes()), optional=True),
 )
 
 
@@ -59,14 +64,17 @@ class ForestReranker:
         words: NDArray[numpy.uint32],
         clusters: Clusters | None,
         threshold: float,
+        experts: Mapping[str, ParserModel] = MappingProxyType({}),
     ):
         """keys (ndarray): The hashes that are features, ascending.
         weights (ndarray): Their weights.
-        dense (ndarray): The weight of the parser's own log-marginals.
+        dense (ndarray): The weights of log-marginals: the parser's own, then those of experts.
         words (ndarray): The hashes of words that are looked at whole, ascending.
         clusters (Optional[Clusters]): Word clusters.
         threshold (float): How likely an arc with its label must be to be in a forest.
+        experts (Mapping[str, ParserModel]): Other parsers whose log-marginals count.
         """
+        self.experts = dict(experts)
         self.keys, self.weights, self.dense = keys, weights, dense
         self.words = words
         self.clusters = clusters
@@ -84,8 +92,10 @@ class ForestReranker:
         """
         encoded = encode(tokens, self._known, self.clusters)
         thresholds = numpy.full(len(tokens), self.threshold)
+        experts = [*self.experts.values()]
         for _ in range(_ROUNDS):
             forests = forests_of(parses, tokens.starts, names, thresholds)
+            forests = with_experts(forests, experts, tokens)
             mu, log_z = self._engine.marginals(*arguments(forests, encoded))
             failed = (numpy.diff(forests.arc_starts) > 0) & ~numpy.isfinite(log_z)
             if not failed.any():
@@ -95,21 +105,36 @@ class ForestReranker:
             # the parser's own tree stands
             thresholds[failed] = numpy.inf
             forests = forests_of(parses, tokens.starts, names, thresholds)
+            forests = with_experts(forests, experts, tokens)
             mu, log_z = self._engine.marginals(*arguments(forests, encoded))
         return ForestParses(self._engine, encoded, forests, mu, log_z, parses)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised model; equal ones give equal bytes."""
         fields = ("keys", "weights", "dense", "words", "threshold")
+        kinds = {kind: name for name, kind in KINDS.items()}
+        experts = [
+            {"name": name, "kind": kinds[type(expert)], "model": expert.to_bytes()}
+            for name, expert in self.experts.items()
+        ]
+        payload = {name: getattr(self, name) for name in fields}
         clusters = clusters_to_bytes(self.clusters)
-        return _FORMAT.pack({name: getattr(self, name) for name in fields} | {"clusters": clusters})
+        return _FORMAT.pack(payload | {"clusters": clusters, "experts": experts})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ForestReranker":
         """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
         read = _FORMAT.unpack(data)
         clusters = clusters_from_bytes(read.pop("clusters"))
-        return cls(**read, clusters=clusters)
+        experts = read.pop("experts") or []
+        unique = len({own["name"] for own in experts}) == len(experts)
+        _FORMAT.require(unique, "experts", "has a name twice")
+        n_numbers = len(read["dense"])
+        _FORMAT.require(
+            n_numbers == 1 + len(experts), "dense", f"has {n_numbers}, not {1 + len(experts)}"
+        )
+        models = {own["name"]: KINDS[own["kind"]].from_bytes(own["model"]) for own in experts}
+        return cls(**read, clusters=clusters, experts=models)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # through the same bytes: compiled parts don't travel to other processes

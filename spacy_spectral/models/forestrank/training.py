@@ -1,17 +1,18 @@
 """From the forests of jack-knifed parsers to a second stage. Knows nothing of spaCy."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy
 
 from ...base.errors import Errors
-from ...trees.interface import Clusters, Parses
+from ...trees.interface import Clusters, Parses, Recipe
 from ...trees.inventory import projective_trees
 from ...trees.sentences import Treebank
 from ._learn import Learner
+from .experts import train_experts, with_experts
 from .forests import forests_of, joined, nearest_trees
 from .model import ForestReranker, arguments, encode, text_hash
 from .templates import TEMPLATES
@@ -23,11 +24,13 @@ _DENSE = 0.5
 class ForestFold(NamedTuple):
     """Sentences that the parser who parsed them was not trained on.
 
+    train (Treebank): What it was trained on.
     held_out (Treebank): The sentences.
     parses (Parses): Its parses.
     names (List[str]): Its labels.
     """
 
+    train: Treebank
     held_out: Treebank
     parses: Parses
     names: list[str]
@@ -45,6 +48,7 @@ class ForestSettings:
     min_count (int): How often the target trees must have a feature.
     min_word_count (int): How often a word must occur to be looked at whole.
     seed (int): Seed of the order of sentences.
+    experts (Mapping[str, Recipe]): Other parsers whose log-marginals of arcs count, too.
     """
 
     threshold: float = 0.01
@@ -55,6 +59,7 @@ class ForestSettings:
     min_count: int = 2
     min_word_count: int = 3
     seed: int = 0
+    experts: Mapping[str, Recipe] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         positive = (
@@ -83,21 +88,25 @@ class ForestSettings:
         for fold in folds:
             starts = fold.held_out.tokens.starts
             thresholds = numpy.full(len(fold.held_out.tokens), self.threshold)
-            parts.append(forests_of(fold.parses, starts, fold.names, thresholds))
+            forests = forests_of(fold.parses, starts, fold.names, thresholds)
+            # an expert that has seen a sentence's tree would be trusted too much
+            experts = train_experts(self.experts, fold.train, clusters, report)
+            parts.append(with_experts(forests, [*experts.values()], fold.held_out.tokens))
             own_heads, own_labels = projective_trees(fold.held_out)
             heads.append(own_heads)
             labels += own_labels
-            held_out.append(fold.held_out.tokens)
+            held_out.append(fold.held_out)
         forests = joined(parts)
         target = nearest_trees(forests, numpy.concatenate(heads), labels)
         if not (target >= 0).any():
             raise ValueError(Errors.S913)
-        counts = Counter(word for tokens in held_out for word in tokens.words)
+        counts = Counter(word for part in held_out for word in part.tokens.words)
         known = {text_hash(w) for w, n in counts.items() if n >= self.min_word_count}
         words = frozenset(known)
-        encoded = numpy.concatenate([encode(tokens, words, clusters) for tokens in held_out])
+        encoded = numpy.concatenate([encode(part.tokens, words, clusters) for part in held_out])
         given = arguments(forests, encoded)
-        dense = numpy.full(forests.dense.shape[1], _DENSE)
+        dense = numpy.zeros(forests.dense.shape[1])
+        dense[0] = _DENSE
         no_keys = numpy.zeros(0, dtype="uint32"), numpy.zeros(0, dtype="float32")
         hashes = Learner(*no_keys, dense, TEMPLATES).hashes(*given, target)
         keys, seen = numpy.unique(hashes, return_counts=True)
@@ -126,4 +135,9 @@ class ForestSettings:
             words=numpy.array(sorted(words), dtype="uint32"),
             clusters=clusters,
             threshold=self.threshold,
+            experts=(
+                train_experts(self.experts, Treebank.joined(held_out), clusters, report)
+                if self.experts
+                else {}
+            ),
         )
