@@ -90,29 +90,43 @@ def spacy_config(options: argparse.Namespace) -> Any:
 
 
 def train_spacy(options: argparse.Namespace, path: Path) -> dict[str, Any]:
+    def score_dev(nlp: Language, weights: Any) -> Callable[[], tuple[float, dict[str, Any]]]:
+        dev = read(nlp, options.dev)
+
+        def dev_score() -> tuple[float, dict[str, Any]]:
+            scores = evaluate(nlp, dev)
+            return scores["las"], scores
+
+        return dev_score
+
+    train = corpus(options.train)
+    return train_in_steps(spacy_config(options), train, score_dev, options, path)
+
+
+def train_in_steps(
+    config: Any,
+    train: Corpus,
+    score_dev: Callable[[Language, Any], Callable[[], tuple[float, dict[str, Any]]]],
+    options: argparse.Namespace,
+    path: Path,
+) -> dict[str, Any]:
+    """Train a pipeline of spaCy by its own loop until that stops by itself, or the time is over."""
     from spacy.schemas import ConfigSchemaTraining
     from spacy.training.loop import create_train_batches, train_while_improving
 
     started = process_time()
     util.logger.setLevel(logging.ERROR)
-    nlp = init_nlp(spacy_config(options))
+    nlp = init_nlp(config)
     settings = util.registry.resolve(
         nlp.config.interpolate()["training"], schema=ConfigSchemaTraining
     )
-    train = corpus(options.train)
-    dev = read(nlp, options.dev)
-
-    def dev_score() -> tuple[float, dict[str, Any]]:
-        scores = evaluate(nlp, dev)
-        return scores["las"], scores
-
     curve: Curve = []
     best = 0.0
     for _, info, is_best in train_while_improving(
         nlp,
         settings["optimizer"],
         create_train_batches(nlp, train, settings["batcher"], settings["max_epochs"]),
-        dev_score,
+        score_dev(nlp, settings["score_weights"]),
         exclude=[],
         **{
             name: settings[name]
@@ -125,13 +139,16 @@ def train_spacy(options: argparse.Namespace, path: Path) -> dict[str, Any]:
         seconds = process_time() - started
         if is_best is not None:
             curve.append((seconds, info["score"]))
-            note(f"  {seconds:6.0f} s  step {info['step']}, dev LAS {info['score']:.2%}")
+            note(f"  {seconds:6.0f} s  step {info['step']}, dev score {info['score']:.2%}")
         if is_best:
             best = seconds
             with nlp.use_params(settings["optimizer"].averages):
                 nlp.to_disk(path)
         if seconds > 60 * options.minutes:
             break
+    if not curve:
+        # stopped before it was scored: what there is has to do
+        nlp.to_disk(path)
     limited = seconds > 60 * options.minutes
     return trained(curve, process_time() - started, path) | {
         "best_seconds": best,

@@ -2,7 +2,7 @@
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MEASURES = (
     *("Tokens", "Words", "Sentences", "UPOS", "XPOS", "UFeats", "Lemmas"),
@@ -10,48 +10,84 @@ MEASURES = (
 )
 
 
-def evaluate_raw(nlp: Any, data: Path) -> dict[str, Any]:
-    """Score a pipeline from raw text, put together again from a treebank.
+class RawTreebank(NamedTuple):
+    """A treebank and its raw text.
 
-    nlp (Language): The pipeline.
-    data (Path): CoNLL-U or .spacy file, or a directory of such files.
-    RETURNS (Dict[str, Any]): F1 by measure, between 0 and 1, and `words_per_second`. Labels are
-        compared without subtypes, as the shared task does it.
+    path (Path): Where it is.
+    texts (List[str]): The text of each document, put together again.
+    gold (str): The treebank as CoNLL-U.
     """
-    from time import perf_counter
 
-    from ..base.errors import Errors
+    path: Path
+    texts: list[str]
+    gold: str
+
+
+def read_raw(vocab: Any, data: Path) -> RawTreebank:
+    """Read a treebank and its raw text.
+
+    vocab (Vocab): A vocabulary.
+    data (Path): CoNLL-U or .spacy file, or a directory of such files.
+    RETURNS (RawTreebank): What was read.
+    """
     from ..treebank.documents import CONLLU_SUFFIXES, read_docs, treebank_files
     from ..treebank.write import write_doc
 
-    try:
-        from udtools import udeval
-    except ImportError as error:
-        raise ValueError(Errors.S607) from error
     texts: list[str] = []
     gold: list[str] = []
     for file in treebank_files(data):
-        docs = list(read_docs(file, nlp.vocab, n_sents=0, syntactic_words=False))
+        docs = list(read_docs(file, vocab, n_sents=0, syntactic_words=False))
         texts += [doc.text for doc in docs]
         if file.suffix in CONLLU_SUFFIXES:
             # the treebank itself, whose syntactic words need not stand in the text
             gold.append(file.read_text("utf-8-sig").rstrip("\n") + "\n\n")
         else:
             gold += map(write_doc, docs)
-    start = perf_counter()
-    parsed = list(nlp.pipe(texts))
-    seconds = perf_counter() - start
-    system = "".join(map(write_doc, parsed))
+    return RawTreebank(data, texts, "".join(gold))
+
+
+def score_raw(treebank: RawTreebank, parsed: str) -> dict[str, float]:
+    """Score what was made of raw text.
+
+    treebank (RawTreebank): The treebank.
+    parsed (str): Its texts, parsed, as CoNLL-U.
+    RETURNS (Dict[str, float]): F1 by measure, between 0 and 1. Labels are compared without subtypes, as
+        the CoNLL 2018 shared task does it.
+    """
+    from ..base.errors import Errors
+
+    try:
+        from udtools import udeval
+    except ImportError as error:
+        raise ValueError(Errors.S607) from error
     try:
         scores = udeval.evaluate(
-            udeval.load_conllu(io.StringIO("".join(gold)), str(data), {}),
-            udeval.load_conllu(io.StringIO(system), "the parsed text", {}),
+            udeval.load_conllu(io.StringIO(treebank.gold), str(treebank.path), {}),
+            udeval.load_conllu(io.StringIO(parsed), "the parsed text", {}),
         )
     except udeval.UDError as error:
-        raise ValueError(Errors.S608.format(path=data, reason=error)) from error
-    n_words = sum(len(doc) for doc in parsed)
-    result: dict[str, Any] = {name.lower(): scores[name].f1 for name in MEASURES}
-    return result | {"words_per_second": n_words / seconds if seconds else 0.0}
+        raise ValueError(Errors.S608.format(path=treebank.path, reason=error)) from error
+    return {name.lower(): scores[name].f1 for name in MEASURES}
+
+
+def evaluate_raw(nlp: Any, data: Path) -> dict[str, Any]:
+    """Score a pipeline from raw text, put together again from a treebank.
+
+    nlp (Language): The pipeline.
+    data (Path): CoNLL-U or .spacy file, or a directory of such files.
+    RETURNS (Dict[str, Any]): What `score_raw` gives, and `words_per_second` (of CPU time).
+    """
+    from time import process_time
+
+    from ..treebank.write import write_doc
+
+    treebank = read_raw(nlp.vocab, data)
+    start = process_time()
+    parsed = list(nlp.pipe(treebank.texts))
+    seconds = process_time() - start
+    scores = score_raw(treebank, "".join(map(write_doc, parsed)))
+    n_words = sum(not token.is_space for doc in parsed for token in doc)
+    return scores | {"words_per_second": n_words / seconds if seconds else 0.0}
 
 
 def print_raw(scores: dict[str, Any]) -> None:
@@ -63,4 +99,4 @@ def print_raw(scores: dict[str, Any]) -> None:
 
     rows = [(name, f"{100 * scores[name.lower()]:.2f} %") for name in MEASURES]
     msg.table(rows, header=("From raw text", "F1"), divider=True, aligns=("l", "r"))
-    print(f"{scores['words_per_second']:,.0f} tokens/s")
+    print(f"{scores['words_per_second']:,.0f} words per CPU second")
