@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
-from spacy.attrs import DEP, HEAD, ORTH, TAG
+from spacy.attrs import DEP, HEAD, LEMMA, ORTH, TAG
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -30,11 +30,14 @@ class Counts:
     tokens: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
     heads: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
     arcs: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
+    universal_arcs: numpy.ndarray = field(default_factory=lambda: numpy.zeros(2, dtype="int64"))
     gold_labels: Counter[str] = field(default_factory=Counter)
     predicted_labels: Counter[str] = field(default_factory=Counter)
     correct_labels: Counter[str] = field(default_factory=Counter)
     tagged: int = 0
     correct_tags: int = 0
+    lemmatized: int = 0
+    correct_lemmas: int = 0
     sentences: int = 0
     certainty: list[tuple[float, float, bool, bool]] = field(default_factory=list)
 
@@ -43,17 +46,22 @@ def score_ud(examples: Iterable[Example]) -> dict[str, Any]:
     """Score parses and tags.
 
     examples (Iterable[Example]): The predicted and gold documents.
-    RETURNS (Dict[str, Any]): The keys `uas`, `las`, `uas_no_punct`, `las_no_punct` and `tag_acc`
-        (between 0 and 1, or None where the gold has nothing to compare with), `tokens` (with a
-        gold head) and `sentences`.
+    RETURNS (Dict[str, Any]): The keys `uas`, `las`, `las_universal` (labels without what is behind the
+        colon), the same with `_no_punct`, `tag_acc` and `lemma_acc` (between 0 and 1, or None where the gold
+        has nothing to compare with), `tokens` (with a gold head) and `sentences`.
     """
     counts = count(examples)
-    uas, las = (_ratios(right, counts.tokens) for right in (counts.heads, counts.arcs))
+    right = counts.heads, counts.arcs, counts.universal_arcs
+    uas, las, universal = (_ratios(number, counts.tokens) for number in right)
+    lemmas = counts.correct_lemmas / counts.lemmatized if counts.lemmatized else None
     return {
         "uas": uas[0],
         "las": las[0],
+        "las_universal": universal[0],
         "uas_no_punct": uas[1],
         "las_no_punct": las[1],
+        "las_universal_no_punct": universal[1],
+        "lemma_acc": lemmas,
         "tag_acc": counts.correct_tags / counts.tagged if counts.tagged else None,
         "tokens": int(counts.tokens[0]),
         "sentences": counts.sentences,
@@ -133,6 +141,9 @@ def count(examples: Iterable[Example], *, probabilities: bool = False) -> Counts
             if gold.tags[i]:
                 counts.tagged += 1
                 counts.correct_tags += j >= 0 and predicted.tags[j] == gold.tags[i]
+            if gold.lemmas[i]:
+                counts.lemmatized += 1
+                counts.correct_lemmas += j >= 0 and predicted.lemmas[j] == gold.lemmas[i]
             label = gold.labels[i]
             if not label:
                 continue
@@ -140,10 +151,13 @@ def count(examples: Iterable[Example], *, probabilities: bool = False) -> Counts
             guess = predicted.labels[j] if j >= 0 else ""
             head = bool(guess) and to_gold[predicted.heads[j]] == gold.heads[i]
             arc = head and guess == label
-            weight = numpy.array([1, label.partition(":")[0] != "punct"])
+            relation = label.partition(":")[0]
+            universal = head and guess.partition(":")[0] == relation
+            weight = numpy.array([1, relation != "punct"])
             counts.tokens += weight
             counts.heads += head * weight
             counts.arcs += arc * weight
+            counts.universal_arcs += universal * weight
             counts.gold_labels[label] += 1
             counts.correct_labels[label] += arc
             if guess:
@@ -157,11 +171,12 @@ class _Columns:
     """A document as plain lists: fast to read token by token."""
 
     def __init__(self, doc: Doc) -> None:
-        array = doc.to_array([HEAD, DEP, TAG, ORTH])
+        array = doc.to_array([HEAD, DEP, TAG, ORTH, LEMMA])
         strings = doc.vocab.strings
         self.heads = (numpy.arange(len(doc)) + array[:, 0].astype("int64")).tolist()
         self.labels = [strings[dep].lower() if dep else "" for dep in array[:, 1].tolist()]
         self.tags = [strings[tag] if tag else "" for tag in array[:, 2].tolist()]
+        self.lemmas = array[:, 4].tolist()
         self.is_space = [strings[orth].isspace() for orth in array[:, 3].tolist()]
 
 

@@ -30,6 +30,16 @@ def test_all_tokens_and_no_punctuation():
     assert (scores["tokens"], scores["sentences"], scores["tag_acc"]) == (5, 1, None)
 
 
+def test_universal_labels_and_lemmas():
+    gold = Doc(Vocab(), words=WORDS, heads=HEADS, deps=["det", "nsubj:pass", "ROOT", "obj", "punct"],
+               lemmas=["the", "dog", "see", "it", ""])  # fmt: skip
+    predicted = make(deps=["det", "nsubj", "ROOT", "obj:x", "obl"])
+    predicted[1].lemma_, predicted[2].lemma_ = "dog", "saw"
+    scores = score_ud([Example(predicted, gold)])
+    assert (scores["las"], scores["las_universal"]) == (2 / 5, 4 / 5)
+    assert (scores["las_universal_no_punct"], scores["lemma_acc"]) == (1.0, 1 / 4)
+
+
 def test_punctuation_is_decided_by_the_gold_label():
     """Calling a word `punct` must not take it out of the score."""
     predicted = make(deps=["det", "punct", "ROOT", "obj", "punct"])

@@ -82,15 +82,16 @@ def evaluate_cli(
             scores["ceiling_uas"] = ceiling(data)
     msg.table(
         [
-            ("", "UAS", "LAS"),
-            ("All tokens", _percent(scores["uas"]), _percent(scores["las"])),
-            (
-                "Without punctuation",
-                _percent(scores["uas_no_punct"]),
-                _percent(scores["las_no_punct"]),
+            ("", "UAS", "LAS", "LAS, universal labels"),
+            *(
+                (
+                    title,
+                    *(_percent(scores[f"{key}{of}"]) for key in ("uas", "las", "las_universal")),
+                )
+                for title, of in (("All tokens", ""), ("Without punctuation", "_no_punct"))
             ),
         ],
-        aligns=("l", "r", "r"),
+        aligns=("l", "r", "r", "r"),
     )
     if curves:
         msg.table(
@@ -111,7 +112,8 @@ def evaluate_cli(
     if sample_ceiling:
         print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
     speed = f"{scores['words_per_second']:,.0f} words/s"
-    print(f"Tags {_percent(scores['tag_acc'])} · {scores['tokens']:,} tokens", end="")
+    lemmas = f" · lemmas {_percent(scores['lemma_acc'])}" if scores["lemma_acc"] else ""
+    print(f"Tags {_percent(scores['tag_acc'])}{lemmas} · {scores['tokens']:,} tokens", end="")
     print(f" in {scores['sentences']:,} sentences · {speed}")
     if plot is not None:
         named = {_CURVES[name]: curve for name, curve in curves.items()}
