@@ -2,11 +2,31 @@
 
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 Arrays = tuple[NDArray, ...]
+
+
+class Memory:
+    """Values that were found for keys. When there are too many, all are forgotten; who has got them still has
+    them. So looking up takes no lock."""
+
+    def __init__(self, size: int):
+        """size (int): How many values are remembered."""
+        self.known: dict[Any, Any] = {}
+        self._size = size
+        self._lock = Lock()
+
+    def add(self, found: dict[Any, Any]) -> None:
+        """found (Dict[Any, Any]): Values to remember."""
+        with self._lock:
+            if len(self.known) + len(found) > self._size:
+                self.known = {}
+            if len(found) <= self._size:
+                self.known.update(found)
 
 
 class RowCache:

@@ -97,13 +97,9 @@ class SpectralLemmatizer(SpectralPipe):
         RETURNS (List[ndarray]): uint64, the lemma of each token; that of white space is itself.
         """
         docs = list(docs)
-        if not self.is_learnt:
-            self.learnt  # noqa: B018 (says so)
-        readings, which = _read(docs)
-        words = [reading for reading in readings if not reading.form.isspace()]
-        found = iter(self.model.predict(words))
-        lemmas = [reading.form if reading.form.isspace() else next(found) for reading in readings]
-        values = string_values(docs, lemmas)[which]
+        read = _Readings(docs)
+        lemmas = self.learnt.recall(read.keys, read)
+        values = string_values(docs, lemmas)[read.which]
         offsets = numpy.cumsum([0, *map(len, docs)]).tolist()
         return [values[begin:end] for begin, end in pairwise(offsets)]
 
@@ -121,16 +117,28 @@ class SpectralLemmatizer(SpectralPipe):
                 doc.from_array([LEMMA], values)
 
 
-def _read(docs: list[Doc]) -> tuple[list[Reading], NDArray[numpy.int64]]:
-    """The distinct readings of documents, and which of them each token has."""
-    arrays = [doc.to_array(_COLUMNS).reshape(-1, 4) for doc in docs]
-    array = numpy.concatenate([numpy.zeros((0, 4), dtype="uint64"), *arrays])
-    # by one number a token: sorting rows of four would take longer than all the rest
-    keys = array * _MIX
-    mixed = (keys ^ (keys >> numpy.uint64(31))).sum(axis=1, dtype="uint64")
-    _, first, which = numpy.unique(mixed, return_index=True, return_inverse=True)
-    find = string_finder(docs)
-    return [_reading(*map(find, row)) for row in array[first].tolist()], which.ravel()
+class _Readings:
+    """The distinct readings of documents.
+
+    keys (List[int]): A number for each of them.
+    which (ndarray): int64, which of them each token has.
+    """
+
+    def __init__(self, docs: list[Doc]):
+        arrays = [doc.to_array(_COLUMNS).reshape(-1, 4) for doc in docs]
+        array = numpy.concatenate([numpy.zeros((0, 4), dtype="uint64"), *arrays])
+        # one number a token: sorting rows of four would take longer than all the rest
+        keys = array * _MIX
+        mixed = (keys ^ (keys >> numpy.uint64(31))).sum(axis=1, dtype="uint64")
+        distinct, first, which = numpy.unique(mixed, return_index=True, return_inverse=True)
+        self.keys: list[int] = distinct.tolist()
+        self.which = which.ravel()
+        self._values = array[first]
+        self._find = string_finder(docs)
+
+    def __call__(self, places: list[int]) -> list[Reading]:
+        """RETURNS (List[Reading]): Some of the readings."""
+        return [_reading(*map(self._find, row)) for row in self._values[places].tolist()]
 
 
 def _reading(form: str, tag: str, pos: str, morph: str) -> Reading:
@@ -143,7 +151,8 @@ def _gold_readings(
     """Forms as they are tagged in documents, with their gold lemmas."""
     for example, doc in zip(examples, docs, strict=True):
         if len(doc):
-            readings, which = _read([doc])
-            for i, lemma in zip(which.tolist(), aligned(example, LEMMA), strict=True):
+            read = _Readings([doc])
+            readings = read(list(range(len(read.keys))))
+            for i, lemma in zip(read.which.tolist(), aligned(example, LEMMA), strict=True):
                 if lemma and not readings[i].form.isspace():
                     yield readings[i], lemma

@@ -93,18 +93,27 @@ class SpectralSenter(SpectralPipe):
         docs (Iterable[Doc]): The documents.
         scores (List[ndarray]): From `predict`.
         """
-        for doc, probs in zip(docs, scores, strict=True):
-            if not len(doc):
+        docs = list(docs)
+        offsets = numpy.cumsum([0, *map(len, docs)])
+        probs = numpy.concatenate([numpy.zeros(0, dtype="float32"), *scores])
+        # NaN is no start
+        starts = numpy.where(probs > self.threshold, 1, -1)
+        # the first word is one only if no white space is in front of it
+        words = numpy.flatnonzero(~numpy.isnan(probs))
+        first = numpy.searchsorted(words, offsets[:-1])
+        starts[words[first[first < len(words)]]] = -1
+        starts[offsets[:-1][numpy.diff(offsets) > 0]] = 1
+        for doc, (begin, end) in zip(docs, pairwise(offsets.tolist()), strict=True):
+            if begin == end:
                 continue
+            own = starts[begin:end]
             given = doc.to_array([SENT_START]).astype("int64").ravel()
-            # NaN is no start; white space in front of a document is in its first sentence
-            starts = numpy.where(probs > self.threshold, 1, -1)
-            starts[numpy.flatnonzero(~numpy.isnan(probs))[:1]] = -1
-            starts[0] = 1
-            set_sentence_starts(doc, numpy.where(given != 0, given, starts))
+            if given.any():
+                own = numpy.where(given != 0, given, own)
+            set_sentence_starts(doc, own)
             if self.store:
                 # a copy, so that a Doc does not keep the values of its whole batch
-                store_sent_starts(doc, probs.copy())
+                store_sent_starts(doc, probs[begin:end].copy())
 
 
 class _Words:

@@ -6,13 +6,13 @@ otherwise is kept in a table of exceptions.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from threading import Lock
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
+from ...base.cache import Memory
 from ...base.errors import Errors
 from ...base.fields import Array, Format, Strings
 from ..tagger._features import FORM_COLUMNS, form_attributes
@@ -79,8 +79,7 @@ class LemmaModel:
         self._groups = {name: i + 1 for i, name in enumerate(pos)}
         self._classifier = classifier
         self._exceptions = exceptions
-        self._cache: dict[Reading, str] = {}
-        self._lock = Lock()
+        self._memory = Memory(_CACHE_SIZE)
         self._no_scores = classifier.word_scores(numpy.zeros((1, COLUMNS), dtype="uint32"))
 
     @classmethod
@@ -157,27 +156,37 @@ class LemmaModel:
         """Give lemmas.
 
         readings (Sequence[Reading]): Tagged forms.
-        RETURNS (List[str]): Their lemmas; a form that no script fits is its own.
+        RETURNS (List[str]): Their lemmas; white space, and a form that no script fits, is its own.
         """
-        known = self._cache
-        result = [known.get(reading) or self._exceptions.get(reading, "") for reading in readings]
+        result = [
+            reading.form if reading.form.isspace() else self._exceptions.get(reading, "")
+            for reading in readings
+        ]
         rest = [i for i, lemma in enumerate(result) if not lemma]
         if rest:
             chosen = self._choose([readings[i] for i in rest]).tolist()
             for i, scripts in zip(rest, chosen, strict=True):
                 result[i] = self._first_that_fits(readings[i].form, scripts)
-            self._remember({readings[i]: result[i] for i in rest})
         return result
 
-    def _remember(self, lemmas: dict[Reading, str]) -> None:
-        short = {
-            reading: lemma for reading, lemma in lemmas.items() if len(reading.form) <= _LONGEST
-        }
-        with self._lock:
-            if len(self._cache) + len(short) > _CACHE_SIZE:
-                self._cache = {}
-            if len(short) <= _CACHE_SIZE:
-                self._cache.update(short)
+    def recall(self, keys: Sequence[int], read: Callable[[list[int]], list[Reading]]) -> list[str]:
+        """Give lemmas of readings most of which were met before: these need not even be read.
+
+        keys (Sequence[int]): A number for each reading, the same one for the same reading.
+        read (Callable[[List[int]], List[Reading]]): Gives those at some places.
+        RETURNS (List[str]): Their lemmas.
+        """
+        get = self._memory.known.get
+        result: list[str] = [get(key, "") for key in keys]
+        rest = [i for i, lemma in enumerate(result) if not lemma]
+        if rest:
+            readings = read(rest)
+            found = self.lemmatize(readings)
+            for i, lemma in zip(rest, found, strict=True):
+                result[i] = lemma
+            rows = zip(rest, readings, found, strict=True)
+            self._memory.add({keys[i]: lemma for i, r, lemma in rows if len(r.form) <= _LONGEST})
+        return result
 
     def _choose(self, readings: Sequence[Reading]) -> NDArray[numpy.int32]:
         """The best scripts of readings, -1 for none."""

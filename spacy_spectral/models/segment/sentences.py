@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
+from ...base.cache import Arrays, RowCache
 from ...base.errors import Errors
 from ...base.fields import Format
 from ..tagger._features import FORM_COLUMNS, form_attributes
@@ -19,6 +21,8 @@ from .features import GAP, LOOK, MARK, SINCE, start_templates
 from .layout import Layout, concatenated
 
 _CUTOFF = 2
+# Words that are remembered.
+_CACHE_SIZE = 50_000
 # What ends sentences in one script or another.
 _TERMINATORS = frozenset(
     ".!?\u2026\u3002\uff01\uff1f\uff61\uff0e\u061f\u06d4\u0964\u0965\u0589\u1362\u1367"
@@ -50,7 +54,11 @@ class SenterModel:
     """A trained splitter of texts into sentences."""
 
     def __init__(self, starts: LinearClassifier):
+        """starts (LinearClassifier): Tells which words start a sentence."""
         self._starts = starts
+        self._types = RowCache(
+            partial(_describe, starts), _describe(starts, [], 1), size=_CACHE_SIZE
+        )
 
     @classmethod
     def fit(
@@ -102,11 +110,11 @@ class SenterModel:
         RETURNS (ndarray): float32, by word; 1 for the first of a text.
         """
         groups = _groups(bounds)
-        described = Types.make(types)
-        decided = self._starts.decide(
-            described.describe(rows, layout, bounds), bounds, rows,
-            self._starts.word_scores(described.attributes), groups, top=1,
-        )  # fmt: skip
+        places, (attributes, looks, is_end, scores) = self._types(types)
+        # row 0 is what stands beyond the ends
+        rows = numpy.append(0, places).astype("int32")[rows]
+        described = Types(attributes, looks, is_end).describe(rows, layout, bounds)
+        decided = self._starts.decide(described, bounds, rows, scores, groups, top=1)
         best = decided.probs[:, 0]
         result = numpy.where(decided.classes == 1, best, 1 - best).astype("float32")
         result[groups == FIXED] = 1
@@ -174,6 +182,14 @@ class Types:
         result[:, SINCE] = numpy.digitize(since, _SINCE_BOUNDS) + 2
         result[:, MARK] = numpy.where(is_own, result[before, FORM], 1)
         return result
+
+
+def _describe(starts: LinearClassifier, types: list[str], first: int = 0) -> Arrays:
+    """What can be seen of words and what they say of places around them; `first` rows are for no word."""
+    made = Types.make(types)
+    scores = starts.word_scores(made.attributes)
+    skipped = 1 - first
+    return made.attributes[skipped:], made.looks[skipped:], made.is_end[skipped:], scores[skipped:]
 
 
 def _look(word: str) -> int:

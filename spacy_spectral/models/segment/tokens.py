@@ -6,12 +6,12 @@ chunks are remembered; pieces are joined in the light of those around them.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, repeat
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
+from ...base.cache import Memory
 from ...base.errors import Errors
 from ...base.fields import Format
 from ..tagger.classifier import LinearClassifier, classifier_fields, require_parts
@@ -83,8 +83,7 @@ class TokenizerModel:
         # places inside of chunks are all different: nothing is known of them beforehand
         nothing = numpy.zeros((1, CHARACTER_COLUMNS), dtype="uint32")
         self._no_scores = cuts.word_scores(nothing)
-        self._cache: dict[str, Pieces] = {}
-        self._lock = Lock()
+        self._memory = Memory(_CACHE_SIZE)
 
     @classmethod
     def fit(
@@ -163,17 +162,12 @@ class TokenizerModel:
         chunks (Iterable[str]): Runs without white space.
         RETURNS (Dict[str, Pieces]): Their pieces, perhaps those of other chunks, too.
         """
-        known = self._cache
+        known = self._memory.known
         new = [chunk for chunk in dict.fromkeys(chunks) if chunk not in known]
         if not new:
             return known
         found = dict(zip(new, self._cut(new), strict=True))
-        with self._lock:
-            short = {chunk: found[chunk] for chunk in new if len(chunk) <= _LONGEST_CACHED}
-            if len(self._cache) + len(short) > _CACHE_SIZE:
-                self._cache = {}
-            if len(short) <= _CACHE_SIZE:
-                self._cache.update(short)
+        self._memory.add({c: found[c] for c in new if len(c) <= _LONGEST_CACHED})
         return {chunk: found[chunk] if chunk in found else known[chunk] for chunk in chunks}
 
     def join(self, pieces: list[str], whites: Sequence[str]) -> NDArray[numpy.bool_]:

@@ -119,10 +119,17 @@ def test_company_cache_and_threads_change_nothing(monkeypatch):
     readings = [reading for reading, _ in make_readings(300, seed=3)]
     expected = [MODEL.lemmatize([reading])[0] for reading in readings]
     batches = [readings[i : i + 17] for i in range(0, 300, 17)] * 3
+
+    def recall(batch):
+        keys = [hash(reading) for reading in batch]
+        return model.recall(keys, lambda places: [batch[i] for i in places])
+
     with ThreadPoolExecutor(4) as pool:
-        found = [lemma for batch in pool.map(model.lemmatize, batches) for lemma in batch]
+        found = [lemma for batch in pool.map(recall, batches) for lemma in batch]
     assert found == expected * 3
-    assert len(model._cache) <= 30
+    assert 0 < len(model._memory.known) <= 30
+    key = next(iter(model._memory.known))
+    assert model.recall([key], lambda places: 1 / 0) == [model._memory.known[key]]
 
 
 def test_bytes():

@@ -144,7 +144,7 @@ def test_threads_give_what_one_gives(monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda text: split(model, text), texts * 3))
     assert found == [split(MODEL, text) for text in texts] * 3
-    assert len(model._cache) <= 40
+    assert 0 < len(model._memory.known) <= 40
 
 
 def test_long_chunks_are_looked_at_through_windows(monkeypatch):
@@ -164,7 +164,7 @@ def test_long_chunks_are_not_remembered():
     model = TokenizerModel.from_bytes(MODEL.to_bytes())
     chunk = "kal'ko," * 40
     assert "".join(model.cut([chunk])[chunk].words) == chunk
-    assert not model._cache
+    assert not model._memory.known
 
 
 def test_attributes_depend_on_the_chunk_alone():
