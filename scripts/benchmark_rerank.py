@@ -142,6 +142,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, dict[str, Any]] = {NONE: {} if options.base else {"seconds": base_seconds}}
     vectors = find_vectors(options.vectors)
     candidates = DevCandidates(nlp, source, dev, options.n, options.margin)
+    if is_spectral:
+        figures[NONE]["calibration"] = candidates.calibration(candidates.parses)
     lists = ROWS if options.only != "forests" else {}
     for row, own_settings in lists.items():
         note(row)
@@ -162,6 +164,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         figures[row] = {"seconds": process_time() - started}
         parses = learnt.parse(candidates.batch.tokens, candidates.parses, candidates.labels)
         right[row] = candidates.count_trees(parses.heads, parses.labels)
+        figures[row]["calibration"] = candidates.calibration(parses)
         if row in TIMED:
             figures[row]["speed"] = speed(nlp, dev, options, base, learnt, FOREST_MODEL)
     tokens = right[NONE][:, 0].sum()
@@ -297,6 +300,7 @@ def show(results: dict[str, Any]) -> None:
                 f"{100 * own['complete']:.2f}",
                 "" if row == NONE else gain(own["uas_gain"]),
                 "" if row == NONE else gain(own["las_gain"]),
+                f"{100 * own['calibration']:.2f}" if "calibration" in own else "",
                 f"{own['seconds']:.0f}" if "seconds" in own else "",
                 "{:.2f}".format(own["speed"][0]) if "speed" in own else "",
                 "{:.0f}".format(own["speed"][1]) if "speed" in own else "",
@@ -309,6 +313,7 @@ def show(results: dict[str, Any]) -> None:
         "complete",
         "UAS gain",
         "LAS gain",
+        "calibration",
         "training, s",
         "speed",
         "us/word",
@@ -317,8 +322,9 @@ def show(results: dict[str, Any]) -> None:
         f"{results['base']}: {results['candidates']:.1f} candidates a sentence, of which the oracle"
     )
     print("takes the best. Speed: words/s as a part of those without reranking, and what it adds.")
+    print("Calibration: the error of the probabilities of heads, in points.")
     print(f"Training is beside jack-knifing, which takes {results['jackknife_seconds']:.0f} s.")
-    msg.table(cells, header=header, divider=True, aligns=("l", *"r" * 8))
+    msg.table(cells, header=header, divider=True, aligns=("l", *"r" * 9))
     if results["forests"]:
         rows = [
             (

@@ -13,6 +13,8 @@ from spacy_spectral.models.forestrank.forests import Forests, forests_of, neares
 from spacy_spectral.models.rerank.model import Reranker
 from spacy_spectral.pipeline.candidates import CandidateSource, SpectralCandidates
 from spacy_spectral.scorers import count
+from spacy_spectral.trees.calibration import Reliability
+from spacy_spectral.trees.interface import Parses
 from spacy_spectral.trees.inventory import plain, projective_trees
 from spacy_spectral.trees.sentences import Treebank
 
@@ -95,6 +97,11 @@ class DevCandidates:
             label = names[labels[begin:end]] == numpy.array([dep.lower() for dep in deps])
             rows.append([head.sum(), (head & label).sum()])
         return self._counts(rows)
+
+    def calibration(self, parses: Parses) -> float:
+        """RETURNS (float): By how much probabilities of heads differ from how often these are right."""
+        gold = numpy.concatenate([heads for heads, _ in self.gold])
+        return Reliability.of(parses.head_probs(), parses.heads == gold).error
 
     def _counts(self, found: list) -> numpy.ndarray:
         rows = numpy.array(found)

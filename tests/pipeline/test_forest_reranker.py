@@ -8,6 +8,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_spectral.base.serialize import pack, unpack
 from spacy_spectral.models.forestrank.model import ForestReranker
 from spacy_spectral.scorers import score_ud
 
@@ -89,6 +90,30 @@ def test_parses_are_the_likeliest_trees(forests, examples):
                 if (parse.tree.heads, parse.tree.deps) == own:
                     logprob = numpy.log(parse.probability)
                     assert logprob == pytest.approx(sent._.parse_logprob, abs=1e-4)
+
+
+def test_probabilities_leave_room_for_other_arcs(forests, examples):
+    """Of heads that are not in a forest, and of no more than all."""
+    docs = documents(forests, examples)[:20]
+    reranker = forests.get_pipe("spectral_reranker").reranker
+    batch, base = forests.get_pipe("spectral_parser").parse(docs)
+    names = forests.get_pipe("spectral_parser").grammar.label_names
+    assert reranker.outside[0] > 0
+    parses = reranker.parse(batch.tokens, base, names)
+    for s, (begin, end) in enumerate(batch.tokens.bounds()):
+        table = parses.marginals(s)
+        assert table[:, 1:].sum(axis=0) == pytest.approx(numpy.ones(end - begin))
+        inside = numpy.zeros(end - begin)
+        arcs = parses.arcs(s, min_prob=0.0)
+        numpy.add.at(inside, arcs.modifiers - 1, arcs.probs)
+        assert (inside < 1).all() and (inside > 0.5).all()
+        assert numpy.exp(parses.log_probs()[s]) <= inside.prod() + 1e-9
+    # files of older versions know nothing of that, nor of experts
+    fields = unpack("forest reranker", 1, reranker.to_bytes())
+    del fields["outside"], fields["experts"]
+    old = ForestReranker.from_bytes(pack("forest reranker", 1, fields))
+    assert old.outside.tolist() == [0, 0] and old.experts == {}
+    assert (old.parse(batch.tokens, base, names).heads == parses.heads).all()
 
 
 def test_every_way_through_the_pipeline_gives_the_same(forests, examples):

@@ -61,6 +61,15 @@ class Forests:
         """RETURNS (Forests): The same arcs with other numbers."""
         return replace(self, dense=dense)
 
+    def rest(self) -> NDArray[numpy.float64]:
+        """RETURNS (ndarray): For every token, how likely the parser thinks other arcs than those that are
+        here; 0 in sentences without arcs."""
+        result = numpy.zeros(int(self.starts[-1]))
+        there = numpy.repeat(numpy.diff(self.arc_starts) > 0, numpy.diff(self.starts))
+        found = numpy.bincount(self.token_of(), numpy.exp(self.dense[:, 0]), minlength=len(result))
+        result[there] = numpy.clip(1.0 - found[there], 0.0, 1.0)
+        return result
+
     def token_of(self) -> NDArray[numpy.int32]:
         """RETURNS (ndarray): The modifier of every arc, counted over all sentences."""
         first = numpy.repeat(self.starts[:-1], numpy.diff(self.arc_starts))

@@ -22,6 +22,7 @@ from ..product.parser import KINDS
 from ._engine import Engine
 from .experts import with_experts
 from .forests import Forests, decoded, forests_of
+from .outside import inside_probs
 from .templates import TEMPLATES
 
 # Rounds of finding arcs: of more where they make no tree, of fewer where they make too many.
@@ -36,7 +37,8 @@ _FORMAT = Format(
     words=Array("uint32", "words", order="strict"),
     threshold=Float(above=0.0, below=1.0),
     clusters=Bytes(optional=True),
-    # files of older versions have none
+    # files of older versions have none of these
+    outside=Array("float64", 2, low=0.0, optional=True),
     experts=List(Record(name=Str(), kind=Str(choices=tuple(KINDS)), model=Bytes()), optional=True),
 )
 
@@ -64,6 +66,7 @@ class ForestReranker:
         words: NDArray[numpy.uint32],
         clusters: Clusters | None,
         threshold: float,
+        outside: NDArray[numpy.float64] | None = None,
         experts: Mapping[str, ParserModel] = MappingProxyType({}),
     ):
         """keys (ndarray): The hashes that are features, ascending.
@@ -72,8 +75,11 @@ class ForestReranker:
         words (ndarray): The hashes of words that are looked at whole, ascending.
         clusters (Optional[Clusters]): Word clusters.
         threshold (float): How likely an arc with its label must be to be in a forest.
+        outside (Optional[ndarray]): How likely right arcs are not in a forest, see `outside`; never by
+            default.
         experts (Mapping[str, ParserModel]): Other parsers whose log-marginals count.
         """
+        self.outside = numpy.zeros(2) if outside is None else outside
         self.experts = dict(experts)
         self.keys, self.weights, self.dense = keys, weights, dense
         self.words = words
@@ -107,11 +113,12 @@ class ForestReranker:
             forests = forests_of(parses, tokens.starts, names, thresholds)
             forests = with_experts(forests, experts, tokens)
             mu, log_z = self._engine.marginals(*arguments(forests, encoded))
-        return ForestParses(self._engine, encoded, forests, mu, log_z, parses)
+        inside = inside_probs(self.outside, forests.rest())
+        return ForestParses(self._engine, encoded, forests, mu, log_z, parses, inside)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised model; equal ones give equal bytes."""
-        fields = ("keys", "weights", "dense", "words", "threshold")
+        fields = ("keys", "weights", "dense", "words", "threshold", "outside")
         kinds = {kind: name for name, kind in KINDS.items()}
         experts = [
             {"name": name, "kind": kinds[type(expert)], "model": expert.to_bytes()}
@@ -155,6 +162,7 @@ class ForestParses:
         mu: NDArray[numpy.float64],
         log_z: NDArray[numpy.float64],
         base: Parses,
+        inside: NDArray[numpy.float64],
     ):
         """engine (Engine): Scores trees.
         tokens (ndarray): The tokens, from `encode`.
@@ -162,10 +170,12 @@ class ForestParses:
         mu (ndarray): The probability of every arc with its label.
         log_z (ndarray): Of every sentence.
         base (Parses): The parser's own parses.
+        inside (ndarray): For every token, the probability that its right arc is in the forest.
         """
         self._engine, self._tokens, self._forests = engine, tokens, forests
-        self._mu, self._log_z, self._base = mu, log_z, base
+        self._log_z, self._base, self._inside = log_z, base, inside
         self._arcs = decoded(forests, mu)
+        self._mu = mu * inside[forests.token_of()]
         self._own = self._arcs >= 0
         self._inventory = Inventory(forests.names)
         self.heads, self.labels = base.heads, base.labels
@@ -220,18 +230,21 @@ class ForestParses:
         trees = self._forests.select(self._arcs[self._own])
         _, scores = self._engine.marginals(*arguments(trees, self._tokens))
         own = numpy.diff(trees.arc_starts) > 0
-        if own.all():
-            return scores - self._log_z
-        return numpy.where(own, scores - self._log_z, self._base.log_probs())
+        sums = numpy.append(0.0, numpy.cumsum(numpy.log(self._inside)))
+        starts = self._forests.starts
+        logs = scores - self._log_z + sums[starts[1:]] - sums[starts[:-1]]
+        return logs if own.all() else numpy.where(own, logs, self._base.log_probs())
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
         arcs = self._forests.arcs(sentence)
         if arcs.start == arcs.stop:
             return self._base.marginals(sentence)
-        own = self._forests.tokens(sentence)
-        size = own.stop - own.start + 1
-        table = numpy.zeros((size, size))
+        # arcs outside have the shares that they have to the parser
+        table = self._base.marginals(sentence).copy()
         places = self._forests.heads[arcs], self._forests.modifiers[arcs]
+        table[places] = 0.0
+        rest = numpy.maximum(table[:, 1:].sum(axis=0), 1e-300)
+        table[:, 1:] *= (1.0 - self._inside[self._forests.tokens(sentence)]) / rest
         numpy.add.at(table, places, self._mu[arcs])
         return table
 
@@ -274,6 +287,7 @@ class ForestParses:
         )
         k, n = trees.shape
         starts = (numpy.arange(k + 1) * n).astype("int32")
+        logs = logs + numpy.log(self._inside[own]).sum()
         heads, labels = self._restored(starts, trees.ravel().astype("int64") + arcs.start)
         return list(map(Parse, heads.reshape(k, n), labels.reshape(k, n), logs.tolist()))
 

@@ -15,6 +15,7 @@ from ._learn import Learner
 from .experts import train_experts, with_experts
 from .forests import forests_of, joined, nearest_trees
 from .model import ForestReranker, arguments, encode, text_hash
+from .outside import fit_outside
 from .templates import TEMPLATES
 
 # Where the weight of the parser's own log-marginals starts; it ends near that.
@@ -97,7 +98,8 @@ class ForestSettings:
             labels += own_labels
             held_out.append(fold.held_out)
         forests = joined(parts)
-        target = nearest_trees(forests, numpy.concatenate(heads), labels)
+        gold = numpy.concatenate(heads)
+        target = nearest_trees(forests, gold, labels)
         if not (target >= 0).any():
             raise ValueError(Errors.S913)
         counts = Counter(word for part in held_out for word in part.tokens.words)
@@ -135,6 +137,7 @@ class ForestSettings:
             words=numpy.array(sorted(words), dtype="uint32"),
             clusters=clusters,
             threshold=self.threshold,
+            outside=fit_outside(forests, gold, labels),
             experts=(
                 train_experts(self.experts, Treebank.joined(held_out), clusters, report)
                 if self.experts
