@@ -20,6 +20,7 @@ from time import process_time
 import numpy
 
 from spacy_spectral.models.constituency.evalb import Constituent, Counts, constituents
+from spacy_spectral.models.constituency.mixture import Mixture
 from spacy_spectral.models.constituency.model import ConstituencyModel
 from spacy_spectral.models.constituency.training import ConstituencyRecipe
 from spacy_spectral.models.constituency.trees import clean
@@ -91,9 +92,9 @@ def product(trees, gold, clusters, states):
         ("anchored rules on its forest", parts | {"anchored": model.anchored}),
         (f"spectral grammar, {states} states, on its forest", parts | {"latent": model.latent}),
     ):
-        partial = ConstituencyModel(model.grammar, **own)
-        if own.get("latent") is not None:
-            partial.weights = (0.0, 1.0)
+        # the grammar alone decides on the forest
+        mixture = Mixture(0.0, 1.0, 0.0, 1.0)
+        partial = ConstituencyModel(model.grammar, mixture=mixture, **own)
         show(name, *gold.score(partial))
     show("**their product**", *gold.score(model), seconds, len(model.to_bytes()))
     return model

@@ -523,6 +523,10 @@ class Errors(metaclass=_WithCodes):
     S708 = (
         "The pipeline '{model}' finds no constituents: it has no trained 'spectral_constituency'."
     )
+    S709 = (
+        "Bad weights of a product of parsers for constituents: it needs three, of anchored rules, of the "
+        "grammar with states and of spans, between 0 and 100, and a temperature between 0.01 and 100."
+    )
 
 
 class Warnings(metaclass=_WithCodes):

@@ -1,10 +1,16 @@
 """The registered architectures of parsers for constituents: settings in, a Thinc model out."""
 
+from collections.abc import Sequence
+
 from thinc.api import Model
 
+from ...base.errors import Errors
 from ...base.learnt import parser_model
+from .mixture import Mixture
 from .model import ConstituencyModel
 from .training import ConstituencyRecipe
+
+_WEIGHTS = list(Mixture()[:3])
 
 
 def build_lpcfg(
@@ -66,14 +72,22 @@ def build_product(
     anchored_epochs: int = 3,
     rate: float = 0.1,
     min_count: int = 2,
+    weights: Sequence[float] = _WEIGHTS,
+    temperature: float = Mixture().temperature,
     seed: int = 0,
 ) -> Model:
     """Build the model of a parser by the product of a grammar with hidden states and the models of spans.
 
-    The settings are those of both.
+    The settings are those of both, and these:
 
+    weights (Sequence[float]): Exponents of the posteriors of anchored rules, of the grammar with states and
+        of the model of spans.
+    temperature (float): What logarithms of probabilities are divided by, so that they are not too sure.
     RETURNS (Model): A model that holds the recipe and, once learnt, the parser.
     """
+    if len(weights) != 3:
+        raise ValueError(Errors.S709)
+    anchored, grammar, spans = weights
     recipe = ConstituencyRecipe(
         estimator=estimator,
         states=states,
@@ -82,6 +96,7 @@ def build_product(
         anchored_epochs=anchored_epochs,
         rate=rate,
         min_count=min_count,
+        mixture=Mixture(anchored, grammar, spans, temperature),
         seed=seed,
     )
     return parser_model("constituency_product", ConstituencyModel, recipe)

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from ...base.linalg import kmeans, unit_rows
 from ._latent import posteriors
 from .forest import Forest
-from .latent import DENSE, MEANS, VECTORS, LatentGrammar
+from .latent import LatentGrammar
 from .lexicon import learn_lexicon
+from .precision import DENSE, MEANS, VECTORS
 from .projections import Projections, project
 from .statistics import Corpus
 

@@ -10,9 +10,8 @@ from ._coarse import coarse_items
 from ._latent import posteriors
 from .forest import Forest, RulePairs
 from .lexicon import Lexicon
+from .precision import grow, row_sizes, shrink
 from .statistics import Symbols
-
-VECTORS, DENSE, MEANS = range(3)
 
 
 @dataclass
@@ -63,10 +62,15 @@ class LatentGrammar:
     def rounded(self) -> "LatentGrammar":
         """RETURNS (LatentGrammar): The same, with parameters that are as precise as files are."""
         own = self.single()
-        tensors, vectors = (
-            values.astype("float16").astype("float32") for values in (own.tensors, own.vectors)
+        sizes = own.row_sizes()
+        tensors = grow(*shrink(own.tensors, sizes), sizes)
+        return replace(
+            own, tensors=tensors, vectors=own.vectors.astype("float16").astype("float32")
         )
-        return replace(own, tensors=tensors, vectors=vectors)
+
+    def row_sizes(self) -> NDArray[numpy.int64]:
+        """RETURNS (ndarray): The lengths of the rows of tensors, which files keep apart."""
+        return row_sizes(self.kind, self.n_states[self.grammar.rules])
 
     def forest(
         self,

@@ -4,12 +4,17 @@ spaCy.
 The model of spans prunes: its forest has the items that it thinks possible. The model of anchored rules
 gives every edge of it a posterior, and what it thinks impossible is pruned once more, before the
 tensors. The grammar with states gives a posterior to every edge that is left. The tree with the greatest
-product of both is chosen, and
+product of weighted posteriors is chosen, p of anchored rules, q of the grammar, s of the model of spans:
 
-    P(tree) ~ prod over edges  p(edge | parent) q(edge | parent)
+    prod over edges  p(edge)^u q(edge)^v s(parent)^w
 
-for edges from the root downwards, is the distribution that probabilities are told from: exactly, by one more
-sum over the forest. With one of the two models alone there is only one factor.
+Probabilities are told from
+
+    P(tree) ~ prod over edges  (p(edge | parent)^u q(edge | parent)^v)^(1 / T)
+
+for edges from the root downwards: exactly, by one more sum over the forest. The temperature T makes up for
+models that have seen the same trees, and are too sure of them. With one of the two models alone there is only
+one factor, without weight and temperature: for anchored rules, P is just their conditional random field.
 
 Long sentences are parsed in pieces, see `pieces`.
 """
@@ -26,6 +31,7 @@ from ._table import FeatureTable
 from .forest import Forest, RulePairs
 from .kbest import k_best
 from .latent import LatentGrammar
+from .mixture import ALONE, Mixture
 from .nodes import Node, Parsed, constituents
 from .packing import Parts, pack_parts, unpack_parts
 from .pieces import cut, join
@@ -75,6 +81,7 @@ class ConstituencyModel:
     anchored (Optional[AnchoredTable]): The model of anchored rules.
     latent (Optional[LatentGrammar]): The grammar with states. There is at least one of `spans` and
         `latent`.
+    mixture (Mixture): How they are weighted, where there are both.
     """
 
     def __init__(
@@ -85,16 +92,17 @@ class ConstituencyModel:
         spans: FeatureTable | None = None,
         anchored: AnchoredTable | None = None,
         latent: LatentGrammar | None = None,
+        mixture: Mixture | None = None,
     ):
         self.grammar = grammar
         self.encoder, self.spans, self.anchored, self.latent = encoder, spans, anchored, latent
         self.pairs = RulePairs(grammar, possible=True)
-        # of the models of spans and of the grammar with states, where there are both
-        self.weights = (1.0, 1.0)
+        self.mixture = Mixture() if mixture is None else mixture
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
-        return pack_parts(Parts(self.grammar, self.encoder, self.spans, self.anchored, self.latent))
+        parts = self.grammar, self.encoder, self.spans, self.anchored, self.latent
+        return pack_parts(Parts(*parts, self.mixture))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ConstituencyModel":
@@ -103,8 +111,15 @@ class ConstituencyModel:
         data (bytes): The serialised parser.
         RETURNS (ConstituencyModel): The parser.
         """
-        grammar, encoder, spans, anchored, latent = unpack_parts(data)
-        return cls(grammar, encoder=encoder, spans=spans, anchored=anchored, latent=latent)
+        parts = unpack_parts(data)
+        return cls(
+            parts.grammar,
+            encoder=parts.encoder,
+            spans=parts.spans,
+            anchored=parts.anchored,
+            latent=parts.latent,
+            mixture=parts.mixture,
+        )
 
     @property
     def labels(self) -> list[str]:
@@ -171,8 +186,11 @@ class ConstituencyModel:
         """
         lengths = numpy.diff(starts).astype("int32")
         rows = self.latent.lexicon.rows(words, starts) if self.latent is not None else _NO_ROWS
+        is_product = self.spans is not None and self.latent is not None
+        mixture = self.mixture if is_product else ALONE
         # by model: posteriors of items and of edges
         experts: list[tuple[float, NDArray, NDArray]] = []
+        of_spans = None
         if self.spans is None:
             forest, fallback = self._coarse(rows, starts)
         else:
@@ -187,20 +205,24 @@ class ConstituencyModel:
             forest, kept, kept_edges = forest.pruned(
                 item_mask, (own[1] >= EDGE_AGAIN).astype("uint8")
             )
-            experts.append((self.weights[0], own[0][kept], own[1][kept_edges]))
+            experts.append((mixture.anchored, own[0][kept], own[1][kept_edges]))
+            of_spans = mixture.spans * _log(_at_items(forest, columns, probs))
         if self.latent is not None:
             _, item_posteriors, edge_posteriors = self.latent.posteriors(forest, rows, starts)
-            experts.append((self.weights[1], item_posteriors, edge_posteriors))
+            experts.append((mixture.grammar, item_posteriors, edge_posteriors))
         n_items, n_edges = len(forest.begin), len(forest.left)
         log_items, log_edges = numpy.zeros(n_items), numpy.zeros(n_edges)
         for weight, item_posteriors, edge_posteriors in experts:
             log_items += weight * _log(item_posteriors)
             log_edges += weight * _log(edge_posteriors)
-        conditional = log_edges - log_items[forest.parent]
-        nothing = numpy.zeros(n_items)
-        log_z, posteriors, _ = forest.posteriors(nothing, conditional, log_items)
+        conditional = (log_edges - log_items[forest.parent]) / mixture.temperature
+        roots, nothing = log_items / mixture.temperature, numpy.zeros(n_items)
+        log_z, posteriors, _ = forest.posteriors(nothing, conditional, roots)
+        if of_spans is not None:
+            log_items = log_items + of_spans
+            log_edges = log_edges + of_spans[forest.parent]
         scored = Scored(
-            forest, nothing, conditional, log_items, log_z, posteriors,
+            forest, nothing, conditional, roots, log_z, posteriors,
             numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items,
         )  # fmt: skip
         return scored, fallback

@@ -5,12 +5,14 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ...base.fields import Array, Bytes, Format, Int, List, Record, Str, Strings
+from ...base.fields import Array, Bytes, Float, Format, Int, List, Record, Str, Strings
 from ..tagger.model import TaggerModel
 from ._anchored import AnchoredTable
 from ._table import FeatureTable
-from .latent import MEANS, LatentGrammar
+from .latent import LatentGrammar
 from .lexicon import Lexicon
+from .mixture import Mixture
+from .precision import MEANS, grow, row_sizes, shrink
 from .statistics import Symbols, rule_features
 from .templates import compile_templates
 from .tokens import Encoder
@@ -21,13 +23,19 @@ _MOST_STATES = 64
 
 _FORMAT = Format(
     "constituency",
-    1,
+    2,
     root=Str(),
     chains=List(Strings(least=1), "symbols", least=1, most=_MOST_SYMBOLS),
     kinds=Array("uint8", "symbols", high=GROWS_LEFT, order="ascending"),
     rules=Array("uint16", "rules", 3, below="symbols"),
     seen=Array("uint8", "rules", high=2),
     backoff=Array("float32", "rules", low=0.0, high=1.0),
+    mixture=Record(
+        anchored=Float(low=0.0, high=100.0),
+        grammar=Float(low=0.0, high=100.0),
+        spans=Float(low=0.0, high=100.0),
+        temperature=Float(low=0.01, high=100.0),
+    ),
     spans=Record(
         optional=True,
         known=Strings(),
@@ -36,13 +44,14 @@ _FORMAT = Format(
         places=Array("uint32", "rows", below="n_slots", unique=True),
         checks=Array("uint32", "rows"),
         sizes=Array("uint16", "rows", low=1, sizes="entries"),
-        labels=Array("uint16", "entries", below=_MOST_SYMBOLS),
+        labels=Array(("uint8", "uint16"), "entries", below=_MOST_SYMBOLS),
         weights=Array("float16", "entries"),
         anchored=Record(
             optional=True,
             weights=Array("float16", "entries"),
-            bits=Int(low=4, high=26),
-            edges=Array("float16", "table"),
+            n_edges=Int(low=16, high=1 << 26),
+            there=Array("uint8", "bytes"),
+            edges=Array("float16", "kept"),
         ),
     ),
     latent=Record(
@@ -57,7 +66,8 @@ _FORMAT = Format(
         kind=Array("uint8", "rules", high=MEANS),
         y_mean=Array("float32", "symbols", "states"),
         z_mean=Array("float32", "symbols", "states"),
-        tensors=Array("float16", "numbers"),
+        tensors=Array("int8", "numbers"),
+        scales=Array("float32", "tensor_rows", low=0.0),
         vectors=Array("float16", "units", "states"),
         row_units=Array("int32", "lexicon", low=0, below="units"),
         rule_probs=Array("float64", "rules", low=0.0, high=1.0),
@@ -75,6 +85,7 @@ class Parts(NamedTuple):
     spans: FeatureTable | None
     anchored: AnchoredTable | None
     latent: LatentGrammar | None
+    mixture: Mixture
 
 
 def pack_parts(parts: Parts) -> bytes:
@@ -87,6 +98,7 @@ def pack_parts(parts: Parts) -> bytes:
         "rules": grammar.rules.astype("uint16"),
         "seen": grammar.seen,
         "backoff": grammar.backoff.astype("float32"),
+        "mixture": parts.mixture._asdict(),
         "spans": None,
         "latent": None,
     }
@@ -110,22 +122,25 @@ def _span_payload(
         "places": used.astype("uint32"),
         "checks": slots["check"][used],
         "sizes": numpy.diff(row_start[1:]).astype("uint16"),
-        "labels": labels,
+        "labels": labels.astype("uint8" if labels.max(initial=0) < 256 else "uint16"),
         "weights": weights.astype("float16"),
         "anchored": None,
     }
     if anchored is not None:
         edges = anchored.parts()
+        there = edges != 0
         payload["anchored"] = {
             "weights": anchored.spans.parts()[3].astype("float16"),
-            "bits": len(edges).bit_length() - 1,
-            "edges": edges.astype("float16"),
+            "n_edges": len(edges),
+            "there": numpy.packbits(there),
+            "edges": edges[there].astype("float16"),
         }
     return payload
 
 
 def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
     lexicon = latent.lexicon
+    tensors, scales = shrink(latent.tensors, latent.row_sizes())
     return {
         "words": lexicon.words,
         "signatures": lexicon.signatures,
@@ -138,7 +153,8 @@ def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
         "kind": latent.kind,
         "y_mean": latent.y_mean,
         "z_mean": latent.z_mean,
-        "tensors": latent.tensors.astype("float16"),
+        "tensors": tensors,
+        "scales": scales,
         "vectors": latent.vectors.astype("float16"),
         "rule_probs": latent.rule_probs,
         "root_probs": latent.root_probs,
@@ -174,7 +190,7 @@ def unpack_parts(data: bytes) -> Parts:
     _FORMAT.require(
         spans is not None or latent is not None, "latent", "is missing, and so is 'spans'"
     )
-    return Parts(grammar, encoder, spans, anchored, latent)
+    return Parts(grammar, encoder, spans, anchored, latent, Mixture(**read["mixture"]))
 
 
 def _read_spans(
@@ -193,21 +209,26 @@ def _read_spans(
     slots["row"][read["places"]] = numpy.arange(1, n_rows + 1)
     row_start = numpy.zeros(n_rows + 2, dtype="uint32")
     row_start[2:] = numpy.cumsum(read["sizes"], dtype="int64")
-    templates = compile_templates()
+    templates, labels = compile_templates(), read["labels"].astype("uint16")
     n_phrases = len(grammar) - grammar.n_words
 
     def table(weights: NDArray[numpy.float16]) -> FeatureTable:
         own = weights.astype("float32")
-        return FeatureTable(
-            templates, slots, row_start, read["labels"], own, grammar.n_words, n_phrases
-        )
+        return FeatureTable(templates, slots, row_start, labels, own, grammar.n_words, n_phrases)
 
     spans, anchored = table(read["weights"]), None
     if read["anchored"] is not None:
         own = read["anchored"]
-        fits = len(own["edges"]) == 1 << own["bits"]
-        _FORMAT.require(fits, "spans.anchored.edges", "has not 2 ** bits entries")
-        edges = own["edges"].astype("float32")
+        n_edges = own["n_edges"]
+        _FORMAT.require(n_edges & (n_edges - 1) == 0, "spans.anchored.n_edges", "is no power of 2")
+        fits = 8 * len(own["there"]) == n_edges
+        _FORMAT.require(fits, "spans.anchored.there", "has not a bit for every weight")
+        there = numpy.unpackbits(own["there"]).astype(bool)
+        fits = there.sum() == len(own["edges"])
+        _FORMAT.require(fits, "spans.anchored.edges", "has not as many as 'there' says")
+        edges = numpy.empty(n_edges, dtype="float32")
+        edges[:] = 0
+        edges[there] = own["edges"]
         anchored = AnchoredTable(
             table(own["weights"]), templates.anchored, rule_features(grammar), edges
         )
@@ -223,10 +244,13 @@ def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
     n_states, kind = read["n_states"], read["kind"]
     fits = n_states.max() <= read["root"].shape[1]
     _FORMAT.require(fits, "latent.n_states", "has more states than vectors have")
-    sizes = n_states[grammar.rules].astype("int64")
-    by_kind = [sizes.sum(axis=1), sizes.prod(axis=1), numpy.zeros(len(sizes), dtype="int64")]
+    states = n_states[grammar.rules].astype("int64")
+    by_kind = [states.sum(axis=1), states.prod(axis=1), numpy.zeros(len(states), dtype="int64")]
     sizes = numpy.choose(kind, by_kind)
+    # before anything is as large as they say
     _FORMAT.require(sizes.sum() == len(read["tensors"]), "latent.tensors", "does not fit the rules")
+    rows = row_sizes(kind, states)
+    _FORMAT.require(len(rows) == len(read["scales"]), "latent.scales", "does not fit the rules")
     starts = numpy.concatenate([[0], numpy.cumsum(read["row_sizes"], dtype="int64")])
     lexicon = Lexicon(
         read["words"],
@@ -237,7 +261,7 @@ def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
         read["row_units"],
     )
     return LatentGrammar(
-        grammar, lexicon, n_states, read["root"], read["tensors"].astype("float32"),
+        grammar, lexicon, n_states, read["root"], grow(read["tensors"], read["scales"], rows),
         numpy.where(kind == MEANS, 0, numpy.cumsum(sizes) - sizes).astype("int64"), kind,
         read["y_mean"], read["z_mean"], read["vectors"].astype("float32"),
         read["rule_probs"], read["root_probs"], read["prior"],

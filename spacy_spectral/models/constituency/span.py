@@ -9,7 +9,7 @@ from .statistics import Corpus
 from .templates import Templates
 
 # weights nearer to 0 are not worth their place in a file
-_SMALL = 0.02
+SMALL = 0.02
 
 
 def new_table(
@@ -102,7 +102,7 @@ def compact(
     _, row_start, labels, _, n_words, n_phrases = table.parts()
     bounds = row_start[1:].astype("int64")
     row = numpy.repeat(numpy.arange(len(keys)), numpy.diff(bounds))
-    keep = numpy.max(numpy.abs(weights), axis=0) >= _SMALL
+    keep = numpy.max(numpy.abs(weights), axis=0) >= SMALL
     alive = numpy.bincount(row[keep], minlength=len(keys)) > 0
     keep[bounds[:-1]] = True
     keep &= alive[row]

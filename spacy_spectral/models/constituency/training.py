@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
@@ -20,8 +20,9 @@ from ._table import FeatureTable
 from .anchored import gold_forest, train_anchored
 from .estimate import estimate
 from .forest import RulePairs
+from .mixture import Mixture
 from .model import ITEM, STRONG, ConstituencyModel
-from .span import compact, new_table, train_spans
+from .span import SMALL, compact, new_table, train_spans
 from .statistics import Corpus, binary_trees, encode, rule_features
 from .templates import Templates, compile_templates
 from .tokens import Encoder, fill_tags
@@ -50,6 +51,7 @@ class ConstituencyRecipe:
     rate (float): Their rate of learning.
     min_count (int): On how many gold spans a feature must occur.
     em_iterations (int): Rounds of EM, for estimators that have it.
+    mixture (Mixture): How the models are weighted.
     seed (int): Of everything that is drawn at random.
     """
 
@@ -62,6 +64,7 @@ class ConstituencyRecipe:
     rate: float = 0.1
     min_count: int = 2
     em_iterations: int = 8
+    mixture: Mixture = field(default_factory=Mixture)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -78,6 +81,9 @@ class ConstituencyRecipe:
         )
         if min(numbers) < 1 or self.states > 64 or not 0 < self.rate <= 10:
             raise ValueError(Errors.S702)
+        *weights, temperature = self.mixture
+        if not all(0 <= w <= 100 for w in weights) or not 0.01 <= temperature <= 100:
+            raise ValueError(Errors.S709)
 
     def fit(
         self,
@@ -116,7 +122,12 @@ class ConstituencyRecipe:
             ).rounded()
             report(f"{self.estimator} grammar with {int(latent.n_states.sum()):,} states")
         return ConstituencyModel(
-            corpus.grammar, encoder=encoder, spans=spans, anchored=anchored, latent=latent
+            corpus.grammar,
+            encoder=encoder,
+            spans=spans,
+            anchored=anchored,
+            latent=latent,
+            mixture=self.mixture,
         )
 
     def _fit_spans(
@@ -147,6 +158,7 @@ class ConstituencyRecipe:
         )  # fmt: skip
         spans, item_table = compact(templates, table, keys, [weights, of_items])
         of_edges = of_edges.astype("float16").astype("float32")
+        of_edges[numpy.abs(of_edges) < SMALL] = 0
         return spans, AnchoredTable(item_table, templates.anchored, rules, of_edges)
 
 

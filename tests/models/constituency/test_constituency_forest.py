@@ -7,7 +7,7 @@ from constituency_toy import full_forest, sentence_trees, toy_symbols
 from spacy_spectral.models.constituency._forest import connect
 from spacy_spectral.models.constituency._latent import posteriors
 from spacy_spectral.models.constituency.forest import Forest, RulePairs
-from spacy_spectral.models.constituency.latent import DENSE, MEANS, VECTORS
+from spacy_spectral.models.constituency.precision import DENSE, MEANS, VECTORS
 
 
 def tree_scores(forest, trees, items, edges, roots):
