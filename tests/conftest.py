@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import spacy
 from hypothesis import settings
+from spacy.training import Example
 
+from spacy_spectral.pipeline.constituents import gold_docs
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.sample.draw import write_sample
 
@@ -39,6 +41,24 @@ def trained(examples):
     nlp = spacy.blank("en")
     nlp.add_pipe("spectral_parser")
     nlp.initialize(lambda: examples(nlp))
+    return nlp
+
+
+@pytest.fixture(scope="session")
+def brackets(sample):
+    """The paths of the bracketed trees of the sample treebank."""
+    return {split: path.with_suffix(".ptb") for split, path in sample.items()}
+
+
+@pytest.fixture(scope="session")
+def constituency(brackets):
+    """A pipeline with a small, trained spectral_constituency. Tests must not change it."""
+    nlp = spacy.blank("en")
+    architecture = "spacy-spectral.ConstituencyProduct.v1"
+    model = {"@architectures": architecture, "states": 4, "epochs": 1, "anchored_epochs": 1}
+    nlp.add_pipe("spectral_constituency", config={"model": model})
+    docs = list(gold_docs(brackets["train"], nlp.vocab, n_sents=5))
+    nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc) for doc in docs])
     return nlp
 
 

@@ -40,19 +40,23 @@ def convert_brackets_cli(
     msg.good(f"{n:,} {'tree' if n == 1 else 'trees'} in {output}")
 
 
-def parse_brackets(nlp: "Language", path: Path) -> tuple[list["Doc"], list["Doc"], float]:
+def parse_brackets(
+    nlp: "Language", path: Path, *, limit: int | None = None
+) -> tuple[list["Doc"], list["Doc"], float]:
     """Run a pipeline over the words of bracketed trees, inside their sentences.
 
     nlp (Language): The pipeline.
     path (Path): The file.
+    limit (Optional[int]): Most trees.
     RETURNS (Tuple[List[Doc], List[Doc], float]): Parsed and gold documents, and the CPU seconds it took.
     """
+    from itertools import islice
     from time import process_time
 
     from ..pipeline.constituents import gold_docs
     from ._pipelines import superseded, without_parses
 
-    references = list(gold_docs(path, nlp.vocab))
+    references = list(islice(gold_docs(path, nlp.vocab), limit))
     docs = without_parses(references, gold_tags=False)
     with nlp.select_pipes(disable=superseded(nlp, gold_tags=False)):
         start = process_time()

@@ -119,7 +119,7 @@ def parsed_sentences(
 
     path = Path(data)
     if is_bracketed(path):
-        parsed = parse_brackets(nlp, path)[0][:limit]
+        parsed = parse_brackets(nlp, path, limit=limit)[0]
         return [sentence for doc in parsed for sentence in doc.sents]
     # a text can be too long for a path to be looked up, and an empty one would be "."
     if path.suffix in SUFFIXES or (0 < len(data) < 256 and path.exists()):
@@ -140,7 +140,9 @@ def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str)
     title (str): The heading.
     RETURNS (str): The page; nothing else is needed to show it.
     """
-    parts = [f"<h1>{escape(title)}</h1>", _legend(bool(graphs))]
+    has_arcs = any(sentence.doc.has_annotation("DEP") for sentence in sentences)
+    has_trees = any(_trees_of(sentence) for sentence in sentences)
+    parts = [f"<h1>{escape(title)}</h1>", _legend(has_arcs, has_trees, bool(graphs))]
     for number, sentence in enumerate(sentences, start=1):
         if sentence.doc.has_annotation("DEP"):
             parts.append(_figure(number, sentence))
@@ -217,7 +219,7 @@ def _tree_probability(sentence: "Span") -> str:
     return f'<span class="tree" title="probability of the tree">P(tree) = {shown}</span>'
 
 
-def _legend(automata: bool) -> str:
+def _legend(arcs: bool, trees: bool, automata: bool) -> str:
     from ..viz.displacy import opacity
 
     samples = "".join(
@@ -226,7 +228,14 @@ def _legend(automata: bool) -> str:
         f'opacity="{opacity(value):.2f}"/></svg>{text}'
         for value, text in ((1.0, "certain &emsp;"), (0.5, ".50 &emsp;"), (0.1, ".10"))
     )
-    notes = [f"<span>{samples}</span>", "<span>probability of an arc, given the sentence</span>"]
+    notes = []
+    if arcs:
+        notes.append(f"<span>{samples}</span>")
+        notes.append("<span>probability of an arc, given the sentence</span>")
+    if trees:
+        notes.append(
+            "<span>number and shade of a label: probability of a constituent, given the sentence</span>"
+        )
     if automata:
         notes.append(
             "<span>automata: modifiers from the head outwards; in a state, its share of all "

@@ -32,7 +32,7 @@ class Tree:
 
 def write_tree(tree: Tree) -> str:
     """tree (Tree): A tree.
-    RETURNS (str): The tree on one line, with brackets in words as -LRB- and -RRB-.
+    RETURNS (str): The tree on one line, with brackets in words as -LRB- and -RRB-, and white space as _.
     """
     pieces: list[str] = []
     stack: list[Tree | str] = [tree]
@@ -41,7 +41,8 @@ def write_tree(tree: Tree) -> str:
         if isinstance(node, str):
             pieces.append(node)
         elif node.word:
-            pieces.append(f" ({node.label} {re.sub('[()]', lambda m: _ESCAPES[m[0]], node.word)})")
+            word = re.sub(r"[()\s]", lambda m: _ESCAPES.get(m[0], "_"), node.word)
+            pieces.append(f" ({node.label} {word})")
         else:
             pieces.append(f" ({node.label}")
             stack.append(")")

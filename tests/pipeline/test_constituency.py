@@ -1,5 +1,7 @@
 """The component `spectral_constituency` under the conditions of use."""
 
+import subprocess
+import sys
 import threading
 
 import numpy
@@ -16,12 +18,18 @@ from spacy_spectral.treebank.brackets import read_brackets, write_tree
 SMALL = {"model": {
     "@architectures": "spacy-spectral.ConstituencyProduct.v1", "states": 4, "epochs": 1, "anchored_epochs": 1,
 }}  # fmt: skip
+SPAWNED = """
+import multiprocessing
+
+import spacy
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    nlp = spacy.load({model!r})
+    for doc in nlp.pipe(["The dog sleeps ."] * 2, n_process=2, batch_size=1):
+        print(doc[:]._.parse_string)
+"""
 TEXT = "The old dog saw a man in the park . She sleeps ."
-
-
-@pytest.fixture(scope="module")
-def brackets(sample):
-    return {split: path.with_suffix(".ptb") for split, path in sample.items()}
 
 
 def bracket_examples(nlp, path, n_sents=5):
@@ -42,9 +50,9 @@ def learn(brackets, **config):
     return nlp
 
 
-@pytest.fixture(scope="module")
-def nlp(brackets):
-    return learn(brackets)
+@pytest.fixture
+def nlp(constituency):
+    return constituency
 
 
 def sentence_doc(nlp, text=TEXT):
@@ -157,6 +165,15 @@ def test_processes(nlp):
     assert found == expected
 
 
+def test_processes_that_are_spawned(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    expected = nlp("The dog sleeps .")[:]._.parse_string
+    script = tmp_path / "spawned.py"
+    script.write_text(SPAWNED.format(model=str(tmp_path / "model")), encoding="utf8")
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert run.stdout.split("\n")[:2] == [expected] * 2
+
+
 @pytest.mark.parametrize("batch_size", [1, 2, 50])
 def test_any_batch_size(nlp, brackets, batch_size):
     docs = [eg.predicted for eg in bracket_examples(nlp, brackets["test"], 2)][:12]
@@ -198,6 +215,23 @@ def test_retokenized(nlp):
     assert doc[place : place + 2]._.labels == ("NP",)
 
 
+def test_split_tokens(nlp):
+    doc = nlp(sentence_doc(nlp))
+    second = strings(doc)[1]
+    place = next(i for i in range(len(doc)) if doc[i].text == "park")
+    with doc.retokenize() as retokenizer:
+        heads = [doc[place], doc[place]]
+        retokenizer.split(doc[place], ["pa", "rk"], heads=heads)
+    assert strings(doc)[1] == second
+    # what has the split token inside is gone, the rest is there
+    assert doc[place : place + 2]._.labels == ()
+    assert doc[0 : place + 2].sent._.parse_string is None
+    assert doc[0:3]._.parse_string == "(NP (DT The) (JJ old) (NN dog))"
+    assert len(stored_trees(doc)) == 1
+    # and it can be parsed again
+    assert strings(nlp(doc))[0].count("(") > 10
+
+
 def test_documents_of_spans_and_joined_documents(nlp):
     doc = nlp(sentence_doc(nlp))
     expected = strings(doc)
@@ -210,8 +244,17 @@ def test_documents_of_spans_and_joined_documents(nlp):
 
 def test_another_vocabulary(nlp):
     other = spacy.blank("en")
+    other.vocab.strings.add("something that shifts nothing")
     other.add_pipe("spectral_constituency", source=nlp)
-    assert strings(other(sentence_doc(other))) == strings(nlp(sentence_doc(nlp)))
+    for text in (TEXT, "The glimmering zorb saw a Qu'appelle in the park .", "Ωμέγα sleeps ."):
+        ours, theirs = other(sentence_doc(other, text)), nlp(sentence_doc(nlp, text))
+        assert strings(ours) == strings(theirs)
+        assert None not in strings(ours)
+        # labels of spans are strings of the new vocabulary, too
+        spans = [(span.label_, span.text) for span in ours.spans["constituents"]]
+        assert spans == [(span.label_, span.text) for span in theirs.spans["constituents"]]
+        read = Doc(other.vocab).from_bytes(ours.to_bytes())
+        assert strings(read) == strings(ours)
 
 
 def test_round_trips(nlp, tmp_path):
@@ -305,11 +348,54 @@ def test_development_set_without_trees(nlp):
     assert scores["bracket_f"] is None
 
 
+def test_ten_thousand_tokens(nlp):
+    words = (["the", "dog", "saw", "a", "zorb", ",", "and"] * 1500)[:10_000]
+    doc = nlp(Doc(nlp.vocab, words=words))
+    (tree,) = stored_trees(doc)
+    assert len(tree.parsed.tags) == len(words)
+    assert all(0 <= node.begin < node.end <= len(words) for node in tree.parsed.nodes)
+    # brackets nest
+    stack = []
+    for node in tree.parsed.nodes:
+        while stack and stack[-1] <= node.begin:
+            stack.pop()
+        assert not stack or node.end <= stack[-1]
+        stack.append(node.end)
+
+
+def test_labels_that_the_training_data_lack(nlp, tmp_path):
+    path = tmp_path / "dev.ptb"
+    path.write_text(
+        "(ROOT (FRAG (XX the) (YP (ZZ dog))))\n(ROOT (S (NP (NN dog))))", encoding="utf8"
+    )
+    scores = nlp.evaluate(bracket_examples(nlp, path, 1))
+    assert scores["bracket_f_per_type"]["YP"] == 0.0
+    assert 0 <= scores["bracket_f"] < 1
+
+
+def test_fifty_trees(brackets, tmp_path):
+    lines = [write_tree(tree) for tree in read_brackets(brackets["train"])][:50]
+    path = tmp_path / "fifty.ptb"
+    path.write_text("\n".join(lines), encoding="utf8")
+    nlp = learn({"train": path})
+    assert nlp.evaluate(bracket_examples(nlp, brackets["dev"]))["bracket_f"] > 0.5
+
+
+def test_an_empty_file(tmp_path):
+    (tmp_path / "empty.ptb").write_text("", encoding="utf8")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_constituency", config=SMALL)
+    with pytest.raises(ValueError, match="S012"):
+        nlp.initialize(lambda: bracket_examples(nlp, tmp_path / "empty.ptb"))
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "(ROOT (S (NP (NN dog)) (VP (VBZ barks))))",
         "(ROOT (NN dog))",
+        # one label of phrases, and one of words
+        "\n".join(["(X (X (X a) (X b)) (X (X c) (X d)))"] * 30),
         "(X (Y a) (Y b) (Y c) (Y d))",
         "\n".join(["(S (A a) (B b))"] * 60),
         "(S (-NONE- *) (NP (NN a)))",
@@ -359,3 +445,8 @@ def test_settings_are_checked():
         ConstituencyRecipe(estimator="magic")
     with pytest.raises(ValueError, match="S702"):
         ConstituencyRecipe(states=0)
+    for model in ({"weights": [1.0, 1.0]}, {"weights": [1.0, -1.0, 0.0]}, {"temperature": 0.0}):
+        with pytest.raises(ValueError, match="S709"):
+            spacy.blank("en").add_pipe(
+                "spectral_constituency", config={"model": SMALL["model"] | model}
+            )

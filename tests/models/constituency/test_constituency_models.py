@@ -23,7 +23,16 @@ from spacy_spectral.models.constituency.forest import RulePairs
 from spacy_spectral.models.constituency.kbest import k_best
 from spacy_spectral.models.constituency.latent import max_rule
 from spacy_spectral.models.constituency.lexicon import learn_lexicon
+from spacy_spectral.models.constituency.mixture import Mixture
 from spacy_spectral.models.constituency.model import ConstituencyModel
+from spacy_spectral.models.constituency.precision import (
+    DENSE,
+    MEANS,
+    VECTORS,
+    grow,
+    row_sizes,
+    shrink,
+)
 from spacy_spectral.models.constituency.projections import Projections, _project, project
 from spacy_spectral.models.constituency.span import gold_nodes, new_table
 from spacy_spectral.models.constituency.templates import compile_templates
@@ -576,3 +585,48 @@ def test_encoder_tells_known_words_apart(corpus):
     dog, cat, unknown, same = encoder.words(["dog", "cat", "xyzzy", "plugzzy"])[:, 0]
     assert dog != cat
     assert unknown == same
+
+
+def test_tensors_as_bytes():
+    random = numpy.random.default_rng(0)
+    kind = numpy.array([DENSE, VECTORS, MEANS, DENSE], dtype="uint8")
+    states = numpy.array([[3, 2, 4], [2, 3, 1], [5, 5, 5], [1, 1, 2]])
+    sizes = row_sizes(kind, states)
+    assert sizes.tolist() == [3] * 8 + [2, 3, 1] + [1] * 2
+    scales = 10.0 ** random.uniform(-20, 3, size=len(sizes))
+    values = (random.normal(size=sizes.sum()) * numpy.repeat(scales, sizes)).astype("float32")
+    values[:3] = 0
+    small, found = shrink(values, sizes)
+    again = grow(small, found, sizes)
+    # no number is off by more than half a step of its row
+    assert (numpy.abs(again - values) <= numpy.repeat(found, sizes) * 0.5001).all()
+    rows = numpy.split(values, numpy.cumsum(sizes)[:-1])
+    largest = numpy.array([numpy.abs(row).max() for row in rows])
+    assert (found <= largest / 127 * 1.002).all()
+    # and what was rounded stays as it is
+    twice = shrink(again, sizes)
+    assert (twice[0] == small).all()
+    assert (twice[1] == found).all()
+
+
+def test_weights_of_the_product(tmp_path):
+    """A model whose weight is 0 says nothing."""
+    model = ConstituencyRecipe(states=2).fit(read(tmp_path))
+    parts = {"encoder": model.encoder, "spans": model.spans, "anchored": model.anchored}
+    words, starts = ["the", "dog", "sees", "a", "park", "."], numpy.array([0, 6])
+    alone = ConstituencyModel(model.grammar, **parts).score(words, starts)[0]
+    both = ConstituencyModel(
+        model.grammar, **parts, latent=model.latent, mixture=Mixture(1.0, 0.0, 0.0, 1.0)
+    ).score(words, starts)[0]
+    numpy.testing.assert_allclose(both.posteriors, alone.posteriors, atol=1e-12)
+    # a temperature makes probabilities of trees flatter and keeps their order
+    probs = []
+    for temperature in (1.0, 4.0):
+        mixture = Mixture(1.0, 1.0, 0.0, temperature)
+        own = ConstituencyModel(model.grammar, **parts, latent=model.latent, mixture=mixture)
+        _, (best,) = own.parse(words, starts, k=200)
+        probs.append(numpy.array([tree.log_prob for tree in best]))
+    ratio = (probs[0][1:] - probs[0][0]) / (probs[1][1:] - probs[1][0])
+    numpy.testing.assert_allclose(ratio, 4.0, rtol=1e-6)
+    data = own.to_bytes()
+    assert ConstituencyModel.from_bytes(data).mixture == mixture

@@ -1,0 +1,183 @@
+"""The commands on bracketed trees."""
+
+import json
+import re
+
+import pytest
+import spacy
+from spacy.cli._util import app
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from spacy_spectral.models.constituency.trees import clean
+from spacy_spectral.pipeline.constituents import gold_docs, stored_trees
+from spacy_spectral.treebank.brackets import read_brackets, write_tree
+
+TREE = "(ROOT (S (NP-SBJ-1 (DT The) (NN dog)) (VP (VBZ barks) (NP (-NONE- *))) (. .)))"
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["spectral", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+
+
+@pytest.fixture(scope="module")
+def model(constituency, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("constituency")
+    constituency.to_disk(directory)
+    return directory
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf8")
+    return path
+
+
+def test_convert_brackets(tmp_path, brackets):
+    code, output = run(
+        "convert-brackets", brackets["dev"], "-o", tmp_path / "a.spacy", "--n-sents", 7
+    )
+    assert code == 0
+    assert "60 trees" in output
+    docs = list(DocBin().from_disk(tmp_path / "a.spacy").get_docs(spacy.blank("en").vocab))
+    assert [sum(1 for _ in doc.sents) for doc in docs] == [7] * 8 + [4]
+    expected = [write_tree(clean(tree)) for tree in read_brackets(brackets["dev"])]
+    spacy.blank("en").add_pipe("spectral_constituency")
+    assert [f"(ROOT {sent._.parse_string})" for doc in docs for sent in doc.sents] == expected
+    first = next(read_brackets(brackets["dev"]))
+    assert [token.tag_ for token in next(docs[0].sents)] == [leaf.label for leaf in first.leaves()]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", "S012"),
+        ("(S (NP (NN dog))", "S039"),
+        (TREE + "\n(S (NP ))", "2"),
+        (TREE + "\n) (S (A a))", "2"),
+        ("(S (NP dog (NN cat)))", "1"),
+    ],
+)
+def test_trees_that_are_damaged(tmp_path, text, place):
+    path = write(tmp_path / "bad.ptb", text)
+    for command in (("convert-brackets", path, "-o", tmp_path / "x.spacy"), ("check", path)):
+        code, output = run(*command)
+        assert code == 1
+        assert "bad.ptb" in output
+        assert place in output
+    assert not (tmp_path / "x.spacy").exists()
+
+
+def test_outputs_are_checked_first(tmp_path, model):
+    place = write(tmp_path / "file", "") / "output"
+    for command in (
+        ("convert-brackets", tmp_path / "missing.ptb", "-o", place),
+        ("evaluate", model, tmp_path / "missing.ptb", "--json", place),
+        ("draw", model, tmp_path / "missing.ptb", "-o", place),
+    ):
+        code, output = run(*command)
+        assert code == 1
+        assert "S004" in output
+
+
+def test_check(tmp_path, brackets):
+    code, output = run("check", brackets["train"], brackets["dev"])
+    assert code == 0
+    assert "400" in output
+    assert "60" in output
+    # functions and empty elements are no labels of their own
+    code, output = run("check", write(tmp_path / "one.ptb", TREE))
+    assert code == 0
+    assert "SBJ" not in output
+    assert "NONE" not in output
+
+
+def test_evaluate(tmp_path, model, brackets):
+    code, output = run("evaluate", model, brackets["test"], "--json", tmp_path / "scores.json")
+    assert code == 0
+    scores = json.loads((tmp_path / "scores.json").read_text("utf8"))
+    assert 0.85 < scores["bracket_f"] < 1
+    for name in ("p", "r", "f", "exact", "tag_acc"):
+        assert f"{100 * scores[f'bracket_{name}']:.2f} %" in output
+    for label, value in scores["bracket_f_per_type"].items():
+        assert re.search(rf"{re.escape(label)} +\d+ +{100 * value:.2f} %", output)
+    n_words = sum(1 for tree in read_brackets(brackets["test"]) for _ in clean(tree).leaves())
+    assert scores["words"] == n_words
+    assert scores["sentences"] == 60
+    # precision and recall make F1
+    p, r = scores["bracket_p"], scores["bracket_r"]
+    assert scores["bracket_f"] == pytest.approx(2 * p * r / (p + r))
+
+
+def test_a_pipeline_that_finds_no_constituents(tmp_path, brackets):
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    code, output = run("evaluate", tmp_path / "blank", brackets["test"])
+    assert code == 1
+    assert "S708" in output
+    code, output = run("draw", tmp_path / "blank", brackets["test"], "-o", tmp_path / "x.html")
+    assert code == 1
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_draw(tmp_path, model, brackets):
+    code, _ = run("draw", model, brackets["test"], "-o", tmp_path / "a.html", "--limit", 3)
+    assert code == 0
+    page = (tmp_path / "a.html").read_text("utf8")
+    assert page.count("<svg xmlns") == 3
+    assert "probability of a constituent" in page
+    assert "probability of an arc" not in page
+    code, _ = run("draw", model, "The <dog> sleeps .", "-o", tmp_path / "b.html")
+    assert code == 0
+    page = (tmp_path / "b.html").read_text("utf8")
+    assert "<dog>" not in page
+    assert page.count("<svg xmlns") == 1
+
+
+def test_nbest(model):
+    words = ["The", "dog", "saw", "a", "man", "in", "the", "park", "."]
+    command = ("nbest", model, " ".join(words), "-k", 4)
+    code, output = run(*command, "--component", "spectral_constituency")
+    assert code == 0
+    probs = [float(value) for value in re.findall(r"P = ([0-9.]+)  ", output)]
+    assert 1 <= len(probs) <= 4
+    assert probs == sorted(probs, reverse=True)
+    assert sum(probs) <= 1.001
+    shown = re.findall(r"^\(S.*$", output, re.M)
+    assert len(set(shown)) == len(probs)
+    for line in shown:
+        assert re.findall(r" ([^() ]+)\)", line) == words
+
+
+def test_parse_to_brackets(tmp_path, model, constituency, brackets):
+    code, output = run("parse", model, brackets["test"], "--format", "brackets")
+    assert code == 0
+    lines = output.strip().split("\n")
+    gold = [clean(tree) for tree in read_brackets(brackets["test"])]
+    again = list(read_brackets(write(tmp_path / "out.ptb", "\n".join(lines))))
+    assert [[leaf.word for leaf in tree.leaves()] for tree in again] == [
+        [leaf.word for leaf in tree.leaves()] for tree in gold
+    ]
+    # a text: one that has brackets and a no-break space in its words can be read again
+    text = write(tmp_path / "a.txt", "The dog (a man) sleeps.\n")
+    code, output = run("parse", model, text, "--format", "brackets")
+    assert code == 0
+    tree = next(iter(read_brackets(write(tmp_path / "out.ptb", output))))
+    doc = constituency("The dog (a man) sleeps.")
+    assert [leaf.word for leaf in tree.leaves()] == [token.text for token in doc]
+
+
+def test_merged_tokens_are_written_so_that_they_can_be_read(tmp_path, constituency):
+    doc = constituency.make_doc("The New York dog sleeps .")
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[1:3])
+    string = constituency(doc)[:]._.parse_string
+    assert "New_York" in string
+    tree = next(iter(read_brackets(write(tmp_path / "out.ptb", string))))
+    assert len(list(tree.leaves())) == len(doc)
+
+
+def test_gold_trees_on_documents(brackets):
+    doc = next(gold_docs(brackets["dev"], spacy.blank("en").vocab, n_sents=2))
+    assert len(stored_trees(doc)) == 2
