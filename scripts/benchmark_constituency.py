@@ -1,30 +1,38 @@
 """Parsers for constituents side by side: labelled F1 as evalb counts it, training time, speed and size.
 
     python scripts/benchmark_constituency.py TRAIN.ptb DEV.ptb [--vectors DIR] [--rows product alone lengths]
+        [--berkeley JAR]
 
 Input is raw words, and no sentence is left out. Times are CPU seconds of one thread: set OMP_NUM_THREADS=1
 and OPENBLAS_NUM_THREADS=1. Rows:
 
 product   the product, and before it the model of spans, anchored rules, and the grammar on the forest
-alone     grammars pruned by the plain grammar: without states, all estimators, over numbers of states; on
-          every fourth tree of DEV, since that is slow
+alone     plain grammars (v=1 h=0, and v=2 h=1: labels with those of their parents, parts of phrases with the
+          last child that joined them); grammars with states, for which the former prunes: all estimators,
+          over numbers of states; on every fourth tree of DEV, since that is slow
 lengths   time and memory against the length of sentences
+berkeley  the Berkeley parser, with --berkeley: the path of its jar; it needs Java. Four rounds of splitting
+          and merging; its time is that of its processes
 """
 
 import argparse
+import os
 import resource
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from time import process_time
 
 import numpy
 
-from spacy_spectral.models.constituency.evalb import Constituent, Counts, constituents
+from spacy_spectral.models.constituency.evalb import Constituent, Counts, constituents, score_trees
+from spacy_spectral.models.constituency.heads import head_child
 from spacy_spectral.models.constituency.mixture import Mixture
 from spacy_spectral.models.constituency.model import ConstituencyModel
 from spacy_spectral.models.constituency.training import ConstituencyRecipe
 from spacy_spectral.models.constituency.trees import clean
-from spacy_spectral.treebank.brackets import read_brackets
+from spacy_spectral.treebank.brackets import Tree, read_brackets, write_tree
 
 ROWS = ("product", "alone", "lengths")
 ALONE = [("spectral", k) for k in (1, 4, 8, 16, 24)] + [
@@ -48,12 +56,20 @@ class Gold:
         start = process_time()
         parsed, _ = model.parse(self.words, self.starts)
         seconds = process_time() - start
+        return self.count(parsed), len(self.words) / seconds
+
+    def count(self, parsed):
+        """RETURNS (Counts): What is right. Labels of parsers on annotated trees lose what was added."""
         counts = Counts()
         for tree, own in zip(self.trees, parsed, strict=True):
             gold, tags = constituents(tree)
-            found = [Constituent(node.label, node.begin, node.end) for node in own.nodes]
+            found = [
+                Constituent(node.label.split("^")[0], node.begin, node.end)
+                for node in own.nodes
+                if not node.label.startswith("@")
+            ]
             counts.add(gold, found, tags, own.tags)
-        return counts, len(self.words) / seconds
+        return counts
 
 
 def show(name, counts, speed, seconds=None, size=None):
@@ -100,13 +116,86 @@ def product(trees, gold, clusters, states):
     return model
 
 
+def annotated(tree, parent="ROOT"):
+    """A tree as the grammar of v=2 h=1 sees it: constituents bear the label of their parent, and those of
+    more than two children are binarised from their head outwards, by nodes that remember the last child.
+
+    tree (Tree): A tree as `clean` gives it.
+    RETURNS (Tree): A tree of the same words.
+    """
+    if tree.word:
+        return tree
+    children = [annotated(child, tree.label) for child in tree.children]
+    label = f"{tree.label}^{parent}"
+    if len(children) <= 2:
+        return Tree(label, children)
+    labels = [child.label for child in tree.children]
+    at = head_child(tree.label, labels)
+    made, n = children[at], 1
+    for i in [*range(at + 1, len(children)), *range(at - 1, -1, -1)]:
+        n += 1
+        pair = [made, children[i]] if i > at else [children[i], made]
+        side = ">" if i > at else "<"
+        made = Tree(label if n == len(children) else f"@{label}{side}{labels[i]}", pair)
+    return made
+
+
 def alone(trees, gold):
     head()
+    plain = ConstituencyRecipe(spans=False, estimator="spectral", states=1)
+    marked = [annotated(tree) for tree in map(clean, trees) if tree is not None]
+    model, seconds = fit(plain, marked, None)
+    show("plain grammar, v=2 h=1", *gold.score(model), seconds, len(model.to_bytes()))
     for estimator, states in ALONE:
         recipe = ConstituencyRecipe(spans=False, estimator=estimator, states=states)
         model, seconds = fit(recipe, trees, None)
-        name = "plain grammar" if states == 1 else f"{estimator}, {states} states"
+        name = "plain grammar, v=1 h=0" if states == 1 else f"{estimator}, {states} states"
         show(name, *gold.score(model), seconds, len(model.to_bytes()))
+
+
+def berkeley(jar, trees, gold, cycles=4):
+    """The Berkeley parser in processes of its own. Where it finds no tree, a flat one counts for it."""
+    with tempfile.TemporaryDirectory() as directory:
+        train, grammar, words, parsed = (
+            str(Path(directory) / name) for name in ("train.ptb", "grammar", "words", "parsed")
+        )
+        cleaned = [tree for tree in map(clean, trees) if tree is not None]
+        Path(train).write_text("".join(f"( {write_tree(tree)})\n" for tree in cleaned), "utf8")
+        lines = (gold.words[a:b] for a, b in zip(gold.starts[:-1], gold.starts[1:], strict=True))
+        escaped = {"(": "-LRB-", ")": "-RRB-"}
+        Path(words).write_text(
+            "".join(" ".join(escaped.get(w, w) for w in line) + "\n" for line in lines), "utf8"
+        )
+        start = _children_seconds()
+        trainer = "edu.berkeley.nlp.PCFGLA.GrammarTrainer"
+        options = ["-treebank", "SINGLEFILE", "-SMcycles", str(cycles)]
+        _java("-cp", jar, trainer, "-path", train, "-out", grammar, *options)
+        trained = _children_seconds()
+        _java("-jar", jar, "-gr", grammar, "-inputFile", words, "-outputFile", parsed)
+        done = _children_seconds()
+        found = []
+        for tree, line in zip(gold.trees, Path(parsed).read_text("utf8").splitlines(), strict=True):
+            Path(words).write_text(line, "utf8")
+            leaves = [Tree(leaf.label, word=leaf.word) for leaf in tree.leaves()]
+            flat = Tree("ROOT", [Tree("X", leaves)])
+            own = flat if line.strip() in ("", "(())", "( )") else next(read_brackets(words))
+            found.append(own if len(list(own.leaves())) == len(leaves) else flat)
+    counts = score_trees(gold.trees, found)
+    head()
+    name = f"Berkeley parser, {cycles} rounds"
+    show(name, counts, len(gold.words) / max(done - trained, 1e-9), trained - start)
+
+
+def _java(*arguments):
+    command = ["java", "-Xmx4g", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+
+
+def _children_seconds():
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def lengths(model, gold):
@@ -144,7 +233,10 @@ def main():
     parser.add_argument("--states", type=int, default=24)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--limit", type=int, default=None, help="train on the first trees only")
+    parser.add_argument("--berkeley", type=Path, metavar="JAR", help="the Berkeley parser's jar")
     options = parser.parse_args()
+    if options.berkeley is not None and not options.berkeley.is_file():
+        parser.error(f"no such file: {options.berkeley}")
     clusters = None
     if options.vectors is not None:
         from spacy_spectral.models.eigenwords.clusters import WordClusters
@@ -158,6 +250,9 @@ def main():
     if "alone" in options.rows:
         print()
         alone(trees, Gold(options.dev, every=4))
+    if options.berkeley is not None:
+        print()
+        berkeley(options.berkeley, trees, gold)
     if "lengths" in options.rows:
         print()
         lengths(model, gold)
