@@ -306,6 +306,14 @@ class Errors(metaclass=_WithCodes):
         "pipeline is initialized. Use spacy-spectral.LogLinear.v1, spacy-spectral.Biaffine.v2, "
         "spacy-spectral.SHAG.v1 or spacy-spectral.Refined.v1."
     )
+    S456 = (
+        "The model of '{name}' has no temperatures: what it says can't be made surer or less sure. Use "
+        "spacy-spectral.LogLinear.v1, Biaffine.v1, Biaffine.v2 or Product.v1."
+    )
+    S457 = (
+        "There is nothing to calibrate by: each half of the treebank needs sentences with trees. Give a "
+        "larger one."
+    )
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = (
         "Bad settings of the latent tree model: 'states' must be at least 1, 'ridge' and "

@@ -4,6 +4,7 @@
 from . import (  # noqa: F401
     automaton,
     brackets,
+    calibrate,
     check,
     draw,
     eigenwords,

@@ -15,7 +15,15 @@ from thinc.api import Model
 from ..base.errors import Errors
 from ..base.learnt import Learnt
 from ..trees.calibration import calibrated, judge
-from ..trees.interface import NEUTRAL, Clusters, ParserModel, Parses, Tempered, Vectors
+from ..trees.interface import (
+    NEUTRAL,
+    Clusters,
+    ParserModel,
+    Parses,
+    Temperature,
+    Tempered,
+    Vectors,
+)
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
 from .documents import TokenReader
@@ -88,6 +96,14 @@ class Learner(Protocol):
         """
         ...
 
+    def with_temperature(self, temperature: Temperature) -> "Learner":
+        """RETURNS (Learner): One that parses surer or less sure; for models that are `Tempered`."""
+        ...
+
+    def keep_temperature(self, temperature: Temperature) -> None:
+        """Make the model itself surer or less sure."""
+        ...
+
     def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None, decode: str) -> Parses:
         """Parse documents; see `trees.interface.ParserModel`, whose `parse` knows no documents.
 
@@ -116,17 +132,22 @@ class WholeLearner:
 
     needs_tags = True
 
-    def __init__(self, model: Model, *, name: str):
+    def __init__(self, model: Model, *, name: str, other: ParserModel | None = None):
+        """model (Model): The model.
+        name (str): The component's name, for messages.
+        other (Optional[ParserModel]): What parses instead of what was learnt.
+        """
         self.model = model
         self.name = name
+        self._other = other
 
     @property
     def is_learnt(self) -> bool:
         return self.model.attrs["learnt"].value is not None
 
     @property
-    def grammar(self) -> ParserModel:
-        return self.model.attrs["learnt"].value
+    def grammar(self) -> Any:
+        return self._other or self.model.attrs["learnt"].value
 
     @property
     def label_data(self) -> list[str]:
@@ -167,6 +188,14 @@ class WholeLearner:
                     f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}: "
                     f"dev UAS {judged.uas:.2%}, LAS {judged.las:.2%}"
                 )
+        self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+
+    def with_temperature(self, temperature: Temperature) -> "WholeLearner":
+        other = self.grammar.with_temperature(temperature)
+        return WholeLearner(self.model, name=self.name, other=other)
+
+    def keep_temperature(self, temperature: Temperature) -> None:
+        learnt = self.grammar.with_temperature(temperature)
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> None:

@@ -53,6 +53,8 @@ def test_outputs_are_checked_before_the_work(pipeline, sample, unwritable):
         ("evaluate", pipeline, missing, "--json", unwritable),
         ("evaluate", pipeline, missing, "--plot", unwritable),
         ("score", pipeline, missing, "--json", unwritable),
+        ("calibrate", pipeline, missing, "--json", unwritable),
+        ("calibrate", pipeline, missing, "--output", unwritable),
         ("eigenwords", missing, "--output", unwritable),
         ("word-map", pipeline, missing, "--output", unwritable),
         ("draw", pipeline, missing, "--output", unwritable),
@@ -109,3 +111,9 @@ def test_pipelines_without_vectors_are_not_the_words_fault(blank, sample, tmp_pa
     ):
         code, text = run(*command)
         assert code == 1 and "[S222]" in text, text
+
+
+def test_calibrate_says_what_it_needs(pipeline, blank, sample):
+    assert run("calibrate", pipeline, sample["dev"])[0] == 1
+    assert "[S456]" in run("calibrate", pipeline, sample["dev"])[1]
+    assert "[S154]" in run("calibrate", blank, sample["dev"])[1]

@@ -7,7 +7,7 @@ from thinc.api import Model, chain
 
 from ...base.errors import Errors
 from ...base.learnt import Learnt, parser_model
-from ...trees.interface import Clusters, Vectors
+from ...trees.interface import NEUTRAL, Clusters, Vectors
 from ...trees.inventory import Inventory
 from ...trees.sentences import Batch, Treebank
 from .estimate import Settings
@@ -52,7 +52,11 @@ def build_biaffine(
         init=init,
         layers=[encoder, arcs, labels],
         refs={"tok2vec": tok2vec, "encoder": encoder, "arcs": arcs, "labels": labels},
-        attrs={"inventory": Learnt(Inventory), "max_length": max_length},
+        attrs={
+            "inventory": Learnt(Inventory),
+            "max_length": max_length,
+            "temperature": list(NEUTRAL),
+        },
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from thinc.api import Model
 
 from ...base.fields import Array, Int, Record, Scope
+from ...trees.interface import NEUTRAL, TEMPERATURE, Temperature
 from ...trees.inventory import Inventory
 from .layers import N_CLASSES
 
@@ -47,6 +48,10 @@ def check_model(model: Model, inventory: Inventory) -> None:
     """
     scope = Scope(_WHAT)
     Int(low=2).read(model.attrs.get("max_length"), scope.inside("max_length"))
+    numbers, own = model.attrs.get("temperature"), scope.inside("temperature")
+    if not isinstance(numbers, list | tuple) or len(numbers) != len(NEUTRAL):
+        own.fail(f"is not {len(NEUTRAL)} numbers")
+    TEMPERATURE.read(dict(zip(Temperature._fields, numbers, strict=True)), own)
     for node in model.walk():
         own = scope.inside(node.name)
         dims: dict[str, Any] = {n: node.get_dim(n) for n in node.dim_names if node.has_dim(n)}

@@ -15,6 +15,7 @@ import numpy
 from numpy.typing import NDArray
 from thinc.api import Model
 from thinc.types import Ragged
+from thinc.util import get_array_module
 
 from ...trees.interface import NEUTRAL, Parses, Temperature
 from ...trees.inventory import Inventory
@@ -193,8 +194,9 @@ def pieces_of(
     if isinstance(tokens, slice) and numpy.array_equal(starts, own_starts):
         return vectors
     chosen = numpy.arange(int(starts[-1]))[tokens]
-    rows = rows_of_pieces(starts, chosen, own_starts)
-    return Ragged(vectors.data[rows], (numpy.diff(own_starts) + 1).astype("int32"))
+    xp = get_array_module(vectors.data)
+    rows = xp.asarray(rows_of_pieces(starts, chosen, own_starts))
+    return Ragged(vectors.data[rows], xp.asarray((numpy.diff(own_starts) + 1).astype("int32")))
 
 
 def _label_loss(layer: Model, scores: Any, labels: NDArray[numpy.int32]) -> tuple[float, Any]:

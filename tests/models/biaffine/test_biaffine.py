@@ -5,15 +5,20 @@ import pickle
 import numpy
 import pytest
 import spacy
+import srsly
+from spacy.cli._util import app
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch
 from thinc.api import Adam
+from typer.testing import CliRunner
 
 from brute_force import marginals, projective_trees
+from spacy_spectral.cli.evaluate import evaluate
 from spacy_spectral.models.biaffine.arc_posterior import arc_posterior, tree_loss
 from spacy_spectral.pipeline.stepwise import StepwiseLearner
 from spacy_spectral.trees.constraints import allowed_arcs
+from spacy_spectral.trees.interface import NEUTRAL
 from spacy_spectral.trees.inventory import Inventory
 from spacy_spectral.trees.sentences import MISSING
 
@@ -485,3 +490,31 @@ def test_inventory():
     assert inventory.restored(starts, heads, labels)[0].tolist() == [2, 0, 1] * 2
     with pytest.raises(ValueError, match=r"\[S00[25]\]"):
         Inventory.from_bytes(Inventory(["nmod||obj"]).to_bytes())
+
+
+def test_calibrate_command(trained, sample, tmp_path):
+    """Temperatures from a treebank make probabilities of its arcs truer, and are saved with the pipeline."""
+    trained.to_disk(tmp_path / "model")
+    done = CliRunner().invoke(
+        app,
+        [
+            "spectral", "calibrate", str(tmp_path / "model"), str(sample["dev"]),
+            "--output", str(tmp_path / "calibrated"), "--json", str(tmp_path / "halves.json"),
+        ],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    for row in srsly.read_json(tmp_path / "halves.json"):
+        assert row["temperature_heads"] != 1 != row["temperature_labels"]
+        assert 0 <= row["las"] <= row["uas"] <= 1
+        assert min(row["head_error"], row["arc_error"]) >= 0
+    calibrated = spacy.load(tmp_path / "calibrated")
+    parser = calibrated.get_pipe("spectral_parser")
+    assert parser.grammar.temperature != NEUTRAL
+    assert trained.get_pipe("spectral_parser").grammar.temperature == NEUTRAL
+    before, after = (evaluate(nlp, sample["dev"])[1] for nlp in (trained, calibrated))
+    for name in ("heads", "arcs"):
+        assert after[name].log_likelihood > before[name].log_likelihood
+    for damaged in ([1.0, 1.0], [1.0, -1.0, 1.0], [1.0, float("nan"), 1.0], None):
+        parser.model.attrs["temperature"] = damaged
+        with pytest.raises(ValueError, match=r"\[S00.\].*temperature"):
+            parser.check_loaded()

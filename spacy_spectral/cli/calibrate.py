@@ -1,0 +1,87 @@
+"""`spacy spectral calibrate`: how sure a parser should be, by a treebank that it was not trained on."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._app import reported, spectral_cli
+
+
+@spectral_cli.command("calibrate")
+def calibrate_cli(
+    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    data: Annotated[Path, typer.Argument(help="CoNLL-U or .spacy file, or a directory")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the calibrated pipeline here")
+    ] = None,
+    component: Annotated[str, typer.Option(help="The parser's name")] = "spectral_parser",
+    json: Annotated[Path | None, typer.Option("--json", help="Write the figures here")] = None,
+) -> None:
+    """Fit the temperatures of a parser to one half of a treebank and measure its probabilities on the other,
+    and the reverse. The treebank must not be the one that the parser was trained on.
+
+    With --output the pipeline is written with temperatures from all of the treebank. `spacy train` does the
+    same for parsers that are trained when the pipeline is initialized; Biaffine.v1 needs this command.
+    """
+    import srsly
+    from wasabi import msg
+
+    from ..base.serialize import require_writable, write_atomically
+    from ..pipeline.calibration import fitted_temperature, halves
+    from ..treebank.documents import read_docs
+    from ._pipelines import load_pipeline, parser_of, superseded, without_parses
+
+    with reported():
+        if json is not None:
+            require_writable(json)
+        if output is not None:
+            require_writable(output / "config.cfg")
+        nlp = load_pipeline(model)
+        parser = parser_of(nlp, component)
+        references = list(read_docs(data, nlp.vocab))
+        docs = without_parses(references, gold_tags=False)
+        names = nlp.pipe_names
+        after = names[names.index(component) :] if component in names else []
+        with nlp.select_pipes(disable=[*superseded(nlp, gold_tags=False), *after]):
+            docs = list(nlp.pipe(docs))
+        found = halves(parser, docs, references)
+    rows = [_figures(half) for half in found]
+    msg.table(
+        [
+            (
+                f"{'first' if i == 0 else 'second'} half",
+                f"{row['temperature_heads']:.2f}",
+                f"{row['temperature_labels']:.2f}",
+                *(f"{100 * row[key]:.2f} %" for key in ("uas", "las", "head_error", "arc_error")),
+            )
+            for i, row in enumerate(rows)
+        ],
+        header=("Measured on", "T heads", "T labels", "UAS", "LAS", "Error, heads", "Error, arcs"),
+        divider=True,
+        aligns=("l", *"rrrrrr"),
+    )
+    if json is not None:
+        write_atomically(json, srsly.json_dumps(rows, indent=2) + "\n")
+        msg.good(f"Figures in {json}")
+    if output is not None:
+        with reported():
+            temperature = fitted_temperature(parser, docs, references)
+            parser.learner.keep_temperature(temperature)
+            nlp.to_disk(output)
+        t = f"heads {temperature.heads:.2f}, labels {temperature.labels:.2f}"
+        msg.good(f"Pipeline in {output}: temperatures of {t}")
+
+
+def _figures(half: Any) -> dict[str, float]:
+    from ..trees.calibration import Reliability
+
+    judged = half.judged
+    return {
+        "temperature_heads": half.temperature.heads,
+        "temperature_labels": half.temperature.labels,
+        "uas": judged.uas,
+        "las": judged.las,
+        "head_error": Reliability.of(judged.heads, judged.head_right).error,
+        "arc_error": Reliability.of(judged.arcs, judged.arc_right).error,
+    }
