@@ -1,11 +1,15 @@
 """Measure refinement: parsers by sub-tags, and word classes found in bare trees.
 
     python scripts/benchmark_refine.py TRAIN DEV [--symbol upos] [--seeds 3] [--predicted] [--classes]
+    python scripts/benchmark_refine.py TRAIN DEV --rows --multiply MODEL
+    python scripts/benchmark_refine.py TRAIN --choose [--symbol upos]
     python scripts/benchmark_refine.py --sample
 
 Prints the tables of Finkel, Grenager & Manning (2007): attachment of a parser by sub-tags for every way to
 find them (gold tags, all tokens; `--predicted`: with tags by a tagger, jack-knifed in training), and with
-`--classes` how word classes that are found without tags agree with gold tags. Times are CPU seconds.
+`--classes` how word classes that are found without tags agree with gold tags. `--multiply` multiplies the
+log-linear parser of a trained pipeline with the grammar. `--choose` compares settings on a fifth of TRAIN
+that is held out: defaults are chosen by it, DEV is not looked at. Times are CPU seconds.
 """
 
 # ruff: noqa: E402
@@ -30,6 +34,8 @@ from spacy.training import Example
 from wasabi import msg
 
 from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.models.product.estimate import fit_weights
+from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.models.refine.estimate import RefineSettings, fit
 from spacy_spectral.models.refine.infinite import CHILDREN, infinite_labelling
 from spacy_spectral.models.refine.labelling import Labelling
@@ -37,6 +43,7 @@ from spacy_spectral.models.refine.spectral import spectral_labelling
 from spacy_spectral.models.refine.split_merge import SplitMerge
 from spacy_spectral.models.refine.statistics import Trees
 from spacy_spectral.pipeline.documents import TokenReader, training_treebank
+from spacy_spectral.pipeline.training_data import annotated_by
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
@@ -55,6 +62,22 @@ PARSERS: dict[str, dict[str, Any]] = {
     "infinite, independent": {"labelling": "infinite", "children": "independent"},
     "infinite, Markov": {"labelling": "infinite", "children": "markov"},
 }
+
+CHOICES: dict[str, dict[str, Any]] = {
+    f"spectral, {states}, {dimensions} dimensions": {
+        "labelling": "spectral", "states": states, "dimensions": dimensions,
+    }
+    for states, dimensions in (
+        (100, 4), (150, 4), (200, 2), (200, 3), (200, 4), (200, 6), (200, 8), (300, 4), (300, 6),
+    )
+} | {
+    f"infinite, {children}, {'parameters drawn' if resample else 'fixed parameters'}": {
+        "labelling": "infinite", "children": children, "resample": resample,
+    }
+    for children in ("independent", "markov")
+    for resample in (False, True)
+}  # fmt: skip
+BLOCK = 50  # sentences that are held out together: neighbours are alike
 
 
 def main() -> None:
@@ -79,30 +102,39 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rows", nargs="*", choices=PARSERS, help="these rows only")
     parser.add_argument("--predicted", action="store_true", help="with tags by a tagger, too")
     parser.add_argument("--classes", action="store_true", help="word classes, too")
+    parser.add_argument("--choose", action="store_true", help="settings, on a part of TRAIN")
+    parser.add_argument("--multiply", type=Path, help="a trained pipeline to multiply with")
     parser.add_argument("--sentences", type=int, default=3500, help="to find classes in")
     parser.add_argument("--sweeps", type=int, default=100, help="of the samplers of classes")
     parser.add_argument("--json", type=Path, help="write all figures here")
     options = parser.parse_args()
-    if not options.sample and not (options.train and options.dev):
-        parser.error("give TRAIN and DEV, or --sample")
+    if not options.sample and not (options.train and (options.dev or options.choose)):
+        parser.error("give TRAIN and DEV, TRAIN and --choose, or --sample")
     return options
 
 
 def run(train_path: Path, dev_path: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Print all tables and collect their figures."""
+    symbol = ATTRIBUTES[options.symbol]
     try:
-        train, dev = (
-            to_treebank(path, ATTRIBUTES[options.symbol]) for path in (train_path, dev_path)
-        )
+        train = to_treebank(train_path, symbol)
+        held_out = (numpy.arange(len(train.tokens)) // BLOCK) % 5 == 4
+        dev = train.select(held_out) if options.choose else to_treebank(dev_path, symbol)
     except ValueError as error:
         msg.fail(str(error), exits=1)
+    if options.choose:
+        train = train.select(~held_out)
     msg.info(f"train: {len(train.heads):,} words, dev: {len(dev.heads):,} words")
-    names = PARSERS if options.rows is None else options.rows
+    if options.choose:
+        return {"choice": parser_table(train, dev, CHOICES, options.seeds)}
+    rows = {name: PARSERS[name] for name in (PARSERS if options.rows is None else options.rows)}
     results: dict[str, Any] = {}
-    if names:
-        results["parsers"] = parser_table(train, dev, names, options.seeds)
+    if rows:
+        results["parsers"] = parser_table(train, dev, rows, options.seeds)
     if options.predicted:
         results["predicted"] = predicted_table(train_path, dev_path, options)
+    if options.multiply:
+        results["product"] = product_table(train_path, dev_path, options)
     if options.classes:
         chosen = numpy.arange(len(train.tokens)) < options.sentences
         results["classes"] = class_table(train.select(chosen), options.sweeps, options.seeds)
@@ -124,14 +156,14 @@ def attachment(names: list[str], parses: Any, gold: Treebank) -> tuple[float, fl
 
 
 def parser_table(
-    train: Treebank, dev: Treebank, names: Any, n_seeds: int
+    train: Treebank, dev: Treebank, parsers: dict[str, dict[str, Any]], n_seeds: int
 ) -> dict[str, list[dict[str, float]]]:
     """Accuracy, states, time and speed for every way to find sub-tags."""
     results: dict[str, list[dict[str, float]]] = {}
     rows = []
-    for name in names:
-        seeds = 1 if PARSERS[name]["labelling"] == "none" else n_seeds
-        runs = [one_parser(train, dev, PARSERS[name], seed) for seed in range(seeds)]
+    for name, settings in parsers.items():
+        seeds = 1 if settings["labelling"] == "none" else n_seeds
+        runs = [one_parser(train, dev, settings, seed) for seed in range(seeds)]
         results[name] = runs
         mean = {key: float(numpy.mean([own[key] for own in runs])) for key in runs[0]}
         spread = "" if seeds == 1 else f" ± {numpy.std([own['uas'] for own in runs]):.2f}"
@@ -186,6 +218,66 @@ def predicted_table(
     row = ("spectral, 200, predicted tags", *(f"{value:.2f}" for value in result.values()))
     msg.table([row], header=("sub-tags", "UAS", "LAS", "tags right"), divider=True)
     return result
+
+
+def product_table(
+    train_path: Path, dev_path: Path, options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """A trained pipeline's log-linear parser alone, and multiplied with a grammar of the same training data
+    and tags. Weights are learnt on one half of the development set and used on the other."""
+    nlp = spacy.load(options.multiply)
+    # learnt before, of the same data
+    base = nlp.get_pipe("spectral_parser")
+    tagger = "spectral_tagger"
+    config = {
+        "model": {"@architectures": "spacy-spectral.Refined.v1"},
+        "symbol": ATTRIBUTES[options.symbol],
+        "jackknife": tagger,
+    }
+    refined = nlp.add_pipe("spectral_parser", name="refined", config=config)
+    begin = process_time()
+    train = list(Corpus(train_path, annotations=["sents"], n_sents=1)(nlp))
+    refined.initialize(lambda: train, nlp=nlp)
+    msg.info(f"learnt in {process_time() - begin:.1f} CPU s, most of them to jack-knife the tagger")
+    examples = list(Corpus(dev_path, annotations=["sents"], n_sents=1)(nlp))
+    docs = list(annotated_by([tagger], examples, nlp, parser="benchmark"))
+    dev = training_treebank(examples, docs, base.read)
+    experts = {"loglinear": base.grammar, "refined": refined.grammar}
+    temperature = base.grammar.temperature
+    halves = numpy.arange(len(dev.tokens)) // BLOCK % 2 == 0
+    equal = ProductParser(experts, {"loglinear": 0.8, "refined": 0.2}, temperature=temperature)
+    learnt = [fit_weights(equal, dev.select(half)) for half in (halves, ~halves)]
+    results: list[dict[str, Any]] = []
+
+    def measure(name: str, parts: list[tuple[Any, Treebank]]) -> None:
+        begin = process_time()
+        parses = [(parser.parse(part.tokens), part) for parser, part in parts]
+        time = process_time() - begin
+        scores = [attachment(base.grammar.label_names, *own) for own in parses]
+        sizes = [len(part.heads) for _, part in parts]
+        uas, las = numpy.average(scores, axis=0, weights=sizes).tolist()
+        results.append({"name": name, "uas": uas, "las": las, "speed": sum(sizes) / time})
+
+    measure("log-linear", [(base.grammar, dev)])
+    measure("refined, spectral, 200", [(refined.grammar, dev)])
+    for weight in (0.1, 0.2, 0.3):
+        fixed = {"loglinear": 1.0, "refined": weight}
+        measure(
+            f"log-linear x refined^{weight}",
+            [(ProductParser(experts, fixed, temperature=temperature), dev)],
+        )
+    names = [f"{p.weights['refined'] / p.weights['loglinear']:.2f}" for p in learnt]
+    measure(
+        f"weight of the other half ({', '.join(names)})",
+        [(learnt[0], dev.select(~halves)), (learnt[1], dev.select(halves))],
+    )
+    rows = [
+        (own["name"], f"{own['uas']:.2f}", f"{own['las']:.2f}", f"{own['speed']:,.0f}")
+        for own in results
+    ]
+    header = ("predicted tags", "UAS", "LAS", "words / CPU s")
+    msg.table(rows, header=header, divider=True, aligns=("l", "r", "r", "r"))
+    return results
 
 
 def class_table(train: Treebank, sweeps: int, n_seeds: int) -> dict[str, list[dict[str, float]]]:

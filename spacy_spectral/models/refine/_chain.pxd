@@ -27,6 +27,7 @@ cdef struct Chain:
     int n_alive
     int n_tables           # of all contexts
     int n_draws            # from beta: a table of a list stands for several
+    double stop_tables     # those of STOP; the tables of states are in `weight` until the shares are drawn
     int32_t* head
     int32_t* side
     int32_t* previous

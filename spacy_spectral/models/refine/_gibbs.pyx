@@ -109,10 +109,9 @@ cdef int count_list_tables(Chain* chain, double *tables, double *stop_tables) no
 
 
 cdef void draw_shares(Chain* chain) noexcept nogil:
-    """beta ~ Dirichlet(tables, gamma)."""
+    """beta ~ Dirichlet(tables, gamma), of tables that have just been counted."""
     cdef int k
-    cdef double total, stop_tables = 0
-    chain.n_draws = count_tables(chain, chain.weight, &stop_tables)
+    cdef double total, stop_tables = chain.stop_tables
     # at most one table in what has none: states always have some
     chain.beta_new = gamma_draw(&chain.random, chain.gamma)
     chain.beta_stop = gamma_draw(&chain.random, stop_tables) if stop_tables > 0 else 0.0
@@ -245,6 +244,7 @@ cdef class InfiniteTree:
         for t in range(c):
             chain.beta[t] = 1.0 / (chain.n_alive + 2) if chain.tag_of[t] != NONE else 0.0
         chain.beta_new = chain.beta_stop = 1.0 / (chain.n_alive + 2)
+        chain.n_draws = count_tables(chain, chain.weight, &chain.stop_tables)
         draw_shares(chain)
 
     cdef size_t _keep(self, array, name=None) except 0:
@@ -290,11 +290,14 @@ cdef class InfiniteTree:
         if chain.kind == SIMULTANEOUS and 2 * chain.n_used > chain.n_slots:
             rebuild_lists(chain)
         with nogil:
-            draw_shares(chain)
+            chain.n_draws = count_tables(chain, chain.weight, &chain.stop_tables)
         if resample:
+            # before the shares: these are drawn given gamma, which is drawn with the shares summed out
             self._draw_alpha()
             self._draw_gamma()
             self._draw_rho()
+        with nogil:
+            draw_shares(chain)
 
     cdef _draw_alpha(self):
         cdef Chain* chain = &self.chain

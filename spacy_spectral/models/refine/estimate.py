@@ -33,6 +33,8 @@ class RefineSettings:
     cycles (int): For "split-merge", how often states are split and merged.
     children (str): For "infinite", how children are generated: one of `infinite.CHILDREN`.
     sweeps (int): For "infinite", how often the state of every token is drawn.
+    resample (bool): For "infinite", whether its parameters are drawn, too (see `infinite.make_sampler`);
+        `states` is what keeps their number within bounds.
     seed (int): Of everything that is left to chance.
     min_symbol_count (int): Rarer tags are treated as a wider one, or as the unknown tag.
     max_symbols (int): So are the rarest if there are more tags than this.
@@ -41,10 +43,11 @@ class RefineSettings:
 
     labelling: str = "spectral"
     states: int = 200
-    dimensions: int = 4
+    dimensions: int = 6
     cycles: int = 3
     children: str = "independent"
     sweeps: int = 60
+    resample: bool = False
     seed: int = 0
     min_symbol_count: int = 1
     max_symbols: int = 100
@@ -137,6 +140,7 @@ def label(
             n_tags,
             children=settings.children,
             sweeps=settings.sweeps,
+            resample=settings.resample,
             most_states=max(settings.states, n_tags),
             seed=settings.seed,
             progress=progress_bar("Infinite tree"),

@@ -81,7 +81,7 @@ def infinite_labelling(
     sweeps: int = 60,
     alpha: float = 10.0,
     gamma: float = 10.0,
-    rho: float = 0.1,
+    rho: float = 0.3,
     resample: bool = False,
     most_states: int = 300,
     seed: int = 0,

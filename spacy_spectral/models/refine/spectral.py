@@ -31,7 +31,7 @@ def spectral_labelling(
     n_tags: int,
     *,
     states: int = 200,
-    dimensions: int = 4,
+    dimensions: int = 6,
     most: int = 16,
     least_tokens: int = 40,
     seed: int = 0,

@@ -3,10 +3,10 @@
 from collections import Counter
 from functools import cache
 from itertools import product
-from math import lgamma
 
 import numpy
 import pytest
+from scipy.special import gammaln
 
 from brute_force import modifiers
 from spacy_spectral.models.refine.infinite import (
@@ -88,37 +88,41 @@ def log_joint(children, sentences, states, tags, *, alpha, gamma, rho):
     """log P(partition, words) with contexts, shares and emissions summed out, by its tables.
 
     Gamma(a + n) / Gamma(a) = sum_m s(n, m) a^m, and the shares' moments are those of the Chinese
-    restaurant process with parameter gamma.
+    restaurant process with parameter gamma. Parameters may be arrays.
     """
     counts = contexts(children, sentences, states)
     value = 0.0
     cells = []
     for outcomes in counts.values():
         total = sum(outcomes.values())
-        value += lgamma(alpha) - lgamma(alpha + total)
+        value += gammaln(alpha) - gammaln(alpha + total)
         cells += list(outcomes.items())
     total = 0.0
     for tables in product(*(range(1, n + 1) for _, n in cells)):
         weight, draws = 1.0, Counter()
         for (outcome, n), m in zip(cells, tables, strict=True):
-            weight *= stirling(n, m) * alpha**m
+            weight = weight * stirling(n, m) * alpha**m
             for part in outcome:
                 draws[part] += m
         in_all = sum(draws.values())
-        log_weight = len(draws) * numpy.log(gamma) + lgamma(gamma) - lgamma(gamma + in_all)
-        log_weight += sum(lgamma(m) for m in draws.values())
+        log_weight = len(draws) * numpy.log(gamma) + gammaln(gamma) - gammaln(gamma + in_all)
+        log_weight += sum(gammaln(m) for m in draws.values())
         total += weight * numpy.exp(log_weight)
-    value += numpy.log(total)
+    return value + numpy.log(total) + log_words(sentences, states, tags, rho)
+
+
+def log_words(sentences, states, tags, rho):
     words = [word for _, own in sentences for word in own]
     vocabulary = {
         tag: len({w for w, t in zip(words, tags, strict=True) if t == tag}) for tag in tags
     }
+    value = 0.0
     for state in set(states):
         own = [i for i, other in enumerate(states) if other == state]
         v = rho * vocabulary[tags[own[0]]]
-        value += lgamma(v) - lgamma(v + len(own))
+        value += gammaln(v) - gammaln(v + len(own))
         for n in Counter(words[i] for i in own).values():
-            value += lgamma(rho + n) - lgamma(rho)
+            value += gammaln(rho + n) - gammaln(rho)
     return value
 
 
@@ -152,6 +156,53 @@ def test_posterior_of_tiny_trees(children, name):
     found = numpy.array([counts[own] / sweeps for own in possible])
     # half the sum of differences; a chain of so many sweeps has about 0.005
     assert numpy.abs(found - expected).sum() / 2 < 0.02, (found, expected)
+
+
+@MODELS
+def test_posterior_of_parameters(children):
+    """Parameters that are drawn, too: against sums over a grid of them, alpha and gamma with prior density
+    0.1 exp(-0.1 x), rho with exp(-x)."""
+    sentences, tags = [((2, 0, 2, 2), "aaba")], [0, 0, 0, 0]
+    possible = partitions(4, tags)
+    # of logarithms, so dx = x dlog x
+    logs = numpy.linspace(-9, 5.5, 90)
+    alpha, gamma = numpy.exp(logs)[:, None], numpy.exp(logs)[None, :]
+    prior = logs[:, None] + logs - 0.1 * alpha - 0.1 * gamma
+    rho = numpy.exp(logs)
+    rho_prior = logs - rho
+    joint = []
+    for own in possible:
+        both = log_joint(children, sentences, own, tags, alpha=alpha, gamma=gamma, rho=1.0)
+        both = both - log_words(sentences, own, tags, 1.0) + prior
+        words = log_words(sentences, own, tags, rho) + rho_prior
+        joint.append((numpy.exp(both), numpy.exp(words)))
+    shares = numpy.array([both.sum() * words.sum() for both, words in joint])
+    expected_means = [
+        sum((both.sum(axis=1) @ logs) * words.sum() for both, words in joint) / shares.sum(),
+        sum((both.sum(axis=0) @ logs) * words.sum() for both, words in joint) / shares.sum(),
+        sum(both.sum() * (words @ logs) for both, words in joint) / shares.sum(),
+    ]
+    chain = sampler(make_trees(sentences, tags), children)
+    counts, draws = Counter(), []
+    sweeps = 40000
+    for _ in range(sweeps):
+        chain.sweep(resample=True)
+        counts[canonical(chain.states.tolist())] += 1
+        draws.append((chain.alpha, chain.gamma, chain.rho))
+    found = numpy.array([counts[own] / sweeps for own in possible])
+    assert numpy.abs(found - shares / shares.sum()).sum() / 2 < 0.03
+    # rho walks in small steps, so it needs longest
+    means = numpy.log(draws).mean(axis=0)
+    assert numpy.abs(means - expected_means) == pytest.approx(0.0, abs=0.25), expected_means
+    assert numpy.abs(means - expected_means)[:2] == pytest.approx(0.0, abs=0.08), expected_means
+
+
+def test_resampled_states_stay_below_their_cap():
+    """Drawing alpha and gamma lets the number of states run away; the setting `states` stops it."""
+    trees, states = hidden(GRAMMAR, 120)
+    trees.tags = (states > 1).astype("int32")
+    labelling = infinite_labelling(trees, 2, sweeps=40, resample=True, rho=0.001, most_states=20)
+    assert 2 <= labelling.n_states <= 20
 
 
 def hidden(children_of, size, seed=0):
