@@ -18,6 +18,7 @@ TOK2VEC = {
 MODELS = {
     "SHAG": {"max_length": 120, "states": 4},
     "LogLinear": {"epochs": 1},
+    "Refined": {"states": 60},
     "Biaffine": {
         "tok2vec": TOK2VEC,
         "max_length": 120,
@@ -67,6 +68,11 @@ def saved(request, examples, tmp_path_factory):
     nlp = spacy.blank("en")
     model = {"@architectures": f"spacy-spectral.{request.param}.v1", **MODELS[request.param]}
     nlp.add_pipe("spectral_parser", config={"model": model})
+    if request.param == "Refined":
+        # in the tree and over all trees
+        nlp.add_pipe("spectral_refiner", config={"model": model})
+        blind = {"model": model, "use_heads": False}
+        nlp.add_pipe("spectral_refiner", name="blind_refiner", config=blind)
     some = examples(nlp)[:60]
     optimizer = nlp.initialize(lambda: some)
     for _ in range(3):

@@ -1,5 +1,8 @@
 """`spectral_refiner` and `spectral_parser` by a refined grammar, as spaCy uses them."""
 
+import subprocess
+import sys
+
 import numpy
 import pytest
 import spacy
@@ -77,6 +80,39 @@ def test_processes(nlp, texts, n_process):
     assert [found(doc) for doc in docs] == [found(nlp(text)) for text in texts]
 
 
+def test_processes_spawn(nlp, texts, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing, spacy, sys\n"
+        "def values(docs):\n"
+        "    return [[(t.head.i, t._.subtag, t._.subtag_prob) for t in doc] for doc in docs]\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp, texts = spacy.load(sys.argv[1]), sys.argv[2:]\n"
+        "    two = values(nlp.pipe(texts, n_process=2, batch_size=3))\n"
+        "    assert two == values(map(nlp, texts)) and two[0][0][1], two[0]\n"
+    )
+    command = [sys.executable, str(script), str(tmp_path / "model"), *texts]
+    result = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_damaged_files(nlp, tmp_path):
+    nlp.to_disk(tmp_path)
+    for name in ("spectral_refiner", "spectral_parser"):
+        path = tmp_path / name / "model"
+        whole = path.read_bytes()
+        changed = bytearray(whole)
+        changed[len(whole) // 2] ^= 255
+        for data in (bytes(changed), whole[: len(whole) // 2], b""):
+            path.write_bytes(data)
+            with pytest.raises(ValueError, match=r"\[S\d+\]"):
+                spacy.load(tmp_path)
+        path.write_bytes(whole)
+    spacy.load(tmp_path)
+
+
 def test_saved_pipelines_and_documents(nlp, texts, tmp_path):
     nlp.to_disk(tmp_path / "model")
     again = spacy.load(tmp_path / "model")
@@ -100,9 +136,18 @@ def test_training_again_gives_the_same_bytes(nlp, examples):
 
 def test_another_vocabulary(nlp, texts):
     other = spacy.blank("en")
+    # other words have the numbers that words have in the first vocabulary
+    for word in ("Zwölf", "Boxkämpfer", "jagen", "NN.1"):
+        other.vocab.strings.add(word)
     for name in nlp.component_names:
         other.add_pipe(name, source=nlp)
+    texts = [*texts, "A glorpish wug saw the blick .", "Zwölf Boxkämpfer"]
     assert [found(doc) for doc in other.pipe(texts)] == [found(doc) for doc in nlp.pipe(texts)]
+    copies = [
+        pipeline.get_pipe("spectral_refiner").refined(pipeline(texts[-2]))
+        for pipeline in (nlp, other)
+    ]
+    assert [t.tag_ for t in copies[0]] == [t.tag_ for t in copies[1]]
 
 
 def test_merged_and_split_tokens(nlp, texts):
@@ -111,7 +156,60 @@ def test_merged_and_split_tokens(nlp, texts):
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[0:2])
     assert doc[0]._.subtag is None and doc[0]._.subtag_prob is None
-    assert [row[3] for row in found(doc)[1:]] == [row[3] for row in before[2:]]
+    assert [row[3:] for row in found(doc)[1:]] == [row[3:] for row in before[2:]]
+    doc = nlp(texts[0])
+    word = max(doc, key=len)
+    i, half = word.i, len(word) // 2
+    with doc.retokenize() as retokenizer:
+        retokenizer.split(word, [word.text[:half], word.text[half:]], heads=[(word, 1), word.head])
+    after = [row[3:] for row in found(doc)]
+    assert after[i : i + 2] == [(None, None)] * 2
+    assert after[:i] + after[i + 2 :] == [row[3:] for row in before[:i] + before[i + 1 :]]
+    span = nlp(texts[0])[2:5].as_doc()
+    assert [token._.subtag for token in span] in ([row[3] for row in before[2:5]], [None] * 3)
+
+
+def test_unseen_and_missing_tags(nlp):
+    refiner = nlp.get_pipe("spectral_refiner")
+    doc = Doc(
+        nlp.vocab, words=["wug", "blick", "the"], tags=["XYZ", "NN", "DT"],
+        sent_starts=[True, False, False],
+    )  # fmt: skip
+    refiner(doc)
+    assert doc[0]._.subtag in refiner.labels and doc[1]._.subtag.startswith("NN.")
+    assert nlp.get_pipe("spectral_parser")(doc).has_annotation("DEP")
+
+
+@pytest.mark.parametrize("labelling", ["spectral", "split-merge", "infinite"])
+@pytest.mark.parametrize("case", ["one tag", "few tokens", "partial"])
+def test_little_to_learn_from(examples, labelling, case):
+    """One tag, more sub-tags than tokens, trees known in part: sub-tags for all tokens in any case."""
+    nlp = spacy.blank("en")
+    model = {**REFINED, "labelling": labelling, "states": 300, "cycles": 2, "sweeps": 3}
+    nlp.add_pipe("spectral_parser", config={"model": model})
+    refiner = nlp.add_pipe("spectral_refiner", config={"model": model})
+    some = examples(nlp)[: 2 if case == "few tokens" else 30]
+    for example in some:
+        gold = example.reference
+        if case == "one tag":
+            for doc in (gold, example.predicted):
+                for token in doc:
+                    token.tag_ = "X"
+        if case == "partial":
+            # what is unknown has no label
+            deps = [(t.dep_ if t.i % 3 else "") for t in gold]
+            example.reference = Doc(
+                nlp.vocab, words=[t.text for t in gold], tags=[t.tag_ for t in gold], deps=deps,
+                heads=[t.head.i if dep else t.i for t, dep in zip(gold, deps, strict=True)],
+                sent_starts=[t.is_sent_start for t in gold],
+            )  # fmt: skip
+    nlp.initialize(lambda: some)
+    names = refiner.labels
+    if case == "one tag":
+        assert all(name.startswith(("X.", "<")) for name in names), names
+    for example in some[-2:]:
+        doc = nlp(example.predicted)
+        assert all(token._.subtag in names and token._.subtag_prob > 0 for token in doc)
 
 
 def test_with_and_without_trees(nlp, examples):
