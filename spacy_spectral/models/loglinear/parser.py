@@ -159,7 +159,7 @@ class LogLinearParser:
             prepared, arcs = self.model.prepare(own, fixed)
             extra = others(chosen, starts, arcs.starts, arcs.heads)
             parses = self.model.infer(
-                prepared, arcs, constraints=fixed, extra=extra.astype("float32", copy=False)
+                prepared, arcs, constraints=fixed, extra=numpy.ascontiguousarray(extra, "float32")
             )
             return LogLinearParses(parses, self.inventory, fixed, pack)
 

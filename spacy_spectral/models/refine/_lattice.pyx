@@ -15,7 +15,7 @@ siblings, R and L are finished halves, w weighs arcs and e states. The sum over 
     Z = sum_ha root[ha] e[ha] L[ha, 1] R[ha, N].
 
 With S states a token the cost is O(S^3 N^3) at most: only triples of a head and two children whose arcs
-have a weight are looked at. The outside pass is the exact adjoint of these lines in reverse order.
+have a weight are looked at, and only these arcs and pairs have memory. The outside pass is the exact adjoint of these lines in reverse order.
 
 Distributions are rows of a table, see `_grammar`.
 """
@@ -25,30 +25,17 @@ from libc.string cimport memset
 
 import numpy
 
-from ...base._arena cimport Arena, arena_free, take, take_zeros
+from ...base._arena cimport Arena, arena_free, take_zeros
 from ...base._rows cimport dot
-from ._grammar cimport LEFT, RIGHT, Grammar, bind_grammar, row_after
-
-
-cdef struct Sentence:
-    int n                   # tokens
-    int m                   # states of all tokens
-    Grammar grammar
-    const int* offset       # [n + 1], where the states of a token start
-    const int* state        # [m]
-    const double* emit      # [m]
-    const double* weight    # [n, n]
-    const double* root      # [m]
-    int* first              # [2 n + 1], where the modifiers of a head on one side start, LEFT first
-    int* modifier           # their positions, from the inside out
-    char* siblings          # [n, n], whether i < j can be neighbouring siblings
+from ._grammar cimport LEFT, RIGHT, bind_grammar, row_after
+from ._layout cimport NOT_THERE, Sentence, list_arcs, size_of
 
 
 cdef struct Chart:
-    # by state of the head; left and right halves do not meet but where they are empty
-    double* arc             # [m, m] I
-    double* last            # [m, m] I * P(STOP): the arc to a head's outermost child
-    double* between         # [m, m] B
+    # left and right halves do not meet but where they are empty
+    double* arc             # I, by blocks of arcs
+    double* last            # I * P(STOP): the arc to a head's outermost child
+    double* between         # B, by blocks of pairs
     double* left            # [m, n] L by its end
     double* right           # [m, n] R by its end
     double* left_by_end     # [n, m] the same numbers
@@ -60,44 +47,16 @@ cdef inline const float* _row(Sentence* s, int side, int head, int previous) noe
     return row_after(&s.grammar, side, s.state[head], previous)
 
 
-cdef int _list_arcs(Sentence* s, Arena* arena) noexcept nogil:
-    cdef int n = s.n, h, m, i, j, k = 0, side
-    s.first = <int*>take(arena, (2 * n + 1) * sizeof(int))
-    s.modifier = <int*>take(arena, <size_t>n * n * sizeof(int))
-    s.siblings = <char*>take_zeros(arena, <size_t>n * n)
-    if s.first is NULL or s.modifier is NULL or s.siblings is NULL:
-        return -1
-    for h in range(n):
-        s.first[2 * h + LEFT] = k
-        for m in range(h - 1, -1, -1):
-            if s.weight[<size_t>h * n + m] != 0.0:
-                s.modifier[k] = m
-                k += 1
-        s.first[2 * h + RIGHT] = k
-        for m in range(h + 1, n):
-            if s.weight[<size_t>h * n + m] != 0.0:
-                s.modifier[k] = m
-                k += 1
-    s.first[2 * n] = k
-    for h in range(n):
-        for side in range(2):
-            for i in range(s.first[2 * h + side], s.first[2 * h + side + 1]):
-                for j in range(i + 1, s.first[2 * h + side + 1]):
-                    s.siblings[
-                        <size_t>min(s.modifier[i], s.modifier[j]) * n
-                        + max(s.modifier[i], s.modifier[j])] = 1
-    return 0
-
-
-cdef int _allocate(Chart* chart, int n, int m, Arena* arena) noexcept nogil:
-    cdef size_t square = <size_t>m * m, wide = <size_t>m * n
-    cdef double* block = <double*>take_zeros(arena, (3 * square + 4 * wide) * sizeof(double))
+cdef int _allocate(Sentence* s, Chart* chart, Arena* arena) noexcept nogil:
+    cdef size_t arcs = s.block[s.first[2 * s.n]], wide = <size_t>s.m * s.n
+    cdef double* block = <double*>take_zeros(
+        arena, (2 * arcs + s.n_pair + 4 * wide) * sizeof(double))
     if block is NULL:
         return -1
     chart.arc = block
-    chart.last = chart.arc + square
-    chart.between = chart.last + square
-    chart.left = chart.between + square
+    chart.last = chart.arc + arcs
+    chart.between = chart.last + arcs
+    chart.left = chart.between + s.n_pair
     chart.right = chart.left + wide
     chart.left_by_end = chart.right + wide
     chart.right_by_end = chart.left_by_end + wide
@@ -114,65 +73,81 @@ cdef inline void _spread(double g, const double* a, const double* b, double* da,
 
 cdef void _fill_between(Sentence* s, Chart* chart, int i, int j) noexcept nogil:
     cdef int b, c
+    cdef double* target = chart.between + s.pair[<size_t>i * s.n + j]
     for b in range(s.offset[i], s.offset[i + 1]):
         for c in range(s.offset[j], s.offset[j + 1]):
-            chart.between[<size_t>b * s.m + c] = dot(
+            target[0] = dot(
                 chart.right + <size_t>b * s.n + i, chart.left + <size_t>c * s.n + i + 1, j - i)
+            target += 1
 
 
-cdef inline double _between(Sentence* s, Chart* chart, int side, int sibling, int child) noexcept nogil:
-    """B of a child and the sibling on its inner side."""
-    if side == RIGHT:
-        return chart.between[<size_t>sibling * s.m + child]
-    return chart.between[<size_t>child * s.m + sibling]
+cdef inline double* _pair_block(Sentence* s, Chart* chart, int i, int j) noexcept nogil:
+    """B of two tokens, whichever is the first."""
+    return chart.between + s.pair[<size_t>min(i, j) * s.n + max(i, j)]
 
 
-cdef inline double _inner_half(Sentence* s, Chart* chart, int side, int head, int child) noexcept nogil:
+cdef inline double* _inner_half(Sentence* s, Chart* chart, int side, int head, int child) noexcept nogil:
     """The child's half that reaches up to its head, if there is no sibling between them."""
     if side == RIGHT:
-        return chart.left[<size_t>child * s.n + head + 1]
-    return chart.right[<size_t>child * s.n + head - 1]
+        return chart.left + <size_t>child * s.n + head + 1
+    return chart.right + <size_t>child * s.n + head - 1
 
 
 cdef void _fill_arc(Sentence* s, Chart* chart, int side, int h, int m) noexcept nogil:
-    cdef int a, b, c, k, sibling, n_states = s.grammar.n_states
-    cdef size_t width = s.m
+    cdef int a, b, c, k, sibling, own = s.arc[<size_t>h * s.n + m], n_states = s.grammar.n_states
+    cdef int width = size_of(s, m), n_before, by_sibling, by_child
     cdef double weight = s.weight[<size_t>h * s.n + m], so_far
+    cdef const int* state = s.state + s.offset[m]
+    cdef const double* emit = s.emit + s.offset[m]
+    cdef const double* before
+    cdef const double* between
     cdef const float* row
-    cdef double* target
+    cdef double* target = chart.arc + s.block[own]
+    cdef double* last = chart.last + s.block[own]
     for a in range(s.offset[h], s.offset[h + 1]):
-        target = chart.arc + a * width
         row = _row(s, side, a, n_states)
-        for c in range(s.offset[m], s.offset[m + 1]):
-            target[c] = row[s.state[c]] * _inner_half(s, chart, side, h, c)
-        for k in range(s.first[2 * h + side], s.first[2 * h + side + 1]):
+        for c in range(width):
+            target[c] = row[state[c]] * _inner_half(s, chart, side, h, s.offset[m] + c)[0]
+        for k in range(s.first[2 * h + side], own):
             sibling = s.modifier[k]
-            if sibling == m:
-                break
-            for b in range(s.offset[sibling], s.offset[sibling + 1]):
-                so_far = target[b]
-                if so_far == 0.0:
-                    continue
-                row = _row(s, side, a, s.state[b])
-                for c in range(s.offset[m], s.offset[m + 1]):
-                    target[c] += so_far * row[s.state[c]] * _between(s, chart, side, b, c)
-        for c in range(s.offset[m], s.offset[m + 1]):
-            target[c] *= weight * s.emit[c]
-            chart.last[a * width + c] = target[c] * _row(s, side, a, s.state[c])[n_states]
+            n_before = size_of(s, sibling)
+            by_sibling = width if side == RIGHT else 1
+            by_child = 1 if side == RIGHT else n_before
+            before = chart.arc + s.block[k] + <size_t>(a - s.offset[h]) * n_before
+            between = _pair_block(s, chart, sibling, m)
+            for b in range(n_before):
+                so_far = before[b]
+                if so_far != 0.0:
+                    row = _row(s, side, a, s.state[s.offset[sibling] + b])
+                    for c in range(width):
+                        target[c] += so_far * row[state[c]] * between[c * by_child]
+                between += by_sibling
+        for c in range(width):
+            target[c] *= weight * emit[c]
+            last[c] = target[c] * _row(s, side, a, state[c])[n_states]
+        target += width
+        last += width
+
+
+cdef inline bint _inside_half(int side, int modifier, int end) noexcept nogil:
+    return modifier <= end if side == RIGHT else modifier >= end
 
 
 cdef void _fill_half(Sentence* s, Chart* chart, int side, int h, int end) noexcept nogil:
     """R[h, end] or L[h, end], in both layouts."""
-    cdef int a, low, high
-    cdef double value
+    cdef int a, k, modifier, width
     cdef double* by_end = (chart.right_by_end if side == RIGHT else chart.left_by_end) + <size_t>end * s.m
     cdef double* by_head = chart.right if side == RIGHT else chart.left
-    low = s.offset[h + 1] if side == RIGHT else s.offset[end]
-    high = s.offset[end + 1] if side == RIGHT else s.offset[h]
+    for k in range(s.first[2 * h + side], s.first[2 * h + side + 1]):
+        modifier = s.modifier[k]
+        if not _inside_half(side, modifier, end):
+            break
+        width = size_of(s, modifier)
+        for a in range(size_of(s, h)):
+            by_end[s.offset[h] + a] += dot(
+                chart.last + s.block[k] + <size_t>a * width, by_end + s.offset[modifier], width)
     for a in range(s.offset[h], s.offset[h + 1]):
-        value = dot(chart.last + <size_t>a * s.m + low, by_end + low, high - low)
-        by_end[a] = value
-        by_head[<size_t>a * s.n + end] = value
+        by_head[<size_t>a * s.n + end] = by_end[a]
 
 
 cdef double _inside(Sentence* s, Chart* chart) noexcept nogil:
@@ -189,11 +164,11 @@ cdef double _inside(Sentence* s, Chart* chart) noexcept nogil:
     for span in range(1, n):
         for i in range(n - span):
             j = i + span
-            if s.siblings[<size_t>i * n + j]:
+            if s.pair[<size_t>i * n + j] != NOT_THERE:
                 _fill_between(s, chart, i, j)
-            if s.weight[<size_t>i * n + j] != 0.0:
+            if s.arc[<size_t>i * n + j] != NOT_THERE:
                 _fill_arc(s, chart, RIGHT, i, j)
-            if s.weight[<size_t>j * n + i] != 0.0:
+            if s.arc[<size_t>j * n + i] != NOT_THERE:
                 _fill_arc(s, chart, LEFT, j, i)
             _fill_half(s, chart, RIGHT, i, j)
             _fill_half(s, chart, LEFT, j, i)
@@ -205,77 +180,84 @@ cdef double _inside(Sentence* s, Chart* chart) noexcept nogil:
 
 
 cdef void _half_adjoint(Sentence* s, Chart* chart, Chart* d, int side, int h, int end) noexcept nogil:
-    cdef int a, low, high
+    cdef int a, k, modifier, width
+    cdef size_t at = <size_t>end * s.m, block
     cdef double g
-    cdef size_t at = <size_t>end * s.m
-    low = s.offset[h + 1] if side == RIGHT else s.offset[end]
-    high = s.offset[end + 1] if side == RIGHT else s.offset[h]
+    cdef const double* halves = (chart.right_by_end if side == RIGHT else chart.left_by_end) + at
+    cdef double* d_halves = (d.right_by_end if side == RIGHT else d.left_by_end) + at
+    cdef const double* by_head = d.right if side == RIGHT else d.left
     for a in range(s.offset[h], s.offset[h + 1]):
-        if side == RIGHT:
-            g = d.right[<size_t>a * s.n + end] + d.right_by_end[at + a]
-        else:
-            g = d.left[<size_t>a * s.n + end] + d.left_by_end[at + a]
+        g = by_head[<size_t>a * s.n + end] + d_halves[a]
         if g == 0.0:
             continue
-        _spread(
-            g, chart.last + <size_t>a * s.m + low,
-            (chart.right_by_end if side == RIGHT else chart.left_by_end) + at + low,
-            d.last + <size_t>a * s.m + low,
-            (d.right_by_end if side == RIGHT else d.left_by_end) + at + low, high - low)
+        for k in range(s.first[2 * h + side], s.first[2 * h + side + 1]):
+            modifier = s.modifier[k]
+            if not _inside_half(side, modifier, end):
+                break
+            width = size_of(s, modifier)
+            block = s.block[k] + <size_t>(a - s.offset[h]) * width
+            _spread(
+                g, chart.last + block, halves + s.offset[modifier],
+                d.last + block, d_halves + s.offset[modifier], width)
 
 
 cdef double _arc_adjoint(
     Sentence* s, Chart* chart, Chart* d, int side, int h, int m, double* of_state
 ) noexcept nogil:
     """Returns the unnormalised marginal of the arc; adds those of the modifier's states."""
-    cdef int a, b, c, k, sibling, n_states = s.grammar.n_states
-    cdef size_t width = s.m, at
+    cdef int a, b, c, k, sibling, own = s.arc[<size_t>h * s.n + m], n_states = s.grammar.n_states
+    cdef int width = size_of(s, m), n_before, by_sibling, by_child
+    cdef size_t at = s.block[own], before
     cdef double weight = s.weight[<size_t>h * s.n + m], g, marginal, total = 0, so_far, change
+    cdef const int* state = s.state + s.offset[m]
+    cdef const double* between
+    cdef double* d_between
     cdef const float* row
     for a in range(s.offset[h], s.offset[h + 1]):
         row = _row(s, side, a, n_states)
-        for c in range(s.offset[m], s.offset[m + 1]):
-            at = a * width + c
-            g = d.arc[at] + d.last[at] * _row(s, side, a, s.state[c])[n_states]
-            marginal = g * chart.arc[at]
+        for c in range(width):
+            g = d.arc[at + c] + d.last[at + c] * _row(s, side, a, state[c])[n_states]
+            marginal = g * chart.arc[at + c]
             total += marginal
-            of_state[c] += marginal
-            g *= weight * s.emit[c]
+            of_state[s.offset[m] + c] += marginal
+            g *= weight * s.emit[s.offset[m] + c]
             # the adjoint of the sum in brackets, where the siblings below look for it
-            d.arc[at] = g
-            if side == RIGHT:
-                d.left[<size_t>c * s.n + h + 1] += g * row[s.state[c]]
-            else:
-                d.right[<size_t>c * s.n + h - 1] += g * row[s.state[c]]
-        for k in range(s.first[2 * h + side], s.first[2 * h + side + 1]):
+            d.arc[at + c] = g
+            _inner_half(s, d, side, h, s.offset[m] + c)[0] += g * row[state[c]]
+        for k in range(s.first[2 * h + side], own):
             sibling = s.modifier[k]
-            if sibling == m:
-                break
-            for b in range(s.offset[sibling], s.offset[sibling + 1]):
-                so_far = chart.arc[a * width + b]
-                if so_far == 0.0:
-                    continue
-                row = _row(s, side, a, s.state[b])
-                change = 0
-                for c in range(s.offset[m], s.offset[m + 1]):
-                    g = d.arc[a * width + c] * row[s.state[c]]
-                    at = b * width + c if side == RIGHT else c * width + b
-                    change += g * chart.between[at]
-                    d.between[at] += g * so_far
-                d.arc[a * width + b] += change
+            n_before = size_of(s, sibling)
+            by_sibling = width if side == RIGHT else 1
+            by_child = 1 if side == RIGHT else n_before
+            before = s.block[k] + <size_t>(a - s.offset[h]) * n_before
+            between = _pair_block(s, chart, sibling, m)
+            d_between = _pair_block(s, d, sibling, m)
+            for b in range(n_before):
+                so_far = chart.arc[before + b]
+                if so_far != 0.0:
+                    row = _row(s, side, a, s.state[s.offset[sibling] + b])
+                    change = 0
+                    for c in range(width):
+                        g = d.arc[at + c] * row[state[c]]
+                        change += g * between[c * by_child]
+                        d_between[c * by_child] += g * so_far
+                    d.arc[before + b] += change
+                between += by_sibling
+                d_between += by_sibling
+        at += width
     return total
 
 
 cdef void _between_adjoint(Sentence* s, Chart* chart, Chart* d, int i, int j) noexcept nogil:
     cdef int b, c
-    cdef double g
+    cdef const double* g = d.between + s.pair[<size_t>i * s.n + j]
     for b in range(s.offset[i], s.offset[i + 1]):
         for c in range(s.offset[j], s.offset[j + 1]):
-            g = d.between[<size_t>b * s.m + c]
-            if g != 0.0:
+            if g[0] != 0.0:
                 _spread(
-                    g, chart.right + <size_t>b * s.n + i, chart.left + <size_t>c * s.n + i + 1,
+                    g[0], chart.right + <size_t>b * s.n + i, chart.left + <size_t>c * s.n + i + 1,
                     d.right + <size_t>b * s.n + i, d.left + <size_t>c * s.n + i + 1, j - i)
+            g += 1
 
 
 cdef void _outside(
@@ -298,13 +280,13 @@ cdef void _outside(
             j = i + span
             _half_adjoint(s, chart, d, RIGHT, i, j)
             _half_adjoint(s, chart, d, LEFT, j, i)
-            if s.weight[<size_t>i * n + j] != 0.0:
+            if s.arc[<size_t>i * n + j] != NOT_THERE:
                 marginals[<size_t>(i + 1) * (n + 1) + j + 1] = _arc_adjoint(
                     s, chart, d, RIGHT, i, j, of_state)
-            if s.weight[<size_t>j * n + i] != 0.0:
+            if s.arc[<size_t>j * n + i] != NOT_THERE:
                 marginals[<size_t>(j + 1) * (n + 1) + i + 1] = _arc_adjoint(
                     s, chart, d, LEFT, j, i, of_state)
-            if s.siblings[<size_t>i * n + j]:
+            if s.pair[<size_t>i * n + j] != NOT_THERE:
                 _between_adjoint(s, chart, d, i, j)
 
 
@@ -363,12 +345,12 @@ def inside_outside(
     s.root = &root[0]
     memset(&arena, 0, sizeof(arena))
     with nogil:
-        failed = _list_arcs(&s, &arena) or _allocate(&chart, n, s.m, &arena)
+        failed = list_arcs(&s, &arena) or _allocate(&s, &chart, &arena)
         if not failed:
             z = _inside(&s, &chart)
             _largest_by_span(&s, &chart, &largest[0])
             if isfinite(z) and z > 0:
-                failed = _allocate(&d, n, s.m, &arena)
+                failed = _allocate(&s, &d, &arena)
                 if not failed:
                     _outside(&s, &chart, &d, &marginals[0, 0], &of_state[0])
         arena_free(&arena)

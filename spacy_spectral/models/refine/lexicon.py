@@ -49,6 +49,12 @@ class Lattice:
         own = numpy.arange(offsets[-1]) + numpy.repeat(self.offsets[tokens] - offsets[:-1], counts)
         return Lattice(offsets, self.states[own], self.emissions[own])
 
+    def between(self, begin: int, end: int) -> "Lattice":
+        """RETURNS (Lattice): That of some tokens in a row."""
+        offsets = self.offsets[begin : end + 1]
+        own = slice(offsets[0], offsets[-1])
+        return Lattice(offsets - offsets[0], self.states[own], self.emissions[own])
+
     def only(self, kept: NDArray[numpy.bool_]) -> "Lattice":
         """RETURNS (Lattice): Some of the states; every token must keep one."""
         before = numpy.concatenate([[0], numpy.cumsum(kept)])

@@ -165,7 +165,7 @@ class RefinedGrammar:
         return PosteriorParses(
             starts,
             [
-                self.posterior(tags[a:b], lattice.part(numpy.arange(a, b)), allowed)
+                self.posterior(tags[a:b], lattice.between(a, b), allowed)
                 for (a, b), allowed in zip(bounds, sentence_constraints(bounds, fixed), strict=True)
             ],
             inventory=self.labels.inventory,

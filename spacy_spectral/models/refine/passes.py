@@ -23,6 +23,8 @@ from .lexicon import Lattice
 # below so many times that (chosen on parts of training treebanks), but not what is this likely.
 _GROUP_ARCS, _GROUP_STATES = 30.0, 300.0
 _LIKELY = 0.1
+# At most so many heads of a token are left
+_MOST_HEADS = 16
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Pass:
 
     def __post_init__(self) -> None:
         self._share = numpy.bincount(self.groups, self.share)
+        self._is_tags = self.layer.tag_states.width == 1
 
     def lattice(self, fine: Lattice) -> tuple[Lattice, NDArray[numpy.int64]]:
         """Sum over the states of every group.
@@ -53,6 +56,9 @@ class Pass:
         n_groups = len(self._share)
         n = len(fine.offsets) - 1
         token = numpy.repeat(numpy.arange(n), numpy.diff(fine.offsets))
+        if self._is_tags:
+            alone = self.groups[fine.states[fine.offsets[:-1]]]
+            return Lattice(numpy.arange(n + 1, dtype="int32"), alone, numpy.ones(n)), token
         keys, which = numpy.unique(token * n_groups + self.groups[fine.states], return_inverse=True)
         group = (keys % n_groups).astype("int32")
         weights = numpy.bincount(which.ravel(), fine.emissions * self.share[fine.states])
@@ -75,6 +81,9 @@ class Pass:
         if not isinstance(used, LatticeFactors):
             return None
         arcs = found.marginals >= self._least(self.arcs, prune)
+        if len(factors) > _MOST_HEADS:
+            order = numpy.argpartition(-found.marginals, _MOST_HEADS, axis=0)[_MOST_HEADS:]
+            numpy.put_along_axis(arcs, order, False, axis=0)
         # at least one tree
         arcs[found.heads, numpy.arange(1, len(factors) + 1)] = True
         states = used.state_marginals()
