@@ -80,7 +80,7 @@ def _widened(low: float, high: float, least: float) -> tuple[float, float]:
 
 def _speed_ticks(low: float, high: float) -> list[float]:
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    ticks = [factor * 10.0**decade for decade in decades for factor in (1, 2, 3, 5, 7)]
+    ticks = [factor * 10.0**decade for decade in decades for factor in (1, 1.5, 2, 3, 5, 7)]
     return [tick for tick in ticks if low <= tick <= high]
 
 

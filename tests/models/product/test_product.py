@@ -169,7 +169,7 @@ def compare(parses, heads, labels, probs, *, rel=1e-4):
     assert len({tuple(tree.heads.tolist()) for tree in found}) == len(found)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("weights", [(0.5, 0.5), (0.3, 0.9)])
 def test_product_is_the_product_of_distributions(experts, n, weights):
     tokens = sentences([n], seed=n).tokens
@@ -310,25 +310,34 @@ def test_an_expert_alone_is_itself(experts, shag, refined):
         same(ProductParser(everyone, weights).parse(tokens), expert.parse(tokens), len(tokens))
 
 
-def test_without_a_log_linear_expert_arcs_are_all_there_is(experts, shag):
-    """SHAG takes part by its probabilities of labelled arcs."""
-    n = 4
+@pytest.mark.parametrize("n", [2, 4, 6])
+def test_without_a_log_linear_expert_arcs_are_all_there_is(experts, shag, n):
+    """SHAG takes part by its probabilities of labelled arcs; labels are independent given arcs."""
     tokens = sentences([n], seed=2).tokens
-    heads, labels = labelled_trees(n)
-    scores = 0.6 * biaffine_scores(experts["biaffine"], tokens, heads, labels)
-    arcs = shag.parse(tokens).arcs(0, labelled=True, min_prob=0.0)
-    joint = numpy.full((n + 1, n + 1, len(shag.label_names)), 1e-6 / len(shag.label_names))
-    joint[arcs.heads, arcs.modifiers, arcs.labels] += arcs.probs
-    places = [list(shag.label_names).index(name) for name in experts["biaffine"].label_names]
-    log_joint = numpy.log(joint)[:, :, places]
-    columns = numpy.arange(1, n + 1)
-    scores += 0.4 * log_joint[heads, columns, labels].sum(axis=1)
-    both = {"biaffine": experts["biaffine"], "shag": shag}
-    found = ProductParser(both, {"biaffine": 0.6, "shag": 0.4}).parse(tokens)
-    # other labels of arcs from the root are possible here, and have to be summed over
-    assert found.marginals(0)[:, 1:].sum(axis=0) == pytest.approx(numpy.ones(n))
-    expected = marginals_of(heads, normalised(scores))
-    assert found.marginals(0) == pytest.approx(expected, abs=0.03)
+    edges = numpy.arange(0, n * (n + 1) + 1, n + 1, dtype="int32")
+    all_heads = numpy.tile(numpy.arange(n + 1, dtype="int32"), n)
+    biaffine = experts["biaffine"]
+    arcs, labels = biaffine.scorer(tokens)(slice(None), tokens.starts, edges, all_heads)
+    scores = 0.6 * (arcs[:, None] + labels).reshape(n, n + 1, -1)
+    smallest = 1e-6 / len(shag.label_names)  # what is less likely is as likely as that
+    found = shag.parse(tokens).arcs(0, labelled=True, min_prob=smallest)
+    joint = numpy.full((n, n + 1, len(shag.label_names)), smallest)
+    joint[found.modifiers - 1, found.heads, found.labels] += found.probs
+    places = [list(shag.label_names).index(name) for name in biaffine.label_names]
+    scores = scores + 0.4 * numpy.log(joint)[:, :, places]
+    total = numpy.log(numpy.exp(scores).sum(axis=2))
+    trees = numpy.array(list(projective_trees(n)), dtype="int32")
+    probs = normalised(total[numpy.arange(n), trees].sum(axis=1))
+    both = {"biaffine": biaffine, "shag": shag}
+    parses = ProductParser(both, {"biaffine": 0.6, "shag": 0.4}).parse(tokens)
+    assert parses.marginals(0) == pytest.approx(marginals_of(trees, probs), abs=1e-5)
+    known = {tuple(tree): prob for tree, prob in zip(trees.tolist(), probs.tolist(), strict=True)}
+    for tree in parses.k_best(0, 8):
+        wanted = known[tuple(tree.heads.tolist())]
+        assert numpy.exp(tree.log_prob) == pytest.approx(wanted, rel=1e-4)
+    given = scores - total[..., None]
+    chosen = given[numpy.arange(n), parses.heads]
+    assert parses.label_probs() == pytest.approx(numpy.exp(chosen.max(axis=1)), rel=1e-4)
 
 
 def refined_scores(grammar, tokens, heads, labels):

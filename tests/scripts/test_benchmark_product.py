@@ -1,0 +1,29 @@
+"""The benchmark of products runs through, on a treebank too small to say anything."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from spacy_spectral.treebank.sample.draw import write_sample
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_product.py"
+
+
+def test_benchmark(tmp_path):
+    write_sample(tmp_path, seed=1, train=800, dev=1, test=1)
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        str(tmp_path / "sample-train.conllu"),
+        "--sentences",
+        "100",
+        "--quick",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    titles = ("loglinear", "biaffine", "mixture of marginals", "equal weights, chosen at 0.75")
+    for title in titles:
+        (row,) = [line for line in done.stdout.splitlines() if title in line]
+        uas, las, *errors = map(float, row.split()[-4:])
+        assert 5 < las <= uas <= 100
+        assert all(0 <= error < 60 for error in errors)
