@@ -7,6 +7,7 @@ from html import escape
 import numpy
 from numpy.typing import NDArray
 
+from ..models.refine.lexicon import TagStates
 from ..models.refine.model import RefinedGrammar
 from ..models.refine.statistics import LEFT, RIGHT
 from ..models.refine.subtags import state_names
@@ -14,6 +15,7 @@ from ..models.refine.subtags import state_names
 _N_WORDS = 14
 _N_NEIGHBOURS = 5
 _N_EXAMPLES = 3
+_N_HINTS = 6
 
 _STYLE = """
 body { margin: 0 auto; max-width: 84rem; padding: 1.5rem 2rem 4rem; color: #22303c;
@@ -36,6 +38,8 @@ th { text-align: start; color: #7d8894; font-weight: normal; vertical-align: top
 td { padding: 0.1rem 0; }
 .chip { display: inline-block; margin-inline-end: 0.75em; white-space: nowrap; }
 .chip small { color: #5b6874; }
+.chip a, .chip span { color: inherit; text-decoration: underline dotted #aab4be; text-underline-offset: 3px; }
+.card:target { box-shadow: 0 0 0 3px #9db8d2; }
 ul { margin: 0.5rem 0 0; padding: 0.4rem 0 0; list-style: none; border-top: 1px solid #eef1f4;
      font-size: 0.88rem; color: #5b6874; }
 li { margin: 0.15rem 0; }
@@ -189,13 +193,15 @@ def render_sub_tags(
     n_states = sum(int(tag_states.size[tag]) for tag in numbers)
     parts = [
         f"<h1>{escape(title)}</h1>",
-        f'<p class="about">{n_states} sub-tags of {len(numbers)} tags. Words: frequent in the sub-tag, and '
-        "more so than in its tag. Hangs: on which side of which heads. Left and right: children for each "
-        "token, on average.</p>",
+        f'<p class="about">{n_states:,} sub-tags of {_number(len(numbers), "tag")}. Words: frequent in the '
+        "sub-tag, and more so than in its tag. Hangs: on which side of which heads. Left and right: children "
+        "for each token, on average. Point at the name of another sub-tag to see its words.</p>",
     ]
+    shown = {own.name for tag in numbers for own in _of_tag(described, tag_states, tag)}
+    links = {own.name: _link(own, own.name in shown) for own in described}
     for tag in numbers:
-        own = described[int(tag_states.first[tag]) : int(tag_states.first[tag + 1])]
-        parts.append(_section(grammar.symbols.names[tag], own, examples or {}))
+        own = _of_tag(described, tag_states, tag)
+        parts.append(_section(grammar.symbols.names[tag], own, examples or {}, links))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n<body>\n"
@@ -204,12 +210,35 @@ def render_sub_tags(
     )
 
 
+def _of_tag(described: Sequence[SubTag], tag_states: TagStates, tag: int) -> Sequence[SubTag]:
+    return described[int(tag_states.first[tag]) : int(tag_states.first[tag + 1])]
+
+
+def _number(n: int, thing: str) -> str:
+    return f"{n:,} {thing}" + ("" if n == 1 else "s")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0095 else f"{share:.1%}"
+
+
+def _link(own: SubTag, is_shown: bool) -> str:
+    """The name of a sub-tag with some of its words, which leads to its card if there is one."""
+    hint = escape(", ".join(own.words[:_N_HINTS]))
+    if is_shown:
+        return f'<a href="#{escape(own.name)}" title="{hint}">{escape(own.name)}</a>'
+    return f'<span title="{hint}">{escape(own.name)}</span>'
+
+
 def _colour(i: int, n: int) -> str:
     return f"hsl({210 + round(300 * i / max(n, 1))}, 45%, 55%)"
 
 
 def _section(
-    tag: str, sub_tags: Sequence[SubTag], examples: Mapping[str, Sequence[Example]]
+    tag: str,
+    sub_tags: Sequence[SubTag],
+    examples: Mapping[str, Sequence[Example]],
+    links: Mapping[str, str],
 ) -> str:
     total, n = sum(own.count for own in sub_tags), len(sub_tags)
     bar = "".join(
@@ -217,41 +246,44 @@ def _section(
         for i, own in enumerate(sub_tags)
     )
     cards = "\n".join(
-        _card(own, _colour(i, n), examples.get(own.name, ())) for i, own in enumerate(sub_tags)
+        _card(own, _colour(i, n), examples.get(own.name, ()), links)
+        for i, own in enumerate(sub_tags)
     )
-    kinds = "1 sub-tag" if n == 1 else f"{n} sub-tags"
+    size = f"{_number(total, 'token')}, {_number(n, 'sub-tag')}"
     return (
-        f'<h2>{escape(tag)}<span class="count">{total} tokens, {kinds}</span></h2>\n'
+        f'<h2>{escape(tag)}<span class="count">{size}</span></h2>\n'
         f'<div class="shares">{bar}</div>\n<div class="cards">\n{cards}\n</div>'
     )
 
 
-def _card(own: SubTag, colour: str, examples: Sequence[Example]) -> str:
+def _card(own: SubTag, colour: str, examples: Sequence[Example], links: Mapping[str, str]) -> str:
     words = " ".join(f'<span class="chip">{escape(word)}</span>' for word in own.words)
     rows = "".join(
         f"<tr><th>{label}</th><td>{chips}</td></tr>"
         for label, chips in (
-            ("hangs", _chips(own.heads, "{:.0%}")),
-            ("left", _chips(own.left, "{:.2f}")),
-            ("right", _chips(own.right, "{:.2f}")),
+            ("hangs", _chips(own.heads, "{:.0%}", links)),
+            ("left", _chips(own.left, "{:.2f}", links)),
+            ("right", _chips(own.right, "{:.2f}", links)),
         )
         if chips
     )
     shown = "".join(f"<li>{_sentence(*example)}</li>" for example in examples)
     return (
-        f'<div class="card" style="border-top-color:{colour}"><h3>{escape(own.name)}'
-        f"<span>{own.share:.0%}</span></h3>"
+        f'<div class="card" id="{escape(own.name)}" style="border-top-color:{colour}"><h3>{escape(own.name)}'
+        f"<span>{_percent(own.share)}</span></h3>"
         f'<p class="words">{words}</p><table>{rows}</table>'
         + (f"<ul>{shown}</ul>" if shown else "")
         + "</div>"
     )
 
 
-def _chips(pairs: Sequence[tuple[str, float]], form: str) -> str:
-    return " ".join(
-        f'<span class="chip">{escape(name)} <small>{form.format(rate)}</small></span>'
-        for name, rate in pairs
-    )
+def _chips(pairs: Sequence[tuple[str, float]], form: str, links: Mapping[str, str]) -> str:
+    chips = []
+    for text, rate in pairs:
+        place, _, name = text.rpartition(" ")
+        shown = f"{escape(place)} {links.get(name, escape(name))}".lstrip()
+        chips.append(f'<span class="chip">{shown} <small>{form.format(rate)}</small></span>')
+    return " ".join(chips)
 
 
 def _sentence(words: Sequence[str], at: int) -> str:

@@ -74,9 +74,17 @@ def test_page(path, nlp, sample, tmp_path):
     shown = re.findall(r"<h3>(.*?)<span>", page)
     assert set(shown) == {name for name in names if not name.startswith("<unk>")}
     assert "<li>" in page and "<b>" in page
+    # names of other sub-tags lead to their cards and tell their words
+    targets = set(re.findall(r'<a href="#(.*?)" title=', page))
+    assert targets and targets <= set(re.findall(r'<div class="card" id="(.*?)"', page))
+    assert not re.search(r"<span>0%</span>", page)
     assert run(path, "-o", output, "--tag", "NN", "--tag", "VBZ")[0] == 0
     shown = re.findall(r"<h3>(.*?)<span>", output.read_text(encoding="utf8"))
     assert {name.rpartition(".")[0] for name in shown} == {"NN", "VBZ"}
+    assert " of 2 tags" in output.read_text(encoding="utf8")
+    assert run(path, "-o", output, "--tag", "NN")[0] == 0
+    page = output.read_text(encoding="utf8")
+    assert " of 1 tag." in page and re.search(r'left of <span title=".+?">VB', page)
 
 
 def test_numbers_are_those_of_the_treebank(nlp, examples):

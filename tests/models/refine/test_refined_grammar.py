@@ -273,6 +273,19 @@ def test_pruning_leaves_out_hopeless_arcs_and_states_alone(grammar, prune):
     )
 
 
+def test_at_most_sixteen_heads_are_left():
+    """However alike all words are: otherwise one odd text of 250 words takes seconds."""
+    grammar = fit(treebank(), RefineSettings(states=16, chart=ChartSettings(prune=1e-9)))
+    tokens = make_tokens([[("wug", "N")] * 60])
+    tags = grammar.symbols.encode(tokens.symbols)
+    factors = next(grammar.factors(tags, grammar.lexicon.lattice(tokens.words, tags)))
+    # one more where the best tree has another
+    assert 2 < (factors.weights != 0).sum(axis=0).max() <= 17
+    parses = grammar.parse(tokens)
+    assert is_single_root_projective(parses.heads.tolist())
+    numpy.testing.assert_allclose(parses.marginals(0)[:, 1:].sum(axis=0), 1.0, rtol=1e-6)
+
+
 def _products(factors, lattice, heads):
     """The weights of a tree with every choice of states that a lattice has."""
     k = factors.transitions.row_of.shape[1]
