@@ -5,7 +5,10 @@ spaCy serialises a component through its Thinc model, and Thinc serialises a mod
 Thinc's own to_bytes, from_bytes, to_disk and copy are all the code there is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from functools import partial
+from inspect import Parameter, Signature
 from typing import Any
 
 from thinc.api import Model
@@ -45,17 +48,74 @@ def _deserialize_learnt(attribute: Learnt, value: bytes, name: str, model: Model
     return _from_bytes(attribute.kind, value)
 
 
-def parser_model(name: str, kind: type, recipe: Any) -> Model:
-    """The Thinc model of a `spectral_parser`.
+def learnt_model(name: str, kind: type, recipe: Any, *, ask: str = "parse") -> Model:
+    """The Thinc model of a component that is trained as a whole, when its pipeline is initialized.
 
     name (str): Its name.
-    kind (type): The class of the parser that `recipe` trains: a `trees.interface.ParserModel`.
-    recipe (Recipe): How to train it. Thinc does not serialise it: the config has the settings.
+    kind (type): The class of what is learnt.
+    recipe (Any): The settings, with `fit`, which trains. Thinc does not serialise it: the config has it.
+    ask (str): The method of what is learnt that gets the model's input, a tuple.
     RETURNS (Model): The model.
     """
-    return Model(name, _parse, attrs={"recipe": recipe, "learnt": Learnt(kind)})
+    return Model(name, partial(_ask, ask), attrs={"recipe": recipe, "learnt": Learnt(kind)})
 
 
-def _parse(model: Model, tokens: Any, is_train: bool) -> tuple[Any, Callable]:
-    """Parses of `trees.interface.Tokens`. Module-level, so that the model can be pickled."""
-    return model.attrs["learnt"].value.parse(tokens), lambda gradient: []
+def _ask(method: str, model: Model, inputs: tuple, is_train: bool) -> tuple[Any, Callable]:
+    """Module-level, so that models can be pickled."""
+    return getattr(model.attrs["learnt"].value, method)(*inputs), lambda gradient: []
+
+
+def architecture(
+    name: str,
+    kind: type,
+    recipe: type,
+    *,
+    ask: str = "parse",
+    hidden: Sequence[str] = (),
+    **fixed: Any,
+) -> Callable[..., Model]:
+    """A function that configs can name: settings in, a model out.
+
+    name, kind, ask: See `learnt_model`.
+    recipe (type): A dataclass of settings, with `fit`. Settings that are dataclasses again stand beside the
+        others in configs.
+    hidden (Sequence[str]): Settings that configs do not have.
+    fixed (Any): Such settings with other values than their defaults.
+    RETURNS (Callable[..., Model]): The function.
+    """
+    shown = {
+        key: Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for key, (annotation, default) in _flat(recipe).items()
+        if key not in hidden and key not in fixed
+    }
+
+    def build(**settings: Any) -> Model:
+        unknown = [key for key in settings if key not in shown]
+        if unknown:
+            raise TypeError(f"{name} has no setting {unknown[0]!r}")
+        return learnt_model(name, kind, _nested(recipe, fixed | settings), ask=ask)
+
+    build.__doc__ = recipe.__doc__
+    build.__signature__ = Signature(list(shown.values()), return_annotation=Model)  # type: ignore[attr-defined]
+    return build
+
+
+def _flat(settings: type) -> dict[str, tuple[Any, Any]]:
+    """The types and defaults of settings, with those of settings inside."""
+    result: dict[str, tuple[Any, Any]] = {}
+    for own in fields(settings):
+        if is_dataclass(own.type):
+            result |= _flat(own.type)  # type: ignore[arg-type]
+        elif own.init:
+            # spaCy writes defaults into configs, which know lists
+            is_list = isinstance(own.default, tuple)
+            result[own.name] = (own.type, list(own.default) if is_list else own.default)  # type: ignore[arg-type]
+    return result
+
+
+def _nested(settings: type, given: dict[str, Any]) -> Any:
+    own = {key.name: given[key.name] for key in fields(settings) if key.name in given}
+    for key in fields(settings):
+        if is_dataclass(key.type):
+            own[key.name] = _nested(key.type, given)  # type: ignore[arg-type]
+    return settings(**own)

@@ -29,7 +29,7 @@ class SpectralPipe(TrainablePipe):
     attributes of the component and stand in the config alone, so that what a user overrides when a
     pipeline is loaded counts.
 
-    A subclass has `initialize`, which reads `training_examples` and ends in `learn`, and `predict` and
+    A subclass has `fit`, or an `initialize` of its own that ends in `learn`; and `predict` and
     `set_annotations`, which ask `learnt`. One that learns step by step has `step`, too.
     """
 
@@ -67,6 +67,33 @@ class SpectralPipe(TrainablePipe):
     def label_data(self) -> list[str]:
         """The labels as `spacy init labels` stores them and `initialize` takes them."""
         return list(self.labels)
+
+    @property
+    def recipe(self) -> Any:
+        """How the model is trained, as the config has it."""
+        return self.model.attrs["recipe"]
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Learn from all training examples; this is the whole training.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline.
+        labels (Optional[Sequence[str]]): From `spacy init labels`; the examples decide.
+        """
+        self.learn(self.fit(get_examples, nlp))
+
+    def fit(self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None) -> Any:
+        """get_examples (Callable[[], Iterable[Example]]): For `training_examples`.
+        nlp (Optional[Language]): The pipeline.
+        RETURNS (Any): What was learnt.
+        """
+        raise NotImplementedError
 
     def training_examples(
         self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None

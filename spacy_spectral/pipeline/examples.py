@@ -1,4 +1,4 @@
-"""From spaCy's examples to tagged sentences."""
+"""What spaCy's examples tell by themselves: gold annotation on predicted tokens, and tagged sentences."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -6,7 +6,9 @@ from itertools import pairwise
 import numpy
 from spacy.attrs import LEMMA, MORPH, ORTH, POS, SENT_START, TAG
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
+from spacy.util import resolve_dot_names
 
 from ..base.errors import Errors
 from ..models.tagger.statistics import TaggedSentence
@@ -40,6 +42,39 @@ def all_examples(
     if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
         raise ValueError(Errors.S116.format(name=name))
     return read_examples(get_examples, f"{kind}.initialize")
+
+
+def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Example]:
+    """The examples of a corpus of the pipeline's own config.
+
+    nlp (Optional[Language]): The pipeline.
+    name (str): Where the config has the corpus, e.g. "corpora.dev".
+    parser (str): Who asks, for the error message.
+    RETURNS (List[Example]): The examples; none if the corpus has no path.
+    """
+    section, _, key = name.partition(".")
+    config = nlp.config.interpolate() if nlp is not None else {}
+    block = config.get(section, {}).get(key)
+    if block is None:
+        raise ValueError(Errors.S122.format(name=parser, corpus=name))
+    if "path" in block and block["path"] is None:
+        return []
+    (corpus,) = resolve_dot_names(config, [name])
+    return list(corpus(nlp))
+
+
+def with_gold_tags(examples: Iterable[Example]) -> Iterator[Doc]:
+    """YIELDS (Doc): Documents of the predicted tokens with gold annotation."""
+    for example in examples:
+        yield example.y if _same_tokens(example) else _with_aligned_tags(example)
+
+
+def with_gold_sentences(example: Example) -> Doc:
+    """RETURNS (Doc): A copy of the predicted document, with the sentences of the reference."""
+    doc = example.predicted.copy()
+    for token, start in zip(doc, example.get_aligned_sent_starts(), strict=True):
+        token.is_sent_start = start == 1 or token.i == 0
+    return doc
 
 
 def tagged_sentences(
@@ -92,15 +127,34 @@ def aligned(eg: Example, attr: int) -> list[str | None]:
     attr (int): TAG, POS, MORPH or LEMMA.
     RETURNS (List[Optional[str]]): Its value for each token of the predicted document.
     """
-    predicted, reference = eg.predicted.to_array([ORTH]), eg.reference.to_array([ORTH])
-    if numpy.array_equal(predicted, reference):
+    if _same_tokens(eg):
         # aligning is slow, and most training data has gold tokens
         strings = eg.reference.vocab.strings
         return [strings[value] for value in eg.reference.to_array([attr]).ravel()]
     return eg.get_aligned(_NAMES[attr], as_string=True)
 
 
+def _same_tokens(eg: Example) -> bool:
+    predicted, reference = eg.predicted, eg.reference
+    return predicted is reference or numpy.array_equal(
+        predicted.to_array([ORTH]), reference.to_array([ORTH])
+    )
+
+
 _NAMES = {TAG: "TAG", POS: "POS", MORPH: "MORPH", LEMMA: "LEMMA"}
+
+
+def _with_aligned_tags(example: Example) -> Doc:
+    """Gold annotation on predicted tokens, where the two are tokenised differently."""
+    doc = example.predicted.copy()
+    for attribute in _NAMES.values():
+        values = example.get_aligned(attribute, as_string=True)
+        for token, value in zip(doc, values, strict=True):
+            if attribute == "MORPH":
+                token.set_morph(value or "")
+            else:
+                setattr(token, f"{attribute.lower()}_", value or "")
+    return doc
 
 
 def _features(morph: str | None) -> str | None:

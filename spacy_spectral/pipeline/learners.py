@@ -15,15 +15,7 @@ from thinc.api import Model
 from ..base.errors import Errors
 from ..base.learnt import Learnt
 from ..trees.calibration import calibrated, judge
-from ..trees.interface import (
-    NEUTRAL,
-    Clusters,
-    ParserModel,
-    Parses,
-    Temperature,
-    Tempered,
-    Vectors,
-)
+from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature, Tempered
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
 from .documents import TokenReader
@@ -60,21 +52,12 @@ class Learner(Protocol):
         ...
 
     def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        data: ParserData,
-        *,
-        labels: Sequence[str] | None,
-        clusters: Clusters | None,
-        vectors: Vectors | None,
-        decode: str,
+        self, get_examples: Callable[[], Iterable[Example]], data: ParserData, *, decode: str
     ) -> None:
         """Train the model, or make it ready for training.
 
         get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
         data (ParserData): Makes of them what there is to learn from.
-        labels (Optional[Sequence[str]]): The labels, so that not all examples must be looked at.
-        clusters (Optional[Clusters]), vectors (Optional[Vectors]): Word clusters and vectors.
         decode (str): How the component will decode.
         """
         ...
@@ -158,14 +141,7 @@ class WholeLearner:
         pass
 
     def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        data: ParserData,
-        *,
-        labels: Sequence[str] | None,
-        clusters: Clusters | None,
-        vectors: Vectors | None,
-        decode: str,
+        self, get_examples: Callable[[], Iterable[Example]], data: ParserData, *, decode: str
     ) -> None:
         examples = all_examples(get_examples, data.nlp, name=self.name, kind="SpectralParser")
         if not any(example.reference.has_annotation("DEP") for example in examples):
@@ -174,7 +150,7 @@ class WholeLearner:
         warn_of_missing(treebank, self.name)
         dev = data.dev()
         learnt = self.model.attrs["recipe"].fit(
-            treebank, dev=dev, clusters=clusters, vectors=vectors, report=data.report
+            treebank, dev=dev, clusters=data.clusters, vectors=data.vectors, report=data.report
         )
         if decode not in learnt.decoders:
             raise ValueError(Errors.S119.format(name=self.name))

@@ -16,8 +16,8 @@ from ..base.progress import EpochBar
 from ..models.lemma.model import LemmaModel, Reading
 from .component import SpectralPipe
 from .documents import string_finder, string_values
-from .examples import aligned
-from .training_data import annotated_by, jackknifed, with_gold_tags
+from .examples import aligned, with_gold_tags
+from .training_data import annotated_by, jackknifed
 
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"
@@ -58,19 +58,10 @@ class SpectralLemmatizer(SpectralPipe):
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
 
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        """Learn from the lemmas of all training examples; this is the whole training.
-
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
-        labels (Optional[Sequence[str]]): There are none; for `spacy init labels`.
-        """
+    def fit(
+        self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
+    ) -> LemmaModel:
+        """RETURNS (LemmaModel): What is learnt from the lemmas of all training examples."""
         examples = self.training_examples(get_examples, nlp)
         tagged: list[Iterable[Doc]] = [with_gold_tags(examples)]
         if any(eg.reference.has_annotation("LEMMA") for eg in examples):
@@ -80,15 +71,9 @@ class SpectralLemmatizer(SpectralPipe):
                 )
             elif self.annotate_with:
                 tagged.append(annotated_by(self.annotate_with, examples, nlp, parser=self.name))
-        attrs = self.model.attrs
-        with EpochBar(self.name, attrs["epochs"]) as progress:
-            learnt = LemmaModel.fit(
-                chain.from_iterable(_gold_readings(examples, docs) for docs in tagged),
-                epochs=attrs["epochs"],
-                seed=attrs["seed"],
-                progress=progress,
-            )
-        self.learn(learnt)
+        readings = chain.from_iterable(_gold_readings(examples, docs) for docs in tagged)
+        with EpochBar(self.name, self.recipe.epochs) as progress:
+            return self.recipe.fit(readings, progress=progress)
 
     def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.uint64]]:
         """Find lemmas without changing documents.

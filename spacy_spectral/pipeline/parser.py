@@ -1,6 +1,7 @@
 """The pipeline component `spectral_parser`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +146,13 @@ class SpectralParser(ListenedTo):
             models that are trained in epochs; and to learn from how sure the parser may be.
         """
         self.learner.check(clusters=clusters, vectors=vectors, dev_corpus=dev_corpus)
-        self.learner.initialize(
-            get_examples,
+        data = replace(
             self._data(nlp, dev_corpus),
             labels=labels,
             clusters=find_clusters(clusters, self.vocab),
             vectors=find_word_vectors(vectors, self.vocab),
-            decode=self.decode,
         )
+        self.learner.initialize(get_examples, data, decode=self.decode)
         self._quiet_updates = QUIET_UPDATES
         for label in self.labels:
             self.vocab.strings.add(label)

@@ -20,7 +20,8 @@ from ..trees.sentences import MISSING
 from .annotations import register, store_sub_tags
 from .component import SpectralPipe
 from .documents import TokenReader, fixed_heads, string_values, training_treebank
-from .training_data import ParserData, component, warn_of_missing, with_gold_tags
+from .examples import with_gold_tags
+from .training_data import ParserData, component, warn_of_missing
 
 
 class Prediction(NamedTuple):
@@ -79,26 +80,16 @@ class SpectralRefiner(SpectralPipe):
         """The sub-tags that the refiner can give."""
         return tuple(state_names(self.learnt)) if self.is_learnt else ()
 
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        """Learn from all training examples; this is the whole training.
-
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline, for `parser`, `annotate_with` and `jackknife`.
-        labels (Optional[Sequence[str]]): From `spacy init labels`; the treebank decides.
-        """
+    def fit(
+        self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
+    ) -> RefinedGrammar:
+        """RETURNS (RefinedGrammar): The grammar of `parser`, or what is learnt from all training examples."""
         if self.parser is not None:
             pipe = component(nlp, self.parser, parser=self.name)
             grammar = getattr(pipe, "grammar", None)
             if not isinstance(grammar, RefinedGrammar):
                 raise ValueError(Errors.S807.format(name=self.name, parser=self.parser))
-            self.learn(grammar)
-            return
+            return grammar
         examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
@@ -107,8 +98,7 @@ class SpectralRefiner(SpectralPipe):
         )
         treebank = data.treebank(examples)
         warn_of_missing(treebank, self.name)
-        fit = self.model.attrs["recipe"].fit
-        self.learn(fit(treebank, dev=None, clusters=None, report=self.report))
+        return self.recipe.fit(treebank, report=self.report)
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Find the sub-tags of documents without changing them.

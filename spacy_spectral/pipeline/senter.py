@@ -1,6 +1,6 @@
 """The pipeline component `spectral_senter`: sentence boundaries with probabilities."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import numpy
@@ -46,29 +46,13 @@ class SpectralSenter(SpectralPipe):
         self.store = store
         register("spectral_senter")
 
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        """Learn from the sentences of all reference documents; this is the whole training.
-
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline.
-        labels (Optional[Sequence[str]]): There are none; for `spacy init labels`.
-        """
-        examples = self.training_examples(get_examples, nlp)
-        attrs = self.model.attrs
-        with EpochBar(self.name, attrs["epochs"]) as progress:
-            learnt = SenterModel.fit(
-                [passage(eg.reference) for eg in examples],
-                epochs=attrs["epochs"],
-                seed=attrs["seed"],
-                progress=progress,
-            )
-        self.learn(learnt)
+    def fit(
+        self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
+    ) -> SenterModel:
+        """RETURNS (SenterModel): What is learnt from the sentences of all reference documents."""
+        passages = [passage(eg.reference) for eg in self.training_examples(get_examples, nlp)]
+        with EpochBar(self.name, self.recipe.epochs) as progress:
+            return self.recipe.fit(passages, progress=progress)
 
     def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.float32]]:
         """Tell how likely tokens are to start a sentence, without changing documents.

@@ -32,7 +32,7 @@ from ..models.biaffine.format import check_model
 from ..models.biaffine.network import Network
 from ..trees._eisner import is_projective_tree
 from ..trees.constraints import possible
-from ..trees.interface import Clusters, Parses, Temperature, Vectors
+from ..trees.interface import Parses, Temperature
 from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.sentences import Batch, Treebank
 from .documents import TokenReader, training_batch
@@ -86,17 +86,10 @@ class StepwiseLearner:
                 raise ValueError(Errors.S444.format(name=self.name, setting=setting))
 
     def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        data: ParserData,
-        *,
-        labels: Sequence[str] | None,
-        clusters: Clusters | None,
-        vectors: Vectors | None,
-        decode: str,
+        self, get_examples: Callable[[], Iterable[Example]], data: ParserData, *, decode: str
     ) -> None:
         """Collect labels and make the model ready for training."""
-        nlp, read = data.nlp, data.read
+        nlp, read, labels = data.nlp, data.read, data.labels
         self._require_upstream(nlp)
         validate_get_examples(get_examples, "SpectralParser.initialize")
         examples = get_examples()

@@ -105,17 +105,10 @@ class SpectralTagger(SpectralPipe):
         """
         examples = self.training_examples(get_examples, nlp)
         sentences = list(tagged_sentences(examples, nlp, self.name))
-        attrs = self.model.attrs
-        with EpochBar(self.name, 2 * attrs["epochs"]) as report:
-            learnt = TaggerModel.fit(
-                sentences,
-                clusters=find_clusters(clusters, self.vocab),
-                labels=labels,
-                epochs=attrs["epochs"],
-                seed=attrs["seed"],
-                progress=report,
-            )
-        self.learn(learnt)
+        recipe = self.recipe
+        with EpochBar(self.name, 2 * recipe.epochs) as progress:
+            found = find_clusters(clusters, self.vocab)
+            self.learn(recipe.fit(sentences, clusters=found, labels=labels, progress=progress))
 
     def jackknife(self, sentences: Sequence[TaggedSentence], *, folds: int) -> Jackknifed:
         """Tag training sentences by taggers like this one that have not seen them.
@@ -127,7 +120,7 @@ class SpectralTagger(SpectralPipe):
         folds (int): The number of blocks.
         RETURNS (Jackknifed): Their predicted tags and morphology.
         """
-        digest = blake2b(repr((folds, self.model.attrs["seed"], id(self.clusters))).encode())
+        digest = blake2b(repr((folds, self.recipe.seed, id(self.clusters))).encode())
         for sentence in sentences:
             fields = ("\x1f".join(map(str, column)) for column in sentence)
             digest.update("\x1e".join(fields).encode("utf8", "surrogatepass"))
@@ -137,7 +130,7 @@ class SpectralTagger(SpectralPipe):
                 sentences,
                 folds=folds,
                 clusters=self.clusters,
-                seed=self.model.attrs["seed"],
+                seed=self.recipe.seed,
                 morphology=True,
             )
             self._jackknifed = (digest.digest(), result)

@@ -1,4 +1,5 @@
-"""What a parser is trained on: gold trees on tags like those it will meet."""
+"""What a parser is trained on: gold trees on tags like those it will meet, which other components give.
+What examples tell by themselves is in `examples`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from spacy.attrs import MORPH, POS, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import logger, resolve_dot_names
+from spacy.util import logger
 
 from ..base.errors import Errors, Warnings
+from ..trees.interface import Clusters, Vectors
 from ..trees.sentences import MISSING, Treebank
 from .annotations import TagGuesses, store_tags
 from .documents import TokenReader, training_treebank, vocabularies
-from .examples import tagged_sentences
+from .examples import corpus_examples, tagged_sentences, with_gold_sentences, with_gold_tags
 from .tagger import SpectralTagger, annotation_values
 
 FOLDS = 5
@@ -31,6 +33,8 @@ class ParserData:
     annotate_with (Sequence[str]), jackknife (Optional[str]), dev_corpus (Optional[str]): See
         `SpectralParser`.
     report (Callable[[str], None]): Told how it went.
+    labels (Optional[Sequence[str]]): The labels, so that not all examples must be looked at.
+    clusters (Optional[Clusters]), vectors (Optional[Vectors]): Word clusters and vectors.
     """
 
     nlp: Language | None
@@ -40,6 +44,9 @@ class ParserData:
     jackknife: str | None
     dev_corpus: str | None
     report: Callable[[str], None]
+    labels: Sequence[str] | None = None
+    clusters: Clusters | None = None
+    vectors: Vectors | None = None
 
     def treebank(self, examples: list[Example]) -> Treebank:
         """RETURNS (Treebank): Gold trees of examples, on tags as the settings have them."""
@@ -82,15 +89,6 @@ def warn_of_missing(treebank: Treebank, name: str) -> None:
         logger.warning(Warnings.W101.format(name=name, missing=missing, tokens=tokens))
 
 
-def with_gold_tags(examples: Iterable[Example]) -> Iterator[Doc]:
-    """YIELDS (Doc): Documents of the predicted tokens with gold annotation."""
-    for example in examples:
-        aligned = example.x is example.y or [t.orth for t in example.x] == [
-            t.orth for t in example.y
-        ]
-        yield example.y if aligned else _with_aligned_tags(example)
-
-
 def annotated_by(
     names: Iterable[str], examples: Iterable[Example], nlp: Language | None, *, parser: str
 ) -> Iterable[Doc]:
@@ -102,7 +100,7 @@ def annotated_by(
     parser (str): Who asks, for the error message.
     RETURNS (Iterable[Doc]): One document per example.
     """
-    docs: Iterable[Doc] = (_with_gold_sentences(example) for example in examples)
+    docs: Iterable[Doc] = (with_gold_sentences(example) for example in examples)
     for name in names:
         docs = component(nlp, name, parser=parser).pipe(docs)
     return docs
@@ -151,7 +149,7 @@ def jackknifed(
     )
     begin = 0
     for example in examples:
-        doc = _with_gold_sentences(example)
+        doc = with_gold_sentences(example)
         is_word = numpy.array([not token.text.isspace() for token in doc], dtype=bool)
         own = slice(begin, begin + int(is_word.sum()))
         begin = own.stop
@@ -164,42 +162,3 @@ def jackknifed(
             doc.from_array([TAG, POS, MORPH], array)
             store_tags(doc, TagGuesses(result.labels, tags, probs))
         yield doc
-
-
-def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Example]:
-    """The examples of a corpus of the pipeline's own config.
-
-    nlp (Optional[Language]): The pipeline.
-    name (str): Where the config has the corpus, e.g. "corpora.dev".
-    parser (str): Who asks, for the error message.
-    RETURNS (List[Example]): The examples; none if the corpus has no path.
-    """
-    section, _, key = name.partition(".")
-    config = nlp.config.interpolate() if nlp is not None else {}
-    block = config.get(section, {}).get(key)
-    if block is None:
-        raise ValueError(Errors.S122.format(name=parser, corpus=name))
-    if "path" in block and block["path"] is None:
-        return []
-    (corpus,) = resolve_dot_names(config, [name])
-    return list(corpus(nlp))
-
-
-def _with_gold_sentences(example: Example) -> Doc:
-    doc = example.predicted.copy()
-    for token, start in zip(doc, example.get_aligned_sent_starts(), strict=True):
-        token.is_sent_start = start == 1 or token.i == 0
-    return doc
-
-
-def _with_aligned_tags(example: Example) -> Doc:
-    """Gold annotation on predicted tokens, where the two are tokenised differently."""
-    doc = example.predicted.copy()
-    for attribute in ("TAG", "POS", "MORPH", "LEMMA"):
-        values = example.get_aligned(attribute, as_string=True)
-        for token, value in zip(doc, values, strict=True):
-            if attribute == "MORPH":
-                token.set_morph(value or "")
-            else:
-                setattr(token, f"{attribute.lower()}_", value or "")
-    return doc

@@ -5,13 +5,16 @@ Positions in a sentence count from 1; 0 is the root, MISSING (-1) a head that is
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, runtime_checkable
 
 import numpy
 from numpy.typing import NDArray
 
 from ..base.fields import Float, Record
 from .sentences import Tokens, Treebank
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Temperature(NamedTuple):
@@ -296,25 +299,29 @@ class Clusters(Protocol):
         ...
 
 
+class Resources(TypedDict, total=False):
+    """What a parser may learn from beside a treebank.
+
+    dev (Optional[Treebank]): Sentences to stop by; models that need none pay no heed to them.
+    clusters (Optional[Clusters]): Word clusters, for models that look at words.
+    vectors (Optional[Vectors]): Word vectors, for models that look at them.
+    report (Callable[[str], None]): Told about progress.
+    """
+
+    dev: Treebank | None
+    clusters: Clusters | None
+    vectors: Vectors | None
+    report: Callable[[str], None]
+
+
 class Recipe(Protocol):
     """The settings of an architecture, and how to train with them."""
 
-    def fit(
-        self,
-        treebank: Treebank,
-        *,
-        dev: Treebank | None,
-        clusters: Clusters | None,
-        vectors: Vectors | None,
-        report: Callable[[str], None],
-    ) -> ParserModel:
+    def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ParserModel:
         """Train a parser. The whole training happens here.
 
         treebank (Treebank): The training data.
-        dev (Optional[Treebank]): Sentences to stop by; models that need none pay no heed to them.
-        clusters (Optional[Clusters]): Word clusters, for models that look at words.
-        vectors (Optional[Vectors]): Word vectors, for models that look at them.
-        report (Callable[[str], None]): Told about progress.
+        given (Resources): What else there is.
         RETURNS (ParserModel): The trained parser.
         """
         ...

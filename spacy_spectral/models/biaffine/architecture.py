@@ -1,19 +1,22 @@
 """The registered architectures `spacy-spectral.Biaffine.v1` and `v2`: settings in, a Thinc model out."""
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from thinc.api import Model, chain
 
 from ...base.errors import Errors
-from ...base.learnt import Learnt, parser_model
-from ...trees.interface import NEUTRAL, Clusters, Vectors
+from ...base.learnt import Learnt, architecture
+from ...trees.interface import NEUTRAL, Resources
 from ...trees.inventory import Inventory
 from ...trees.sentences import Batch, Treebank
 from .estimate import Settings
 from .layers import Arcs, arc_scores, label_scores, sentence_vectors
 from .parser import BiaffineParser
 from .scan import gated_scan
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def build_biaffine(
@@ -81,70 +84,15 @@ def forward(model: Model, batch: Batch, is_train: bool):
     return scores, backprop
 
 
-def build_biaffine_v2(
-    mix_size: int = 128,
-    scan_size: int = 256,
-    scan_depth: int = 2,
-    arc_size: int = 128,
-    label_size: int = 128,
-    epochs: int = 12,
-    rate: float = 0.004,
-    batch_size: int = 1000,
-    dropout: float = 0.33,
-    word_dropout: float = 0.15,
-    seed: int = 0,
-    max_length: int = 250,
-) -> Model:
-    """Build the model of a parser that scores arcs by the vectors of their ends, with an embedding of its
-    own: of words, tags, morphology, word clusters and word vectors. Like the log-linear parser it is trained
-    when the pipeline is initialized.
+@dataclass(frozen=True)
+class BiaffineRecipe(Settings):
+    """The settings of a parser that scores arcs by the vectors of their ends, with an embedding of its own:
+    of words, tags, morphology, word clusters and word vectors; see `Settings`. Like the log-linear parser it
+    is trained when the pipeline is initialized."""
 
-    mix_size (int): Width of the layer over embeddings.
-    scan_size (int): Units of each recurrent layer in both directions together.
-    scan_depth (int): How many recurrent layers.
-    arc_size (int): Width of the hidden layers of heads and of modifiers.
-    label_size (int): Width of the hidden layer of labels.
-    epochs (int): Passes over the treebank; the rate falls to zero over them.
-    rate (float): The highest learning rate.
-    batch_size (int): Tokens of a batch, about.
-    dropout (float): Part of the units that are left out in training.
-    word_dropout (float): Part of the features of tokens that are left out in training.
-    seed (int): Seed of weights, batches and dropout.
-    max_length (int): Longer sentences are parsed in pieces.
-    RETURNS (Model): A model that holds the recipe and, once trained, the parser.
-    """
-    settings = Settings(
-        mix_size=mix_size,
-        scan_size=scan_size,
-        scan_depth=scan_depth,
-        arc_size=arc_size,
-        label_size=label_size,
-        epochs=epochs,
-        rate=rate,
-        batch_size=batch_size,
-        dropout=dropout,
-        word_dropout=word_dropout,
-        seed=seed,
-        max_length=max_length,
-    )
-    return parser_model("biaffine", BiaffineParser, BiaffineRecipe(settings))
+    def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> BiaffineParser:
+        """RETURNS (BiaffineParser): A parser; see `trees.interface.Recipe`."""
+        return BiaffineParser.fit(treebank, self, **given)
 
 
-class BiaffineRecipe:
-    """Trains a network; see `trees.interface.Recipe`."""
-
-    def __init__(self, settings: Settings):
-        self.settings = settings
-
-    def fit(
-        self,
-        treebank: Treebank,
-        *,
-        dev: Treebank | None = None,
-        clusters: Clusters | None = None,
-        vectors: Vectors | None = None,
-        report: Callable[[str], None] = print,
-    ) -> BiaffineParser:
-        return BiaffineParser.fit(
-            treebank, self.settings, dev=dev, clusters=clusters, vectors=vectors, report=report
-        )
+build_biaffine_v2 = architecture("biaffine", BiaffineParser, BiaffineRecipe)

@@ -25,7 +25,21 @@ _WARM_UP = 0.05  # part of the steps in which the rate rises
 
 @dataclass(frozen=True)
 class Settings:
-    """How the network is made and trained; see `architecture.build_biaffine_v2`."""
+    """How the network is made and trained.
+
+    mix_size (int): Width of the layer over embeddings.
+    scan_size (int): Units of each recurrent layer in both directions together.
+    scan_depth (int): How many recurrent layers.
+    arc_size (int): Width of the hidden layers of heads and of modifiers.
+    label_size (int): Width of the hidden layer of labels.
+    epochs (int): Passes over the treebank; the rate falls to zero over them.
+    rate (float): The highest learning rate.
+    batch_size (int): Tokens of a batch, about.
+    dropout (float): Part of the units that are left out in training.
+    word_dropout (float): Part of the features of tokens that are left out in training.
+    seed (int): Seed of weights, batches and dropout.
+    max_length (int): Longer sentences are parsed in pieces.
+    """
 
     mix_size: int = 128
     scan_size: int = 256

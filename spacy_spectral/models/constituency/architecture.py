@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from thinc.api import Model
 
 from ...base.errors import Errors
-from ...base.learnt import parser_model
+from ...base.learnt import learnt_model
 from .mixture import Mixture
 from .model import ConstituencyModel
 from .training import ConstituencyRecipe
@@ -32,7 +32,7 @@ def build_lpcfg(
         em_iterations=em_iterations,
         seed=seed,
     )
-    return parser_model("lpcfg", ConstituencyModel, recipe)
+    return learnt_model("lpcfg", ConstituencyModel, recipe)
 
 
 def build_span_crf(
@@ -61,7 +61,7 @@ def build_span_crf(
         min_count=min_count,
         seed=seed,
     )
-    return parser_model("span_crf", ConstituencyModel, recipe)
+    return learnt_model("span_crf", ConstituencyModel, recipe)
 
 
 def build_product(
@@ -99,4 +99,4 @@ def build_product(
         mixture=Mixture(anchored, grammar, spans, temperature),
         seed=seed,
     )
-    return parser_model("constituency_product", ConstituencyModel, recipe)
+    return learnt_model("constituency_product", ConstituencyModel, recipe)

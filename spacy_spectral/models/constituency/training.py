@@ -68,7 +68,8 @@ class ConstituencyRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.estimator is not None and self.estimator not in ESTIMATORS:
+        known = (*ESTIMATORS, None) if self.spans else ESTIMATORS
+        if self.estimator not in known:
             raise ValueError(
                 Errors.S701.format(value=self.estimator, choices=", ".join(ESTIMATORS))
             )

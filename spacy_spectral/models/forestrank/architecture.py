@@ -1,11 +1,10 @@
 """The registered architecture `spacy-spectral.ForestReranker.v1`: settings in, a Thinc model out."""
 
-from collections.abc import Callable
 from typing import Any
 
 from thinc.api import Model
 
-from ...base.learnt import Learnt
+from ...base.learnt import learnt_model
 from .experts import check_experts
 from .model import ForestReranker
 from .training import ForestSettings
@@ -49,10 +48,4 @@ def build_forest_reranker(
         seed=seed,
         experts=check_experts(experts),
     )
-    attributes = {"recipe": settings, "learnt": Learnt(ForestReranker)}
-    return Model("forest_reranker", _parse, attrs=attributes)
-
-
-def _parse(model: Model, batch: Any, is_train: bool) -> tuple[Any, Callable]:
-    """Module-level, so that the model can be pickled."""
-    return model.attrs["learnt"].value.parse(*batch), lambda gradient: []
+    return learnt_model("forest_reranker", ForestReranker, settings)

@@ -1,24 +1,31 @@
-"""The Thinc model that carries a trained lemmatizer through spaCy's serialisation."""
+"""The registered architecture `spacy-spectral.LinearLemmatizer.v1`."""
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from thinc.api import Model
+from ...base.learnt import architecture
+from ..tagger.estimate import Progress
+from .model import LemmaModel, Reading
 
-from ...base.learnt import Learnt
-from .model import LemmaModel
 
-
-def build_linear_lemmatizer(epochs: int = 10, seed: int = 0) -> Model:
-    """A linear model that chooses edit scripts, with a table of exceptions.
+@dataclass(frozen=True)
+class LemmatizerRecipe:
+    """The settings of a linear model that chooses edit scripts, with a table of exceptions.
 
     epochs (int): Passes over the training data.
     seed (int): Seed of its order.
-    RETURNS (Model): A model without parameters of its own; what is learnt is in its attributes.
     """
-    attrs = {"epochs": epochs, "seed": seed, "learnt": Learnt(LemmaModel)}
-    return Model("linear_lemmatizer", forward, attrs=attrs)
+
+    epochs: int = 10
+    seed: int = 0
+
+    def fit(
+        self, readings: Iterable[tuple[Reading, str]], *, progress: Progress | None = None
+    ) -> LemmaModel:
+        """RETURNS (LemmaModel): A lemmatizer; see `LemmaModel.fit`."""
+        return LemmaModel.fit(readings, epochs=self.epochs, seed=self.seed, progress=progress)
 
 
-def forward(model: Model, inputs: Any, is_train: bool):
-    """RETURNS (Tuple[List[str], Callable]): Lemmas of readings, and no gradient."""
-    return model.attrs["learnt"].value.lemmatize(inputs), lambda gradient: []
+build_linear_lemmatizer = architecture(
+    "linear_lemmatizer", LemmaModel, LemmatizerRecipe, ask="lemmatize"
+)

@@ -1,16 +1,18 @@
 """The registered architecture `spacy-spectral.Product.v1`: experts in, a Thinc model out."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thinc.api import Model
 
 from ...base.errors import Errors
-from ...base.learnt import parser_model
-from ...trees.interface import Clusters, Recipe, Vectors
+from ...base.learnt import learnt_model
+from ...trees.interface import Recipe, Resources
 from ...trees.sentences import Treebank
 from .estimate import fit
 from .parser import KINDS, ProductParser
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 # Any: spaCy checks types of what stands in a dict before it has made models of it
@@ -36,7 +38,7 @@ def build_product(experts: dict[str, Any], weights: dict[str, float] | None = No
         sound = set(weights) == set(experts) and min(weights.values()) >= 0
         if not sound or max(weights.values()) <= 0:
             raise ValueError(Errors.S453.format(weights=weights))
-    return parser_model("product", ProductParser, ProductRecipe(recipes, weights))
+    return learnt_model("product", ProductParser, ProductRecipe(recipes, weights))
 
 
 class ProductRecipe:
@@ -51,21 +53,6 @@ class ProductRecipe:
         them."""
         return ProductRecipe(self.recipes, product.weights)
 
-    def fit(
-        self,
-        treebank: Treebank,
-        *,
-        dev: Treebank | None = None,
-        clusters: Clusters | None = None,
-        vectors: Vectors | None = None,
-        report: Callable[[str], None] = print,
-    ) -> ProductParser:
-        return fit(
-            self.recipes,
-            self.weights,
-            treebank,
-            dev=dev,
-            clusters=clusters,
-            vectors=vectors,
-            report=report,
-        )
+    def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ProductParser:
+        """RETURNS (ProductParser): The product; see `trees.interface.Recipe`."""
+        return fit(self.recipes, self.weights, treebank, **given)

@@ -27,10 +27,10 @@ def fit(
     weights: Mapping[str, float] | None,
     treebank: Treebank,
     *,
-    dev: Treebank | None,
-    clusters: Clusters | None,
-    vectors: Vectors | None,
-    report: Callable[[str], None],
+    dev: Treebank | None = None,
+    clusters: Clusters | None = None,
+    vectors: Vectors | None = None,
+    report: Callable[[str], None] = print,
 ) -> ProductParser:
     """Train a product of experts.
 

@@ -1,67 +1,26 @@
-"""The registered architecture `spacy-spectral.Refined.v1`: settings in, a Thinc model out."""
+"""The registered architecture `spacy-spectral.Refined.v1`."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from thinc.api import Model
-
-from ...base.learnt import parser_model
-from ...trees.interface import Clusters, Vectors
+from ...base.learnt import architecture
+from ...trees.interface import Resources
 from ...trees.sentences import Treebank
 from .estimate import RefineSettings, fit
-from .model import ChartSettings, RefinedGrammar
+from .model import RefinedGrammar
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def build_refined(
-    labelling: str = "spectral",
-    states: int = 200,
-    dimensions: int = 6,
-    cycles: int = 3,
-    children: str = "independent",
-    sweeps: int = 60,
-    resample: bool = False,
-    seed: int = 0,
-    lengths: bool = True,
-    prune: float = 1e-4,
-    min_symbol_count: int = 1,
-    max_symbols: int = 100,
-    max_length: int = 250,
-) -> Model:
-    """Build the model of a parser by a grammar whose symbols are states that refine tags.
+@dataclass(frozen=True)
+class RefinedRecipe(RefineSettings):
+    """The settings of a parser by a grammar whose symbols are states that refine tags; see `RefineSettings`
+    and `ChartSettings`. It is not trained by gradients: the grammar is learnt in one go."""
 
-    The settings are explained in `RefineSettings` and `ChartSettings`. The model is not trained by
-    gradients: its recipe learns the grammar in one go.
-
-    RETURNS (Model): A model that holds the recipe and, once learnt, the grammar.
-    """
-    settings = RefineSettings(
-        labelling=labelling,
-        states=states,
-        dimensions=dimensions,
-        cycles=cycles,
-        children=children,
-        sweeps=sweeps,
-        resample=resample,
-        seed=seed,
-        min_symbol_count=min_symbol_count,
-        max_symbols=max_symbols,
-        chart=ChartSettings(lengths=lengths, prune=prune, max_length=max_length),
-    )
-    return parser_model("refined", RefinedGrammar, RefinedRecipe(settings))
+    def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> RefinedGrammar:
+        """RETURNS (RefinedGrammar): The grammar of a treebank; see `trees.interface.Recipe`."""
+        return fit(treebank, self, report=given.get("report", print))
 
 
-class RefinedRecipe:
-    """Learns a refined grammar; see `trees.interface.Recipe`."""
-
-    def __init__(self, settings: RefineSettings):
-        self.settings = settings
-
-    def fit(
-        self,
-        treebank: Treebank,
-        *,
-        dev: Treebank | None = None,
-        clusters: Clusters | None = None,
-        vectors: Vectors | None = None,
-        report: Callable[[str], None] = print,
-    ) -> RefinedGrammar:
-        return fit(treebank, self.settings, report=report)
+build_refined = architecture("refined", RefinedGrammar, RefinedRecipe)

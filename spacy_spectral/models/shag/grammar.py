@@ -33,7 +33,8 @@ class GrammarSettings:
 
     automata (EstimatorSettings): How the head automata are learnt.
     lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
-    lexical (Optional[str]): LEX, LEX+F or LEX+FCP to multiply the automata with that lexical model.
+    lexical (Optional[str]): LEX, LEX+F or LEX+FCP to multiply the automata with that lexical model;
+        "none" is None, too.
     only_lexical (bool): Whether to use that lexical model without automata.
     min_symbol_count (int): Rarer symbols are treated as a wider one, or as the unknown symbol.
     max_symbols (int): So are the rarest if there are more symbols than this: time and memory of training
@@ -50,6 +51,8 @@ class GrammarSettings:
     max_length: int = 250
 
     def __post_init__(self) -> None:
+        if self.lexical in ("", "none"):
+            object.__setattr__(self, "lexical", None)
         if self.lexical is not None and self.lexical not in LEXICAL_MODELS:
             choices = ", ".join(LEXICAL_MODELS)
             raise ValueError(Errors.S103.format(value=self.lexical, choices=choices))

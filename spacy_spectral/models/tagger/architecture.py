@@ -1,26 +1,39 @@
-"""The Thinc model that carries a trained tagger through spaCy's serialisation."""
+"""The registered architecture `spacy-spectral.LinearTagger.v1`."""
 
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from thinc.api import Model
-
-from ...base.learnt import Learnt
+from ...base.learnt import architecture
+from ...trees.interface import Clusters
+from .estimate import Progress
 from .model import TaggerModel
+from .statistics import TaggedSentence
 
 
-def build_linear_tagger(epochs: int = 5, seed: int = 0) -> Model:
-    """A linear tagger: hashed features, a tag dictionary, word clusters where there are some.
+@dataclass(frozen=True)
+class TaggerRecipe:
+    """The settings of a linear tagger: hashed features, a tag dictionary, word clusters where there are some.
 
     epochs (int): Passes over the training data.
     seed (int): Seed of the order of sentences.
-    RETURNS (Model): A model without parameters of its own; what is learnt is in its attributes.
     """
-    attrs = {"epochs": epochs, "seed": seed, "learnt": Learnt(TaggerModel)}
-    return Model("linear_tagger", forward, attrs=attrs)
+
+    epochs: int = 5
+    seed: int = 0
+
+    def fit(
+        self,
+        sentences: Sequence[TaggedSentence],
+        *,
+        clusters: Clusters | None = None,
+        labels: Collection[str] | None = None,
+        progress: Progress | None = None,
+    ) -> TaggerModel:
+        """RETURNS (TaggerModel): A tagger; see `TaggerModel.fit`."""
+        own = {"epochs": self.epochs, "seed": self.seed}
+        return TaggerModel.fit(
+            sentences, clusters=clusters, labels=labels, progress=progress, **own
+        )
 
 
-def forward(model: Model, inputs: Any, is_train: bool):
-    """RETURNS (Tuple[Tagging, Callable]): Decisions about words, and no gradient."""
-    words, starts, top, given = inputs
-    tagging = model.attrs["learnt"].value.tag_words(words, starts, top=top, given=given)
-    return tagging, lambda gradient: []
+build_linear_tagger = architecture("linear_tagger", TaggerModel, TaggerRecipe, ask="tag_words")

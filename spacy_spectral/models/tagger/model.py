@@ -151,7 +151,6 @@ class TaggerModel:
         self,
         words: Words,
         starts: numpy.ndarray,
-        *,
         top: int = 3,
         given: numpy.ndarray | None = None,
     ) -> Tagging:
