@@ -1,39 +1,36 @@
-"""What components keep on documents, and how it is read. Nothing else knows keys and layouts.
+"""What components keep on documents, and how it is read. Nothing else knows its keys and layouts.
 
-Users merge and split tokens, make documents of spans and join documents, and a value must never be
-read off another token. So the values of a component are one entry of `doc.user_data`, arrays with a row
-for every token, beside what tells the tokens they belong to: where each begins, and its word. A token has
-a value as long as it is where the entry says, whatever happened to others; an arc has one as long as both
-its tokens are there and the arc is in the tree; a sentence as long as all of it is.
-
-spaCy moves entries whose keys look like ("._.", name, start, end) in `span.as_doc` and `Doc.from_docs`, and
-their start tells by how many characters. (`as_doc` keeps rows of tokens that it leaves out. Joined to
-other documents, they can only be met where the very same words stand.)
-
-Entries are plain values and arrays: they survive to_bytes, DocBin and n_process.
+A token has a value as long as it is where its entry says (see `entries`), whatever happened to others; an arc
+has one as long as both its tokens are there and the arc is in the tree; a sentence as long as all of it is.
 """
 
-import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from math import isnan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 from numpy.typing import NDArray
-from spacy.attrs import DEP, HEAD, IDX, ORTH
+from spacy.attrs import DEP, HEAD
 from spacy.tokens import Doc, Span, Token
-from spacy.tokens.underscore import get_ext_args
 
-from ..base.errors import Warnings
+from .entries import (
+    Place,
+    entries,
+    find_span,
+    find_token,
+    register_extension,
+    row_of,
+    store_entry,
+    whole_entry,
+)
 
 _STARTS = "spectral_senter"
 _TAGS = "spectral_tagger"
 _PARSE = "spectral_parser"
 _CANDIDATES = "spectral_reranker"
 _SUB_TAGS = "spectral_refiner"
-_WORD = 0xFFFFFFFF  # of hashes of words 32 bits are enough
 
 
 @dataclass
@@ -122,7 +119,7 @@ def store_sent_starts(doc: Doc, probs: NDArray[numpy.float32]) -> None:
     doc (Doc): The document.
     probs (ndarray): float32, by token, NaN where there is none.
     """
-    _store(doc, _STARTS, {"probs": probs})
+    store_entry(doc, _STARTS, {"probs": probs})
 
 
 def store_tags(doc: Doc, guesses: TagGuesses) -> None:
@@ -131,7 +128,7 @@ def store_tags(doc: Doc, guesses: TagGuesses) -> None:
     doc (Doc): The document.
     guesses (TagGuesses): A row for each of its tokens.
     """
-    _store(doc, _TAGS, guesses._asdict())
+    store_entry(doc, _TAGS, guesses._asdict())
 
 
 def store_parse(doc: Doc, values: ParseValues) -> None:
@@ -142,7 +139,7 @@ def store_parse(doc: Doc, values: ParseValues) -> None:
     """
     arcs = doc.to_array([HEAD, DEP])
     tree = {"head": arcs[:, 0].astype("int32"), "dep": arcs[:, 1]}
-    _store(doc, _PARSE, tree | {k: v for k, v in vars(values).items() if v is not None})
+    store_entry(doc, _PARSE, tree | {k: v for k, v in vars(values).items() if v is not None})
 
 
 def store_candidates(
@@ -155,7 +152,7 @@ def store_candidates(
     sentences (Sequence[SentenceCandidates]): The trees.
     """
     own = [sentence._asdict() for sentence in sentences]
-    _store(doc, _CANDIDATES, {"names": list(names), "sentences": own})
+    store_entry(doc, _CANDIDATES, {"names": list(names), "sentences": own})
 
 
 def store_sub_tags(
@@ -174,18 +171,18 @@ def store_sub_tags(
     # of hundreds of names a document has a few
     used, numbers = numpy.unique(states, return_inverse=True)
     own = [names[state] if state >= 0 else "" for state in used.tolist()]
-    _store(doc, _SUB_TAGS, {"names": own, "subtags": numbers.astype("int32"), "probs": probs})
+    store_entry(doc, _SUB_TAGS, {"names": own, "subtags": numbers.astype("int32"), "probs": probs})
 
 
 def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
     """YIELDS (Tuple[Union[List[int], slice], TagGuesses]): Some tokens and their tags; all tokens at once if
     the document is as it was tagged."""
-    entry = doc.user_data.get(_key(_TAGS))
-    if entry is not None and numpy.array_equal(entry["orth"], _words(doc)):
+    entry = whole_entry(doc, _TAGS)
+    if entry is not None:
         yield slice(None), TagGuesses(entry["labels"], entry["tags"], entry["probs"])
-    elif any(True for _ in _entries(doc, _TAGS)):
+    elif any(True for _ in entries(doc, _TAGS)):
         for token in doc:
-            place = _find(token, _TAGS)
+            place = find_token(token, _TAGS)
             if place is not None:
                 entry, own = place.entry, slice(place.row, place.row + 1)
                 yield (
@@ -197,10 +194,11 @@ def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
 def parse_values(doc: Doc) -> ParseValues | None:
     """RETURNS (Optional[ParseValues]): A copy of what is kept of a parse, without the values of arcs that
     the document has no longer; None if nothing is kept, or the document has other tokens now."""
-    entry = doc.user_data.get(_key(_PARSE))
-    if entry is None or not numpy.array_equal(entry["orth"], _words(doc)):
+    entry = whole_entry(doc, _PARSE)
+    if entry is None:
         return None
-    values = ParseValues(**{field.name: entry.get(field.name) for field in fields(ParseValues)})
+    kept: dict[str, Any] = {field.name: entry.get(field.name) for field in fields(ParseValues)}
+    values = ParseValues(**kept)
     if values.head_prob is not None:
         values.head_prob = numpy.array([head_prob(token) for token in doc], dtype="float32")
     if values.dep_prob is not None:
@@ -217,7 +215,7 @@ def sent_start_prob(token: Token) -> float | None:
     token (Token): The token.
     RETURNS (Optional[float]): None for white space, and if the senter did not see the token.
     """
-    place = _find(token, _STARTS)
+    place = find_token(token, _STARTS)
     value = float("nan") if place is None else float(place.entry["probs"][place.row])
     return None if isnan(value) else value
 
@@ -228,7 +226,7 @@ def tag_probs(token: Token) -> dict[str, float]:
     token (Token): The token.
     RETURNS (Dict[str, float]): Tags with probabilities; empty if the tagger did not see the token.
     """
-    place = _find(token, _TAGS)
+    place = find_token(token, _TAGS)
     if place is None:
         return {}
     labels, row = place.entry["labels"], place.row
@@ -291,7 +289,7 @@ def parses(span: Span) -> list[RankedParse] | None:
     span (Span): The sentence.
     RETURNS (Optional[List[RankedParse]]): None if the span is no sentence that the reranker saw.
     """
-    place = _find_all(span, _CANDIDATES)
+    place = find_span(span, _CANDIDATES)
     if place is None:
         return None
     begin, end, sentences = place.row, place.row + len(span), place.entry["sentences"]
@@ -320,7 +318,7 @@ def subtag(token: Token) -> str | None:
     token (Token): The token.
     RETURNS (Optional[str]): None if the refiner did not see the token.
     """
-    place = _find(token, _SUB_TAGS)
+    place = find_token(token, _SUB_TAGS)
     return place.entry["names"][int(place.entry["subtags"][place.row])] or None if place else None
 
 
@@ -330,7 +328,7 @@ def subtag_prob(token: Token) -> float | None:
     token (Token): The token.
     RETURNS (Optional[float]): None if the refiner did not see the token.
     """
-    place = _find(token, _SUB_TAGS)
+    place = find_token(token, _SUB_TAGS)
     value = float(place.entry["probs"][place.row]) if place else numpy.nan
     return None if isnan(value) else value
 
@@ -358,107 +356,9 @@ def register(*factories: str) -> None:
             register_extension(owner, getter.__name__, getter=getter)
 
 
-def register_extension(owner: Any, name: str, **definition: Any) -> None:
-    """Define an extension attribute, unless somebody else has one of that name: theirs is left alone.
-
-    owner (Union[Type[Doc], Type[Span], Type[Token]]): Where.
-    name (str): The name of the attribute.
-    definition (Any): What spaCy's `set_extension` takes.
-    """
-    if not owner.has_extension(name):
-        owner.set_extension(name, **definition)
-    elif owner.get_extension(name) != get_ext_args(**definition):
-        kind = owner.__name__
-        warnings.warn(Warnings.W110.format(kind=kind, lower=kind.lower(), name=name), stacklevel=2)
-
-
-class _Place(NamedTuple):
-    """Where a token is in an entry: its row, and the place in the document where the entry begins."""
-
-    entry: dict[str, Any]
-    row: int
-    begin: int
-
-
-def store_entry(doc: Doc, name: str, values: dict[str, Any]) -> None:
-    """Keep the values of a component, in place of those it has kept before.
-
-    doc (Doc): The document.
-    name (str): The component's factory.
-    values (Dict[str, Any]): Plain values and arrays.
-    """
-    _store(doc, name, values)
-
-
-def entry_of(doc: Doc, name: str) -> Iterator[tuple[dict[str, Any], int]]:
-    """YIELDS (Tuple[Dict[str, Any], int]): What a component has kept, and the character where that begins."""
-    for key, entry in _entries(doc, name):
-        yield entry, key[2]
-
-
-def find_span(span: Span, name: str) -> "_Place | None":
-    """RETURNS (Optional[_Place]): Where the tokens of a span are in an entry; None if one is not there."""
-    return _find_all(span, name)
-
-
-def _key(name: str) -> tuple[str, str, int, None]:
-    return ("._.", name, 0, None)
-
-
-def _words(tokens: Doc | Span) -> NDArray[numpy.uint32]:
-    return tokens.to_array([ORTH]).astype("uint32").ravel()
-
-
-def _store(doc: Doc, name: str, values: dict[str, Any]) -> None:
-    for key in [key for key, _ in _entries(doc, name)]:
-        del doc.user_data[key]
-    array = doc.to_array([IDX, ORTH])
-    tokens = {"idx": array[:, 0].astype("int32"), "orth": array[:, 1].astype("uint32")}
-    doc.user_data[_key(name)] = tokens | values
-
-
-def _entries(doc: Doc, name: str) -> Iterator[tuple[tuple, dict[str, Any]]]:
-    """The entries of a component: one, but of spans and joined documents any number."""
-    for key, entry in doc.user_data.items():
-        if isinstance(key, tuple) and len(key) == 4 and key[0] == "._." and key[1] == name:
-            yield key, entry
-
-
-def _row(entry: dict[str, Any], begin: int, token: Token) -> int:
-    """The row of a token, -1 if it has none."""
-    at, idx = token.idx - begin, entry["idx"]
-    row = int(idx.searchsorted(at))
-    is_there = row < len(idx) and idx[row] == at and entry["orth"][row] == token.orth & _WORD
-    return row if is_there else -1
-
-
-def _find(token: Token, name: str) -> _Place | None:
-    """Where a token is in the entry that has it; None if none has, or it is not clear which."""
-    entry = token.doc.user_data.get(_key(name))
-    row = -1 if entry is None else _row(entry, 0, token)
-    if row >= 0:
-        return _Place(entry, row, 0)
-    # after `as_doc` and `from_docs`
-    places = [
-        _Place(entry, row, key[2])
-        for key, entry in _entries(token.doc, name)
-        if (row := _row(entry, key[2], token)) >= 0
-    ]
-    return places[0] if len(places) == 1 else None
-
-
-def _find_all(span: Span, name: str) -> _Place | None:
-    """Where the first token of a span is, if the others follow it."""
-    place = _find(span[0], name) if len(span) else None
-    if place is None:
-        return None
-    own = place.entry["orth"][place.row : place.row + len(span)]
-    return place if numpy.array_equal(own, _words(span)) else None
-
-
-def _sentences(span: Span) -> tuple[_Place, slice] | None:
+def _sentences(span: Span) -> tuple[Place, slice] | None:
     """The sentences of a parse that make a span; None if there are no such."""
-    place = _find_all(span, _PARSE)
+    place = find_span(span, _PARSE)
     if place is None:
         return None
     begin, end, bounds = place.row, place.row + len(span), place.entry["sents"]
@@ -467,11 +367,11 @@ def _sentences(span: Span) -> tuple[_Place, slice] | None:
 
 
 def _arc_value(token: Token, name: str, *, labelled: bool) -> float | None:
-    place = _find(token, _PARSE)
+    place = find_token(token, _PARSE)
     if place is None or name not in place.entry:
         return None
     entry, row, begin = place
-    if row + entry["head"][row] != _row(entry, begin, token.head):
+    if row + entry["head"][row] != row_of(entry, begin, token.head):
         return None
     if labelled and entry["dep"][row] != token.dep:
         return None

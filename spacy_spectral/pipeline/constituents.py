@@ -19,7 +19,7 @@ from ..models.constituency.nodes import Node, Parsed
 from ..models.constituency.trees import ROOTS, clean
 from ..treebank.bracketed import bracket_docs
 from ..treebank.brackets import Tree, read_brackets, write_tree
-from .annotations import entry_of, find_span, store_entry
+from .entries import entries, find_span, store_entry
 
 NAME = "spectral_constituency"
 
@@ -77,7 +77,7 @@ def store_trees(doc: Doc, trees: Sequence[SentenceTree]) -> None:
 def stored_trees(doc: Doc) -> list[SentenceTree]:
     """RETURNS (List[SentenceTree]): The trees whose tokens the document still has."""
     result = []
-    for entry, begin in entry_of(doc, NAME):
+    for (*_, begin, _), entry in entries(doc, NAME):
         for sentence in entry["sentences"]:
             place = _in_document(doc, entry, begin, sentence)
             if place is not None:

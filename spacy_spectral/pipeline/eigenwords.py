@@ -10,7 +10,7 @@ from spacy.lookups import Lookups
 from spacy.tokens import Doc, Span, Token
 
 from ..base.errors import Errors
-from .annotations import register_extension
+from .entries import register_extension
 
 Text: TypeAlias = Doc | Span | Token
 

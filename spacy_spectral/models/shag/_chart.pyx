@@ -28,6 +28,7 @@ from libc.string cimport memset
 import numpy
 
 from ...base._arena cimport Arena, arena_free, take_zeros
+from ...base._rows cimport dot
 
 
 cdef extern from "_vector.h" nogil:
@@ -79,11 +80,11 @@ cdef struct Sentence:
 
 
 cdef int _allocate(
-    Arena* arena, Half* left, Half* right, double** scratch, int n, int width, bint outside
+    Arena* arena, Half* left, Half* right, double** scratch, int n, int width
 ) noexcept nogil:
     cdef size_t scalars = <size_t>n * (n + 1)
     cdef size_t vectors = scalars * width
-    cdef size_t total = width + (2 if outside else 1) * (2 * vectors + 2 * scalars)
+    cdef size_t total = width + 4 * (vectors + scalars)
     cdef double* block = <double*>take_zeros(arena, total * sizeof(double))
     if block is NULL:
         return -1
@@ -93,15 +94,14 @@ cdef int _allocate(
     left.Q = left.I + vectors
     # transposed, a left half's head comes at or after its end
     right.QT = left.Q + scalars
-    if outside:
-        left.dC = right.QT + scalars
-        left.dI = left.dC + vectors
-        left.dQ = left.dI + vectors
-        right.dQT = left.dQ + scalars
-        right.dC = left.dC + width
-        right.dI = left.dI + width
-        right.dQ = left.dQ + 1
-        left.dQT = right.dQT + 1
+    left.dC = right.QT + scalars
+    left.dI = left.dC + vectors
+    left.dQ = left.dI + vectors
+    right.dQT = left.dQ + scalars
+    right.dC = left.dC + width
+    right.dI = left.dI + width
+    right.dQ = left.dQ + 1
+    left.dQT = right.dQT + 1
     right.C = left.C + width
     right.I = left.I + width
     right.Q = left.Q + 1
@@ -114,18 +114,10 @@ cdef inline const double* _operator(Sentence* s, int head, int direction, int mo
     return s.operators + index * s.stride_states * s.stride_states
 
 
-cdef inline double _dot(const double* a, const double* b, int n) noexcept nogil:
-    cdef double total = 0
-    cdef int k
-    for k in range(n):
-        total += a[k] * b[k]
-    return total
-
-
 cdef inline void _finish(Sentence* s, Half* half, int direction, int head, int end) noexcept nogil:
     """Q[h,e] = stop . C[h,e], in both layouts."""
     cdef int n = s.length
-    cdef double value = _dot(
+    cdef double value = dot(
         s.stop + (<size_t>head * 2 + direction) * s.width,
         half.C + (<size_t>head * s.row + end) * s.width, s.width)
     half.Q[<size_t>head * s.row + end] = value
@@ -198,7 +190,7 @@ cdef inline double _attach_adjoint(
     for c in range(s.classes - 1, -1, -1):
         for b in range(states):
             d_source[c * states + b] = w[c] * d_source[b]
-    return _dot(d_target, half.I + item, states)
+    return dot(d_target, half.I + item, states)
 
 
 cdef inline void _finish_adjoint(
@@ -284,18 +276,8 @@ def arc_weights(
     return weight_array
 
 
-def inside_outside(
-    const int[::1] symbols not None,
-    const int[::1] word_class not None,
-    const double[:, :, ::1] start not None,
-    const double[:, :, :, :, ::1] operators not None,
-    const double[:, :, ::1] weights not None,
-    const double[:, :, ::1] stop not None,
-    const double[::1] root not None,
-    int states,
-    bint outside,
-):
-    """Partition function and arc marginals of one sentence.
+cdef class Chart:
+    """One sentence.
 
     symbols (int[N]): Symbol of every token.
     word_class (int[N]): Class that a token leaves its head in.
@@ -304,109 +286,109 @@ def inside_outside(
     stop (float[N, 2, K * states]): Stop vector of every token, class weights folded in.
     root (float[N]): Weight of every token as the only child of the root.
     states (int): How many leading states of the automata to use: a multiple of four.
-    outside (bool): Whether to compute marginals.
-    RETURNS (Tuple[float, ndarray, ndarray]): Z; unnormalised marginals [N+1, N+1] (head, modifier; 0 is
-        the root), or an empty array; the largest |Q| for every span length, for rescaling.
     """
-    if states % 4 or states > operators.shape[4] or stop.shape[2] != states * weights.shape[2]:
-        raise ValueError(f"states must be a multiple of four within the automata, not {states}")
-    cdef int n = symbols.shape[0]
-    cdef int classes = weights.shape[2]
-    cdef int width = classes * states
-    cdef double z
-    cdef double* scratch
-    cdef int status = 0
-    cdef Arena arena
-    cdef Half left, right
     cdef Sentence s
-    marginal_array = numpy.zeros((n + 1, n + 1) if outside else (0, 0))
-    cdef double[:, ::1] marginals = marginal_array
-    largest_array = numpy.zeros(n)
-    cdef double[::1] largest = largest_array
-    s.length = n
-    s.row = n + 1
-    s.states = states
-    s.classes = classes
-    s.width = width
-    s.n_symbols = operators.shape[2]
-    s.stride_states = operators.shape[4]
-    s.symbols = &symbols[0]
-    s.word_class = &word_class[0]
-    s.start = &start[0, 0, 0]
-    s.operators = &operators[0, 0, 0, 0, 0]
-    s.weights = &weights[0, 0, 0]
-    s.stop = &stop[0, 0, 0]
-    s.root = &root[0]
-    memset(&arena, 0, sizeof(arena))
-    with nogil:
-        status = _allocate(&arena, &left, &right, &scratch, n, width, outside)
-        if status == 0:
-            z = _inside(&s, &left, &right, scratch)
-            _largest_by_span(n, &left, &right, &largest[0])
-            if outside and isfinite(z):
-                _outside(&s, &left, &right, scratch, &marginals[0, 0])
-        arena_free(&arena)
-    if status != 0:
-        raise MemoryError()
-    return z, marginal_array, largest_array
+    cdef const int[::1] symbols, word_class
+    cdef const double[:, :, ::1] start, weights, stop
+    cdef const double[:, :, :, :, ::1] operators
+    cdef const double[::1] root
 
+    def __init__(
+        self,
+        const int[::1] symbols not None,
+        const int[::1] word_class not None,
+        const double[:, :, ::1] start not None,
+        const double[:, :, :, :, ::1] operators not None,
+        const double[:, :, ::1] weights not None,
+        const double[:, :, ::1] stop not None,
+        const double[::1] root not None,
+        int states,
+    ):
+        cdef Sentence* s = &self.s
+        if states % 4 or states > operators.shape[4] or stop.shape[2] != states * weights.shape[2]:
+            raise ValueError(f"states must be a multiple of four within the automata, not {states}")
+        self.symbols, self.word_class, self.start, self.operators = symbols, word_class, start, operators
+        self.weights, self.stop, self.root = weights, stop, root
+        s.length, s.row = symbols.shape[0], symbols.shape[0] + 1
+        s.states, s.classes, s.width = states, weights.shape[2], weights.shape[2] * states
+        s.n_symbols, s.stride_states = operators.shape[2], operators.shape[4]
+        s.symbols, s.word_class = &symbols[0], &word_class[0]
+        s.start, s.operators = &start[0, 0, 0], &operators[0, 0, 0, 0, 0]
+        s.weights, s.stop, s.root = &weights[0, 0, 0], &stop[0, 0, 0], &root[0]
 
-def tree_scores(
-    const int[::1] symbols not None,
-    const int[::1] word_class not None,
-    const double[:, :, ::1] start not None,
-    const double[:, :, :, :, ::1] operators not None,
-    const double[:, :, ::1] weights not None,
-    const double[:, :, ::1] stop not None,
-    const double[::1] root not None,
-    int states,
-    const int[:, ::1] trees not None,
-):
-    """What single trees contribute to Z; the first arguments as in `inside_outside`.
+    def inside_outside(self):
+        """Partition function and arc marginals.
 
-    trees (int[k, N]): Head of every token (1-based, 0 is the root).
-    RETURNS (Tuple[ndarray, ndarray]): log |score| and sign of every tree.
-    """
-    cdef int n = symbols.shape[0], t, m, h, a, b, d, step, previous
-    cdef double value, scale
-    log_array = numpy.zeros(trees.shape[0])
-    sign_array = numpy.ones(trees.shape[0])
-    cdef double[::1] logs = log_array
-    cdef double[::1] signs = sign_array
-    cdef double[:, :, ::1] state = numpy.zeros((n, 2, states))
-    cdef int[:, ::1] last = numpy.zeros((n, 2), dtype="int32")
-    cdef double[::1] moved = numpy.zeros(states)
-    with nogil:
-        for t in range(trees.shape[0]):
-            for h in range(n):
+        RETURNS (Tuple[float, ndarray, ndarray]): Z; unnormalised marginals [N+1, N+1] (head, modifier; 0 is
+            the root); the largest |Q| for every span length, for rescaling.
+        """
+        cdef int n = self.s.length, status
+        cdef double z = 0
+        cdef double* scratch
+        cdef Arena arena
+        cdef Half left, right
+        marginal_array, largest_array = numpy.zeros((n + 1, n + 1)), numpy.zeros(n)
+        cdef double[:, ::1] marginals = marginal_array
+        cdef double[::1] largest = largest_array
+        memset(&arena, 0, sizeof(arena))
+        with nogil:
+            status = _allocate(&arena, &left, &right, &scratch, n, self.s.width)
+            if status == 0:
+                z = _inside(&self.s, &left, &right, scratch)
+                _largest_by_span(n, &left, &right, &largest[0])
+                if isfinite(z):
+                    _outside(&self.s, &left, &right, scratch, &marginals[0, 0])
+            arena_free(&arena)
+        if status != 0:
+            raise MemoryError()
+        return z, marginal_array, largest_array
+
+    def tree_scores(self, const int[:, ::1] trees not None):
+        """What single trees contribute to Z.
+
+        trees (int[k, N]): Head of every token (1-based, 0 is the root).
+        RETURNS (Tuple[ndarray, ndarray]): log |score| and sign of every tree.
+        """
+        cdef int n = self.s.length, states = self.s.states, t, m, h, a, b, d, step
+        cdef double value, scale
+        log_array = numpy.zeros(trees.shape[0])
+        sign_array = numpy.ones(trees.shape[0])
+        cdef double[::1] logs = log_array
+        cdef double[::1] signs = sign_array
+        cdef double[:, :, ::1] state = numpy.zeros((n, 2, states))
+        cdef int[:, ::1] last = numpy.zeros((n, 2), dtype="int32")
+        cdef double[::1] moved = numpy.zeros(states)
+        with nogil:
+            for t in range(trees.shape[0]):
+                for h in range(n):
+                    for d in range(2):
+                        last[h, d] = 0
+                        for a in range(states):
+                            state[h, d, a] = self.start[self.symbols[h], d, a]
+                # modifiers in head-outward order: to the right ascending, to the left descending
                 for d in range(2):
-                    last[h, d] = 0
-                    for a in range(states):
-                        state[h, d, a] = start[symbols[h], d, a]
-            # modifiers in head-outward order: to the right ascending, to the left descending
-            for d in range(2):
-                for step in range(n):
-                    m = step if d == RIGHT else n - 1 - step
-                    h = trees[t, m] - 1
-                    if h < 0 or (m > h) != (d == RIGHT):
-                        continue
-                    scale = weights[h, m, last[h, d]]
-                    for a in range(states):
+                    for step in range(n):
+                        m = step if d == RIGHT else n - 1 - step
+                        h = trees[t, m] - 1
+                        if h < 0 or (m > h) != (d == RIGHT):
+                            continue
+                        scale = self.weights[h, m, last[h, d]]
+                        for a in range(states):
+                            value = 0
+                            for b in range(states):
+                                value += self.operators[self.symbols[h], d, self.symbols[m], a, b] * state[h, d, b]
+                            moved[a] = scale * value
+                        for a in range(states):
+                            state[h, d, a] = moved[a]
+                        last[h, d] = self.word_class[m]
+                for h in range(n):
+                    if trees[t, h] == 0:
+                        signs[t] = -signs[t] if self.root[h] < 0 else signs[t]
+                        logs[t] += log(fabs(self.root[h]))
+                    for d in range(2):
                         value = 0
-                        for b in range(states):
-                            value += operators[symbols[h], d, symbols[m], a, b] * state[h, d, b]
-                        moved[a] = scale * value
-                    for a in range(states):
-                        state[h, d, a] = moved[a]
-                    last[h, d] = word_class[m]
-            for h in range(n):
-                if trees[t, h] == 0:
-                    signs[t] = -signs[t] if root[h] < 0 else signs[t]
-                    logs[t] += log(fabs(root[h]))
-                for d in range(2):
-                    value = 0
-                    for a in range(states):
-                        value += stop[h, d, last[h, d] * states + a] * state[h, d, a]
-                    signs[t] = -signs[t] if value < 0 else signs[t]
-                    logs[t] += log(fabs(value))
-    return log_array, sign_array
+                        for a in range(states):
+                            value += self.stop[h, d, last[h, d] * states + a] * state[h, d, a]
+                        signs[t] = -signs[t] if value < 0 else signs[t]
+                        logs[t] += log(fabs(value))
+        return log_array, sign_array

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 import numpy
 from numpy.typing import NDArray
 
-from ._chart import inside_outside, tree_scores
+from ._chart import Chart
 from ._viterbi import viterbi
 from .model import OperatorModel
 
 
 @dataclass
 class Factors:
-    """Implements `trees.posterior.Factors`; the arrays are those of `_chart.inside_outside`."""
+    """Implements `trees.posterior.Factors`; the arrays are those of `_chart.Chart`."""
 
     symbols: NDArray[numpy.int32]
     word_class: NDArray[numpy.int32]
@@ -30,15 +30,18 @@ class Factors:
     def non_negative(self) -> bool:
         return self.automata.non_negative
 
-    def arguments(self) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray, NDArray, NDArray]:
-        return (
+    def chart(self) -> Chart:
+        """RETURNS (Chart): The chart of the sentence."""
+        automata = self.automata
+        return Chart(
             self.symbols,
             self.word_class,
-            self.automata.start,
-            self.automata.operators,
+            automata.start,
+            automata.operators,
             self.weights,
             self.stop,
             self.root,
+            self.states,
         )
 
     def restricted(self, allowed: NDArray[numpy.bool_]) -> "Factors":
@@ -54,10 +57,10 @@ class Factors:
         )
 
     def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
-        return inside_outside(*self.arguments(), self.states, True)
+        return self.chart().inside_outside()
 
     def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
-        return tree_scores(*self.arguments(), self.states, trees)
+        return self.chart().tree_scores(trees)
 
     def viterbi(self) -> NDArray[numpy.int32]:
         """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
