@@ -13,7 +13,7 @@ Sums are in logarithms, so that sentences of any length are the same to them:
 from libc.math cimport INFINITY, exp, isfinite, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 import numpy
 
@@ -53,14 +53,6 @@ cdef int _grow(Edges *edges) noexcept nogil:
             edges.parent = <int32_t *>block
     edges.room = room
     return 0
-
-
-cdef object _copy(int32_t *values, size_t n):
-    result = numpy.empty(n, dtype=numpy.int32)
-    cdef int32_t[::1] out = result
-    if n:
-        memcpy(&out[0], values, n * sizeof(int32_t))
-    return result
 
 
 def connect(

@@ -9,24 +9,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define SPECTRAL_PREFETCH(p) __builtin_prefetch(p, 1)
-    #else
-    #define SPECTRAL_PREFETCH(p)
-    #endif
-    """
-    void SPECTRAL_PREFETCH(const void* p) noexcept nogil
-
-
-cdef inline uint64_t mix(uint64_t x) noexcept nogil:
-    # the finaliser of splitmix64: every input bit reaches every output bit
-    x ^= x >> 30
-    x *= <uint64_t>0xbf58476d1ce4e5b9
-    x ^= x >> 27
-    x *= <uint64_t>0x94d049bb133111eb
-    return x ^ (x >> 31)
+from ...base._prefetch cimport FETCH
+from ...base._random cimport mix64
 
 
 cdef inline bint is_space(uint8_t c) noexcept nogil:
@@ -145,7 +129,7 @@ cdef inline uint64_t hash_bytes(const uint8_t* text, int64_t length) noexcept no
     cdef int64_t i
     for i in range(length):
         code = (code ^ text[i]) * <uint64_t>0x100000001b3
-    return mix(code)
+    return mix64(code)
 
 
 cdef class ChunkCounter:
@@ -242,7 +226,7 @@ cdef class PairCounter:
 
     cdef inline uint64_t* find(self, uint64_t key) noexcept nogil:
         cdef uint64_t mask = <uint64_t>self.n_slots - 1
-        cdef uint64_t slot = mix(key) & mask
+        cdef uint64_t slot = mix64(key) & mask
         while self.keys[2 * slot] and self.keys[2 * slot] != key:
             slot = (slot + 1) & mask
         return self.keys + 2 * slot
@@ -285,7 +269,7 @@ cdef class PairCounter:
                 last = min(self.window, length - 1 - i)
                 for d in range(last):
                     key = (<uint64_t>d * n + <uint64_t>self.line[i]) * n + <uint64_t>self.line[i + d + 1] + 1
-                    SPECTRAL_PREFETCH(self.keys + 2 * (mix(key) & mask))
+                    FETCH(self.keys + 2 * (mix64(key) & mask))
             if 8 <= i:
                 last = min(self.window, length - 1 - (i - 8))
                 for d in range(last):

@@ -121,6 +121,7 @@ cdef class Engine:
         cdef int32_t[::1] out_arc_labels = arc_labels
         cdef double[::1] out_log_probs = log_probs
         cdef const float* more = &extra[0, 0] if extra is not None and extra.size else NULL
+        cdef const float* own
         memset(&arena, 0, sizeof(arena))
         with nogil:
             for s in range(n_sentences):
@@ -128,12 +129,13 @@ cdef class Engine:
                 n = starts[s + 1] - start
                 if n == 0:
                     continue
+                own = more
+                if more != NULL:
+                    own += arc_start[start] * <size_t>self.machine.n_labels
                 for attempt in range(2):  # without a tree left, once more with all arcs
                     failed = _fill_chart(
                         &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n, &arc_start[start],
-                        &arc_head[0],
-                        NULL if more == NULL else more + arc_start[start] * <size_t>self.machine.n_labels,
-                        INFINITY if attempt else margins[s])
+                        &arc_head[0], own, INFINITY if attempt else margins[s])
                     if failed or isfinite(scored.log_z) or margins[s] == INFINITY:
                         break
                 failed = failed or _decode(

@@ -15,7 +15,7 @@ from ._chart cimport Chart
 from ._features cimport Context
 
 
-cdef packed struct Entry:
+cdef struct Entry:
     float weight
     uint32_t output  # in the first entry of a row: how many entries follow it
 

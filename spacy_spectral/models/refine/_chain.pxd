@@ -6,7 +6,7 @@
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memset
 
-from ._random cimport Random, mix64
+from ...base._random cimport Random, mix64
 
 
 cdef enum:

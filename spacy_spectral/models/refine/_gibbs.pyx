@@ -28,7 +28,7 @@ from ._chain cimport (
     INDEPENDENT, MARKOV, NONE, SIMULTANEOUS, Chain, list_share, pair, put_own, put_stops, put_token,
     rebuild_lists, slot, triple,
 )
-from ._random cimport beta_draw, gamma_draw, normal, seed_random, uniform
+from ...base._random cimport beta_draw, gamma_draw, normal, seed_random, uniform
 from ._sample cimport sample_token
 
 MODELS = ("independent", "markov", "simultaneous")

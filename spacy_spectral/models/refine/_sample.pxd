@@ -13,7 +13,7 @@ from ._chain cimport (
     pair_by_head, probability, put, put_list, put_own, put_stops, put_token, state_after,
     state_before, triple, triple_by_head,
 )
-from ._random cimport beta_draw, uniform
+from ...base._random cimport beta_draw, uniform
 
 
 cdef inline void put_around(Chain* chain, int t, int n) noexcept nogil:

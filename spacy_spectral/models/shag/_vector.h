@@ -8,6 +8,11 @@
 
 #include <string.h>
 
+/* everything here is inlined: how vectors are passed does not matter */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
 /* Ask for memory that is needed soon: operators lie scattered over megabytes. */
 static inline void prefetch(const double *block, int size) {
 #if defined(__GNUC__) || defined(__clang__)
