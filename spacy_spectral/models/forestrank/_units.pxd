@@ -3,6 +3,7 @@
 roles, labels of three arcs, and how they lie."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
+from ...trees._lengths cimport size_class
 from ._chart cimport Arcs, Forest, Part
 
 cdef enum:
@@ -65,18 +66,6 @@ cdef struct Scored:
     double *shares                      # [n_edges]
     double *mu                          # [n_slots]
     double log_z
-
-
-cdef inline uint32_t size_class(int n) noexcept nogil:
-    """1, 2, 3, 4, 5-6, 7-10, 11-20, more; either way."""
-    n = n if n > 0 else -n
-    if n <= 4:
-        return n
-    if n <= 6:
-        return 5
-    if n <= 10:
-        return 6
-    return 7 if n <= 20 else 8
 
 
 cdef inline int pair_unit(const Scored *scored, const Part *part) noexcept nogil:

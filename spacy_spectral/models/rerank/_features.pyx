@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
 from ...base._arena cimport Arena, arena_free, take
+from ...trees._lengths cimport size_class
 
 # What features can look at of a token: the columns of `columns`.
 cdef enum:
@@ -52,15 +53,17 @@ cdef inline uint32_t mix(uint32_t h, uint32_t value) noexcept nogil:
     return <uint32_t>(x >> 32)
 
 
-cdef inline uint32_t size_class(int n) noexcept nogil:
-    """1, 2, 3, 4, 5-6, 7-10, 11-20, more: spans are longer than arcs, whose bins (`trees.lengths`) end at 11."""
-    if n <= 4:
-        return n
-    if n <= 6:
-        return 5
-    if n <= 10:
-        return 6
-    return 7 if n <= 20 else 8
+cdef inline void _hang(
+    Surroundings *tree, int32_t *latest, int m, int32_t *inner, uint32_t *frame
+) noexcept nogil:
+    """A token comes after the latest on its side of its head."""
+    cdef Surroundings *token = &tree[m]
+    if inner[0] == NOBODY:
+        inner[0] = m
+    token.sibling = latest[token.head]
+    token.sibling_label = tree[token.sibling].label
+    latest[token.head] = m
+    frame[0] = mix(frame[0], token.label)
 
 
 cdef struct Work:
@@ -188,7 +191,6 @@ cdef class Extractor:
         """The surroundings of every token in a tree."""
         cdef int m, h, a, steps, n = heads.shape[0]
         cdef Surroundings *token
-        cdef Surroundings *head
         memset(tree, 0, (n + 1) * sizeof(Surroundings))
         memset(work.latest, 0, (n + 1) * sizeof(int32_t))
         for m in range(1, n + 1):
@@ -206,24 +208,12 @@ cdef class Extractor:
                 tree[a].first, tree[a].last = min(tree[a].first, m), max(tree[a].last, m)
                 a, steps = tree[a].head, steps + 1
             if h and h < m:  # to the right of heads, from the inside out
-                head = &tree[h]
-                if head.inner_right == NOBODY:
-                    head.inner_right = m
-                token.sibling = work.latest[h]
-                token.sibling_label = tree[token.sibling].label
-                work.latest[h] = m
-                head.frame_right = mix(head.frame_right, token.label)
+                _hang(tree, work.latest, m, &tree[h].inner_right, &tree[h].frame_right)
         memset(work.latest, 0, (n + 1) * sizeof(int32_t))
         for m in range(n, 0, -1):  # to the left
-            token, h = &tree[m], tree[m].head
+            h = tree[m].head
             if h > m:
-                head = &tree[h]
-                if head.inner_left == NOBODY:
-                    head.inner_left = m
-                token.sibling = work.latest[h]
-                token.sibling_label = tree[token.sibling].label
-                work.latest[h] = m
-                head.frame_left = mix(head.frame_left, token.label)
+                _hang(tree, work.latest, m, &tree[h].inner_left, &tree[h].frame_left)
 
     cdef inline void _add(
         self, Work *work, uint32_t *found, uint32_t template, uint32_t a, uint32_t b, uint32_t c,
@@ -275,7 +265,7 @@ cdef class Extractor:
             self._add(work, found, 62, tag, head, size, side)
             self._add(work, found, 63, label, columns[token.first, TAG], columns[token.last, TAG], 0)
             self._add(work, found, 64, tag, before, after, head)
-            self._add(work, found, 65, label, head, size_class(m - h if m > h else h - m), after)
+            self._add(work, found, 65, label, head, size_class(m - h), after)
 
 
 cdef inline double _sum(const Work *work, const float[::1] weights) noexcept:
