@@ -7,7 +7,7 @@ import numpy
 
 
 cdef inline int64_t _find(const uint64_t[::1] slots, const int32_t[::1] rows, uint64_t key) noexcept nogil:
-    """Row of a context or -1. Open addressing; the keys are hashes already. 0 marks a free slot."""
+    """Row of a context or -1. The keys are hashes already."""
     cdef uint64_t mask = slots.shape[0] - 1
     cdef uint64_t slot = key & mask
     while slots[slot] != 0:
@@ -17,93 +17,103 @@ cdef inline int64_t _find(const uint64_t[::1] slots, const int32_t[::1] rows, ui
     return -1
 
 
-def build_index(const uint64_t[::1] keys not None):
-    """Hash table from context keys to their positions, at most half full.
+cdef class Contexts:
+    """What was learnt of all contexts.
 
-    RETURNS (Tuple[ndarray, ndarray]): The slots' keys and their rows.
+    keys (uint64[contexts]): Hashes of contexts, none of them 0.
+    offsets (int64[contexts + 1]), outcomes (int32[n]): The outcomes of each, ascending.
+    shares (float[n]): Their shares in it.
+    trust (float[contexts]): How much these count against those of the next more general context.
+    n_outcomes (int): How many outcomes there can be.
     """
-    size = 4
-    while size < 2 * keys.shape[0]:
-        size *= 2
-    slot_array = numpy.zeros(size, dtype="uint64")
-    row_array = numpy.zeros(size, dtype="int32")
-    cdef uint64_t[::1] slots = slot_array
-    cdef int32_t[::1] rows = row_array
-    cdef uint64_t mask = size - 1, slot
-    cdef int64_t k
-    for k in range(keys.shape[0]):
-        slot = keys[k] & mask
-        while slots[slot] != 0:
-            slot = (slot + 1) & mask
-        slots[slot] = keys[k]
-        rows[slot] = <int32_t>k
-    return slot_array, row_array
+    # keys are found by open addressing, at most half full; 0 marks a free slot
+    cdef uint64_t[::1] slots
+    cdef int32_t[::1] rows
+    cdef const int64_t[::1] offsets
+    cdef const int32_t[::1] outcomes
+    cdef const double[::1] shares, trust
+    cdef int n_outcomes
 
+    def __init__(
+        self,
+        const uint64_t[::1] keys not None,
+        const int64_t[::1] offsets not None,
+        const int32_t[::1] outcomes not None,
+        const double[::1] shares not None,
+        const double[::1] trust not None,
+        int n_outcomes,
+    ):
+        cdef uint64_t mask, slot
+        cdef int64_t k
+        size = 4
+        while size < 2 * keys.shape[0]:
+            size *= 2
+        self.slots, self.rows = numpy.zeros(size, dtype="uint64"), numpy.zeros(size, dtype="int32")
+        self.offsets, self.outcomes, self.shares, self.trust = offsets, outcomes, shares, trust
+        self.n_outcomes = n_outcomes
+        mask = size - 1
+        for k in range(keys.shape[0]):
+            slot = keys[k] & mask
+            while self.slots[slot] != 0:
+                slot = (slot + 1) & mask
+            self.slots[slot] = keys[k]
+            self.rows[slot] = <int32_t>k
 
-def probabilities(
-    const uint64_t[::1] slots not None,
-    const int32_t[::1] slot_rows not None,
-    const int64_t[::1] offsets not None,
-    const int32_t[::1] outcomes not None,
-    const double[::1] shares not None,
-    const double[::1] trust not None,
-    double floor,
-    const uint64_t[:, ::1] contexts not None,
-    const int32_t[::1] wanted not None,
-):
-    """P(outcome | contexts) for every query; see `BackoffModel`."""
-    cdef int64_t q, level, row, low, high, middle
-    cdef double p
-    result_array = numpy.zeros(wanted.shape[0])
-    cdef double[::1] result = result_array
-    with nogil:
-        for q in range(wanted.shape[0]):
-            p = floor
-            for level in range(contexts.shape[1] - 1, -1, -1):
-                row = _find(slots, slot_rows, contexts[q, level])
-                if row < 0:
-                    # a context is only known if all more general ones are
-                    break
-                low = offsets[row]
-                high = offsets[row + 1]
-                while low < high:
-                    middle = (low + high) // 2
-                    if outcomes[middle] < wanted[q]:
-                        low = middle + 1
-                    else:
-                        high = middle
-                p *= 1.0 - trust[row]
-                if low < offsets[row + 1] and outcomes[low] == wanted[q]:
-                    p += trust[row] * shares[low]
-            result[q] = p
-    return result_array
+    def probabilities(
+        self, const uint64_t[:, ::1] contexts not None, const int32_t[::1] wanted not None
+    ):
+        """P(outcome | contexts) for every query; see `BackoffModel`."""
+        cdef int64_t q, level, row, low, high, middle
+        cdef double p, floor = 1.0 / self.n_outcomes
+        # local, so that the compiler knows that nobody changes them
+        cdef const uint64_t[::1] slots = self.slots
+        cdef const int32_t[::1] rows = self.rows, outcomes = self.outcomes
+        cdef const int64_t[::1] offsets = self.offsets
+        cdef const double[::1] shares = self.shares, trust = self.trust
+        result_array = numpy.zeros(wanted.shape[0])
+        cdef double[::1] result = result_array
+        with nogil:
+            for q in range(wanted.shape[0]):
+                p = floor
+                for level in range(contexts.shape[1] - 1, -1, -1):
+                    row = _find(slots, rows, contexts[q, level])
+                    if row < 0:
+                        # a context is only known if all more general ones are
+                        break
+                    low = offsets[row]
+                    high = offsets[row + 1]
+                    while low < high:
+                        middle = (low + high) // 2
+                        if outcomes[middle] < wanted[q]:
+                            low = middle + 1
+                        else:
+                            high = middle
+                    p *= 1.0 - trust[row]
+                    if low < offsets[row + 1] and outcomes[low] == wanted[q]:
+                        p += trust[row] * shares[low]
+                result[q] = p
+        return result_array
 
-
-def distributions(
-    const uint64_t[::1] slots not None,
-    const int32_t[::1] slot_rows not None,
-    const int64_t[::1] offsets not None,
-    const int32_t[::1] outcomes not None,
-    const double[::1] shares not None,
-    const double[::1] trust not None,
-    double floor,
-    const uint64_t[:, ::1] contexts not None,
-    int n_outcomes,
-):
-    """P(. | contexts) for every query, one row each; see `BackoffModel`."""
-    cdef int64_t q, level, row, k
-    cdef double keep
-    result_array = numpy.full((contexts.shape[0], n_outcomes), floor)
-    cdef double[:, ::1] result = result_array
-    with nogil:
-        for q in range(contexts.shape[0]):
-            for level in range(contexts.shape[1] - 1, -1, -1):
-                row = _find(slots, slot_rows, contexts[q, level])
-                if row < 0:
-                    break
-                keep = 1.0 - trust[row]
-                for k in range(n_outcomes):
-                    result[q, k] *= keep
-                for k in range(offsets[row], offsets[row + 1]):
-                    result[q, outcomes[k]] += trust[row] * shares[k]
-    return result_array
+    def distributions(self, const uint64_t[:, ::1] contexts not None):
+        """P(. | contexts) for every query, one row each; see `BackoffModel`."""
+        cdef int64_t q, level, row, k, n_outcomes = self.n_outcomes
+        cdef double keep
+        # local, so that the compiler knows that nobody changes them
+        cdef const uint64_t[::1] slots = self.slots
+        cdef const int32_t[::1] rows = self.rows, outcomes = self.outcomes
+        cdef const int64_t[::1] offsets = self.offsets
+        cdef const double[::1] shares = self.shares, trust = self.trust
+        result_array = numpy.full((contexts.shape[0], self.n_outcomes), 1.0 / self.n_outcomes)
+        cdef double[:, ::1] result = result_array
+        with nogil:
+            for q in range(contexts.shape[0]):
+                for level in range(contexts.shape[1] - 1, -1, -1):
+                    row = _find(slots, rows, contexts[q, level])
+                    if row < 0:
+                        break
+                    keep = 1.0 - trust[row]
+                    for k in range(n_outcomes):
+                        result[q, k] *= keep
+                    for k in range(offsets[row], offsets[row + 1]):
+                        result[q, outcomes[k]] += trust[row] * shares[k]
+        return result_array

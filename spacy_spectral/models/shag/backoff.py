@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Int, Record
-from ._backoff import build_index, distributions, probabilities
+from ._backoff import Contexts
 
 _DIVERSITY_WEIGHT = 5.0
 # `to_payload`; counts so large that nothing is left for rarer events would make probabilities 0
@@ -75,10 +75,9 @@ class BackoffModel:
         self.n_outcomes = n_outcomes
         diversity = numpy.diff(offsets)
         totals = numpy.add.reduceat(counts, offsets[:-1]) if len(keys) else numpy.zeros(0)
-        index = build_index(keys)
         shares = counts / numpy.repeat(totals, diversity)
         trust = totals / (totals + _DIVERSITY_WEIGHT * diversity)
-        self._tables = (*index, offsets, outcomes, shares, trust, 1.0 / n_outcomes)
+        self._contexts = Contexts(keys, offsets, outcomes, shares, trust, n_outcomes)
 
     @classmethod
     def fit(
@@ -106,11 +105,12 @@ class BackoffModel:
 
     def probabilities(self, contexts: NDArray[numpy.uint64], outcomes: NDArray) -> NDArray:
         """P(outcome | contexts) for every query."""
-        return probabilities(*self._tables, contexts, numpy.ascontiguousarray(outcomes, "int32"))
+        wanted = numpy.ascontiguousarray(outcomes, "int32")
+        return self._contexts.probabilities(contexts, wanted)
 
     def distributions(self, contexts: NDArray[numpy.uint64]) -> NDArray:
         """P(. | contexts) for every query: [queries, n_outcomes]."""
-        return distributions(*self._tables, contexts, self.n_outcomes)
+        return self._contexts.distributions(contexts)
 
     def to_payload(self) -> dict:
         return {
