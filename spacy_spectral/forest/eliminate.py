@@ -1,7 +1,7 @@
 """Elimination of variables over a semiring.
 
 A product of factors is summed (or maximised) over all assignments by taking one variable after the other
-(Geman & Johnson 2002, section 5; "bucket elimination"):
+(Geman & Johnson 2002; "bucket elimination"):
 
     M_v(rest) = plus_{x_v} times_{factors and messages with v} table
 

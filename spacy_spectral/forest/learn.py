@@ -1,4 +1,4 @@
-"""Conditional maximum likelihood on packed forests, without unpacking (Geman & Johnson 2002, section 4).
+"""Conditional maximum likelihood on packed forests, without unpacking (Geman & Johnson 2002).
 
     L(theta) = sum_i log Z(observed_i) - log Z(forest_i)
 

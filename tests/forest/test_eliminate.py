@@ -105,9 +105,9 @@ def test_samples_have_their_probabilities():
     assert (abs(shares - probs) <= 5 * numpy.sqrt(probs * (1 - probs) / len(drawn)) + 1e-12).all()
 
 
-def test_sums_in_the_order_of_the_paper():
-    """max and sum of a(X1,X3) b(X2,X4) c(X3,X4,X5) d(X4,X5) e(X6,X7): the messages M1 ... M7 of section 5
-    of Geman & Johnson 2002, written out."""
+def test_sums_written_out():
+    """max and sum of a(X1,X3) b(X2,X4) c(X3,X4,X5) d(X4,X5) e(X6,X7), message by message, in the manner of
+    Geman & Johnson 2002."""
     rng = numpy.random.default_rng(0)
     a, b, d, e = (rng.random((2, 3)), rng.random((3, 2)), rng.random((2, 4)), rng.random((3, 3)))
     c = rng.random((3, 2, 4))
@@ -123,7 +123,7 @@ def test_sums_in_the_order_of_the_paper():
         m7 = plus(plus(e, axis=0))
         found = eliminate(domains, factors, semiring).value
         assert numpy.exp(found) == pytest.approx(m5 * m7, rel=1e-12)
-    # no message of theirs is about more than two variables
+    # no message is about more than two variables
     assert plan(domains, scopes).width == 2
 
 
