@@ -480,6 +480,14 @@ class Errors(metaclass=_WithCodes):
         "There are {ways} ways to meet these conditions, more than {most}: give fewer that bind several "
         "tokens of one sentence."
     )
+    S920 = (
+        "'{name}' chooses from lists, which conditions can't be put on. Ask its parser '{base}', or use the "
+        "model spacy-spectral.ForestReranker.v1."
+    )
+    S919 = (
+        "{value} is no condition on a tree. Use HeadIs, HeadIsNot, RootIs, LabelIs, SameHead and NoCrossing "
+        "from spacy_spectral.forest.conditions."
+    )
     S918 = (
         "{condition} is about a sentence of {n} tokens; conditions can be put on sentences of up to {most}. "
         "Put sentence boundaries into the text, e.g. by 'spectral_senter'."

@@ -83,7 +83,7 @@ class RootIs(Condition):
 
 @dataclass(frozen=True)
 class LabelIs(Condition):
-    """A token has this label."""
+    """A token has this label; upper and lower case are the same."""
 
     token: int
     label: str
@@ -241,7 +241,8 @@ def _labels(conditions: Iterable[Condition], names: Sequence[str]) -> Labels:
     found: dict[int, frozenset[int]] = {}
     for own in conditions:
         if isinstance(own, LabelIs):
-            allowed = frozenset(i for i, name in enumerate(names) if name == own.label)
+            wanted = own.label.lower()
+            allowed = frozenset(i for i, name in enumerate(names) if name.lower() == wanted)
             found[own.token] = allowed & found.get(own.token, allowed)
     return found
 

@@ -69,14 +69,17 @@ def _by_sentence(
     result: list[tuple[list[Condition], list[Condition]]] = [
         ([], []) for _ in range(len(batch.tokens))
     ]
+    known_labels = {label.lower() for label in labels}
     for condition in conditions:
+        if not isinstance(condition, Condition):
+            raise ValueError(Errors.S919.format(value=repr(condition)))
         tokens = [getattr(condition, name) for name in condition.tokens]
         known = [place_of.get(token) for token in tokens]
         sentences = {place[0] for place in known if place is not None}
         alone = isinstance(condition, NoCrossing) or len(set(tokens)) == len(tokens)
         sound = None not in known and len(sentences) == 1 and alone
         if isinstance(condition, LabelIs):
-            sound = sound and condition.label in labels
+            sound = sound and condition.label.lower() in known_labels
         if isinstance(condition, NoCrossing):
             sound = sound and condition.first <= condition.last
         if not sound:

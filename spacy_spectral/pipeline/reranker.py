@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.errors import Errors
+from ..forest.conditions import Condition
 from ..models.eigenwords.vectors import read_vocab, word_vectors
 from ..models.forestrank.training import ForestSettings
 from ..models.rerank.interface import ByNames, Candidates
@@ -29,6 +30,7 @@ from .annotations import (
     store_parse,
 )
 from .candidates import CandidateSource, SpectralCandidates, candidate_source
+from .conditions import ConditionedParse, parse_under
 from .documents import fixed_heads, string_values, write_parse
 from .forest_stage import fit_forests, parse_forests, write_forests
 from .listening import Listener
@@ -203,6 +205,22 @@ class SpectralReranker(Listener):
             if self.store and sentences:
                 names = sentences[0].candidates.names
                 store_candidates(doc, names, list(map(_kept, sentences)))
+
+    def parse_with(self, doc: Doc, constraints: Sequence[Condition]) -> list[ConditionedParse]:
+        """Parse a document under conditions, without changing it; see `SpectralParser.parse_with`. The
+        distribution is that of the second stage, over the trees of its forests; if none of these meets the
+        conditions, it is that of the parser.
+
+        doc (Doc): A document with sentence boundaries and tags.
+        constraints (Sequence[Condition]): Conditions on its tokens.
+        RETURNS (List[ConditionedParse]): Per sentence, the likeliest labelled tree, the probabilities of its
+            heads, and that of the conditions.
+        """
+        if not self._is_forest:
+            raise ValueError(Errors.S920.format(name=self.name, base=self.base))
+        batch, base, names = self._forest_source(self.find_parser([doc])).parses([doc])
+        parses = self.reranker.parse(batch.tokens, base, names)
+        return parse_under(batch, parses, names, constraints)
 
     def spectral_tree_score(self, doc: Doc) -> list[TreeScore | None]:
         """How likely the trees of a document are; nothing is parsed.

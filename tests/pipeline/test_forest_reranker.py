@@ -8,9 +8,19 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from brute_force import compare_conditioned, meets
 from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.forest.conditions import (
+    HeadIs,
+    HeadIsNot,
+    LabelIs,
+    NoCrossing,
+    RootIs,
+    conditioned,
+)
 from spacy_spectral.models.forestrank.model import ForestReranker
 from spacy_spectral.scorers import score_ud
+from spacy_spectral.trees.inventory import plain
 
 FOREST = {"@architectures": "spacy-spectral.ForestReranker.v1", "folds": 2, "epochs": 2}
 
@@ -114,6 +124,42 @@ def test_probabilities_leave_room_for_other_arcs(forests, examples):
     old = ForestReranker.from_bytes(pack("forest reranker", 1, fields))
     assert old.outside.tolist() == [0, 0] and old.experts == {}
     assert (old.parse(batch.tokens, base, names).heads == parses.heads).all()
+
+
+def test_conditions(forests, examples):
+    """By the distribution of the second stage, against that of all its trees."""
+    nlp, n_found = forests, 0
+    parser, reranker = (nlp.get_pipe(f"spectral_{name}") for name in ("parser", "reranker"))
+    names = list(map(plain, parser.grammar.label_names))
+    docs = [doc for doc in documents(nlp, examples) if 3 <= len(doc) <= 12]
+    for doc in docs:
+        batch, base = parser.parse([doc])
+        own = reranker.reranker.parse(batch.tokens, base, parser.grammar.label_names)
+        found = own.k_best(0, 3_000)
+        if len(batch.tokens) > 1 or len(found) == 3_000:
+            continue
+        trees = {
+            (tuple(tree.heads.tolist()), tuple(names[i] for i in tree.labels)): tree.log_prob
+            for tree in found
+        }
+        if len(trees) < len(found):  # crossing arcs were restored
+            continue
+        total = sum(map(numpy.exp, trees.values()))
+        trees = {tree: numpy.exp(log) / total for tree, log in trees.items()}
+        label = names[int(found[0].labels[0])]
+        head = int(found[-1].heads[1])
+        other = HeadIs(2, head) if head else RootIs(2)
+        for conditions in ([], [LabelIs(1, label)], [other], [HeadIsNot(1, 0), NoCrossing(1, 2)]):
+            if not any(all(meets(c, *tree) for c in conditions) for tree in trees):
+                continue
+            result = conditioned(
+                len(doc), lambda more, p=own: p.distribution(0, more=more), conditions, names=names
+            )
+            compare_conditioned(result, trees, conditions, rel=1e-6)
+            n_found += 1
+    assert n_found >= 10
+    (one,) = reranker.parse_with(docs[0], [RootIs(0)])[:1]
+    assert one.tree.heads[0] == 0 and 0 < one.probability <= 1
 
 
 def test_every_way_through_the_pipeline_gives_the_same(forests, examples):

@@ -61,6 +61,7 @@ def test_conditions_hold(parsed):
     label = next(label for label in parser.labels if label != doc[1].dep_)
     found = parser.parse_with(doc, [LabelIs(1, label)])
     assert found[0].tree.deps[1] == label and found[0].probability < 1
+    assert parser.parse_with(doc, [LabelIs(1, label.upper())])[0].tree == found[0].tree
     # the other sentence is as it was
     assert found[1].probability == pytest.approx(1)
     second = first + 1
@@ -83,5 +84,19 @@ def test_bad_conditions(parsed):
     ):
         with pytest.raises(ValueError, match="S915"):
             parser.parse_with(doc, [bad])
+    with pytest.raises(ValueError, match=r"S919.*'HeadIs'"):
+        parser.parse_with(doc, ["HeadIs"])
     with pytest.raises(ValueError, match=r"S916.*RootIs\(token=0\), RootIs\(token=1\)"):
         parser.parse_with(doc, [RootIs(0), RootIs(1)])
+
+
+def test_long_sentences(parsed, monkeypatch):
+    parser, doc, first = parsed
+    monkeypatch.setattr("spacy_spectral.pipeline.conditions.MAX_LENGTH", 2)
+    found = parser.parse_with(doc, [])
+    tokens = [token for token in doc if not token.is_space]
+    assert [head for own in found for head in own.tree.heads] == [t.head.i for t in tokens]
+    assert [dep for own in found for dep in own.tree.deps] == [t.dep_ for t in tokens]
+    assert all(own.probability == 1 for own in found)
+    with pytest.raises(ValueError, match=rf"S918.*RootIs\(token={first + 1}\).*up to 2"):
+        parser.parse_with(doc, [RootIs(first + 1)])

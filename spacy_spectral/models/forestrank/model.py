@@ -13,13 +13,13 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Bytes, Float, Format, List, Record, Str
-from ...trees.distribution import trees_of
 from ...trees.interface import ArcProbs, Clusters, Parse, ParserModel, Parses, TreeDistribution
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..product.parser import KINDS
 from ._engine import Engine
+from .distribution import ForestTrees
 from .experts import with_experts
 from .forests import Forests, decoded, forests_of
 from .outside import inside_probs
@@ -298,7 +298,11 @@ class ForestParses:
         more: NDArray[numpy.bool_] | None = None,
         labelled: bool = False,
     ) -> TreeDistribution:
-        return trees_of(self, sentence)
+        arcs = self._forests.arcs(sentence)
+        if more is not None or arcs.start == arcs.stop:
+            return self._base.distribution(sentence, more=more, labelled=labelled)
+        given = arguments(self._forests, self._tokens)
+        return ForestTrees(self._engine, given, self._forests, sentence)
 
 
 def encode(
