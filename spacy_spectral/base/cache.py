@@ -29,6 +29,22 @@ class Memory:
                 self.known.update(found)
 
 
+class Repeated(list[str]):
+    """Strings of which few are different: who asks for something of each can ask once for each of these.
+
+    names (List[str]): The different ones.
+    codes (ndarray): Which of them stands at each place.
+    """
+
+    def __init__(self, names: Sequence[str], codes: NDArray[numpy.int64]):
+        self.names = list(names)
+        self.codes = codes
+        super().__init__(numpy.array([*self.names, None], dtype=object)[codes].tolist())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Repeated, (self.names, self.codes)
+
+
 class RowCache:
     """Rows of arrays, one for each string that was met: a few words make up most of any text.
 
@@ -52,6 +68,9 @@ class RowCache:
         RETURNS (Tuple[ndarray, Tuple[ndarray, ...]]): Where the row of each string is, and the arrays it is
             in. They have more rows, some of which may be filled later.
         """
+        if isinstance(strings, Repeated):
+            of_names, arrays = self(strings.names)
+            return of_names[strings.codes], arrays
         table = self._table
         get = table.places.get
         rows = [get(string, -1) for string in strings]

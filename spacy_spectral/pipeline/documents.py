@@ -5,6 +5,7 @@ back, they hang on their neighbour.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -14,8 +15,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from ..base.cache import Repeated
 from ..base.errors import Errors
-from ..trees.sentences import MISSING, Batch, Tokens, Treebank
+from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank
 from .annotations import tag_guesses
 
 WHITESPACE_LABEL = "dep"
@@ -64,15 +66,16 @@ class TokenReader:
         sentence = numpy.cumsum(values[:, 1] == 1)[places]
         begins = numpy.flatnonzero(numpy.diff(sentence, prepend=0, append=-1))
         if self.required and len(places):
-            self._require_symbols(docs, offsets, is_word)
+            self._require_symbols(docs, offsets, is_word, values)
+
+        of_words = values if len(places) == len(values) else values[places]
 
         def column(which: list[int]) -> list[str]:
-            names, name_of = _names(values[places][:, which], find)
-            return numpy.array(names, dtype=object)[name_of].tolist()
+            return Repeated(*_names(of_words[:, which], find))
 
         tokens = Tokens(
             starts=begins.astype("int32") if len(places) else numpy.zeros(1, dtype="int32"),
-            words=numpy.array(words, dtype=object)[word_of[places]].tolist(),
+            words=Repeated(words, word_of[places]),
             symbols=column(list(range(4, values.shape[1]))),
             second=_second_tags(docs, offsets, places),
             pos=column([2]),
@@ -89,24 +92,31 @@ class TokenReader:
         """What is read of every token; the second column is 1 where sentences start."""
         columns = [ORTH, SENT_START, POS, MORPH, *self._ids]
         arrays = [numpy.zeros((0, len(columns)), dtype="uint64")]
-        for doc in docs:
-            if len(doc):
-                own = doc.to_array(columns).astype("uint64")
-                own[:, 1] = own[:, 1] == 1
-                own[0, 1] = 1
-                arrays.append(own)
-        return numpy.concatenate(arrays)
+        arrays += [doc.to_array(columns) for doc in docs if len(doc)]
+        values = numpy.concatenate(arrays).astype("uint64", copy=False)
+        values[:, 1] = values[:, 1] == 1
+        lengths = [len(array) for array in arrays[1:]]
+        values[numpy.cumsum([0, *lengths[:-1]]) if lengths else [], 1] = 1
+        return values
 
     def _require_sentences(self, docs: list[Doc]) -> None:
         for doc in docs:
             if len(doc) and not doc.has_annotation("SENT_START"):
                 raise ValueError(Errors.S110.format(name=self.name))
 
-    def _require_symbols(self, docs: list[Doc], offsets: NDArray, is_word: NDArray) -> None:
-        required = [attribute for attribute in self._attributes if attribute in _ANNOTATED]
-        for i, doc in enumerate(docs):
-            for attribute in required:
-                if not doc.has_annotation(attribute) and is_word[offsets[i] : offsets[i + 1]].any():
+    def _require_symbols(
+        self, docs: list[Doc], offsets: NDArray, is_word: NDArray, values: NDArray
+    ) -> None:
+        required = [
+            (attribute, values[:, 4 + i])
+            for i, attribute in enumerate(self._attributes)
+            if attribute in _ANNOTATED
+        ]
+        for attribute, own in required:
+            if own.all():
+                continue
+            for doc, (begin, end) in zip(docs, pairwise(offsets.tolist()), strict=True):
+                if is_word[begin:end].any() and not doc.has_annotation(attribute):
                     raise ValueError(Errors.S112.format(name=self.name, attribute=attribute))
 
 
@@ -144,21 +154,23 @@ def _names(
     return names, inverse.ravel()
 
 
-def _second_tags(
-    docs: list[Doc], offsets: NDArray, places: NDArray
-) -> list[tuple[str, float] | None]:
+def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> SecondTags:
     """The second guesses of `spectral_tagger` with their probabilities, where it has left some."""
-    found: list[tuple[str, float] | None] = [None] * int(offsets[-1])
-    for doc, offset in zip(docs, offsets.tolist(), strict=False):
+    names: list[str] = []
+    first: dict[int, int] = {}  # where the labels of a tagger begin among the names
+    tags = numpy.full(int(offsets[-1]), -1, dtype="int64")
+    probs = numpy.zeros(len(tags), dtype="float32")
+    for doc, begin, end in zip(docs, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
         for where, guesses in tag_guesses(doc):
             if guesses.tags.shape[1] < 2:
                 continue
-            tokens = range(len(doc))[where] if isinstance(where, slice) else where
-            tags, probs = guesses.tags[:, 1].tolist(), guesses.probs[:, 1].tolist()
-            for token, tag, prob in zip(tokens, tags, probs, strict=True):
-                if tag >= 0:
-                    found[offset + token] = guesses.labels[tag], prob
-    return [found[place] for place in places.tolist()]
+            if id(guesses.labels) not in first:
+                first[id(guesses.labels)] = len(names)
+                names += guesses.labels
+            own = guesses.tags[:, 1]
+            tags[begin:end][where] = numpy.where(own < 0, -1, own + first[id(guesses.labels)])
+            probs[begin:end][where] = guesses.probs[:, 1]
+    return SecondTags(names, tags[places], probs[places])
 
 
 def training_batch(

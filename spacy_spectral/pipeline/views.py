@@ -57,20 +57,21 @@ def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Pred
         for s, sentence in enumerate(sentences.tolist()):
             tables[sentence] = by_modifier(parses.marginals(s)).astype("float32")
     bounds = numpy.searchsorted(sents, batch.offsets).tolist()
+    shift = numpy.repeat(batch.offsets[:-1], numpy.diff(batch.offsets))
+    heads = numpy.where(heads < 0, -1, heads - shift)
+    sents = sents.astype("int32")
     result = []
     for (begin, end), (a, b) in zip(
         pairwise(batch.offsets.tolist()), pairwise(bounds), strict=True
     ):
         # copies, so that a document does not keep the arrays of its whole batch
         values = ParseValues(
-            sents=(sents[a : b + 1] - begin).astype("int32"),
+            sents=sents[a : b + 1] - numpy.int32(begin),
             parse_logprob=log_probs[a:b].copy() if "parse_logprob" in store else None,
             marginals=tables[a:b] if "marginals" in store else None,
             **{name: own[begin:end].copy() for name, own in by_token.items()},
         )
-        local = heads[begin:end]
-        local = numpy.where(local < 0, -1, local - begin)
-        result.append(Prediction(local, labels[begin:end], values))
+        result.append(Prediction(heads[begin:end], labels[begin:end], values))
     return result
 
 

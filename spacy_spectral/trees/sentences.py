@@ -15,6 +15,30 @@ from numpy.typing import NDArray
 MISSING = -1
 
 
+class SecondTags(Sequence[tuple[str, float] | None]):
+    """What a tagger would have said otherwise.
+
+    names (List[str]): The names of tags.
+    tags (ndarray): int64, which of them each token has, -1 for none.
+    probs (ndarray): float32, their probabilities.
+    """
+
+    def __init__(self, names: list[str], tags: NDArray[numpy.int64], probs: NDArray[numpy.float32]):
+        self.names = names
+        self.tags = tags
+        self.probs = probs
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def __getitem__(self, at: Any) -> Any:
+        """RETURNS (Optional[Tuple[str, float]]): Tag and probability, None for none; a list for a slice."""
+        if isinstance(at, slice):
+            return [self[i] for i in range(len(self))[at]]
+        tag = int(self.tags[at])
+        return (self.names[tag], float(self.probs[at])) if tag >= 0 else None
+
+
 @dataclass
 class Tree:
     """One sentence of a treebank.

@@ -15,6 +15,7 @@ from ...base._slots cimport Slot
 from ...trees._eisner cimport best_projective
 from ...trees._projective cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
+from ._cells cimport Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
 from ._forest cimport Forests
 from ._layout cimport Entry, Machine, Scored, move_size
@@ -31,6 +32,9 @@ cdef class Engine:
     sharpness, label_sharpness (float): By what scores are multiplied, see `_score._sharpen`; moves already
         are. Not for learning.
     choice (float): The tree is chosen by P(tree)^choice, see `_sharper`.
+    cells (Optional[structured array]): The feature table as it is read in parsing, to which `slots` belong;
+        without them, entries are read.
+    step (float): What weights of cells are multiples of.
     """
 
     def __init__(
@@ -40,9 +44,11 @@ cdef class Engine:
         float[:, :, :, ::1] moves not None, const int32_t[::1] label_state not None,
         const uint8_t[:, ::1] allowed not None, const uint8_t[::1] between_bit not None, int n_columns,
         double sharpness=1.0, double label_sharpness=1.0, double choice=1.0,
+        const Cell[::1] cells=None, float step=0,
     ):
         cdef Machine* machine = &self.machine
-        self.keep = (composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit)
+        self.keep = (
+            composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit, cells)
         self.entries = entries
         self.moves = moves
         memset(machine, 0, sizeof(Machine))
@@ -58,6 +64,8 @@ cdef class Engine:
         machine.slots = &slots[0]
         machine.mask = slots.shape[0] - 1
         machine.entries = &entries[0]
+        machine.cells = &cells[0] if cells is not None else NULL
+        machine.step = step
         machine.n_labels = label_state.shape[0]
         machine.n_states = moves.shape[2] - 1
         machine.label_state = &label_state[0]

@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from ...base._slots cimport Slot
 from ...trees._lengths cimport N_DISTANCES
+from ._cells cimport Cell
 from ._chart cimport Chart
 from ._features cimport Context
 
@@ -33,6 +34,8 @@ cdef struct Machine:
     const Slot* slots
     uint64_t mask
     const Entry* entries
+    const Cell* cells  # in place of entries, NULL in training
+    float step  # what weights of cells are multiples of
     const double* moves  # tags x 2 sides x (C+1) x (C+1), exponentiated
     const float* log_moves  # the same before; those of tag 0 are to be added to every other's
     int n_labels

@@ -9,9 +9,10 @@ once per kept arc, those of neighbouring modifiers once per pair.
 """
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from ...base._arena cimport Arena, take, take_zeros
+from ...base._exp cimport exp_floats
 from ...base._slots cimport find_row
 from ...base._prefetch cimport FETCH
 from ...trees._lengths cimport N_DISTANCES, distance_bin
@@ -19,6 +20,7 @@ from ._chart cimport Chart, chart_layout
 from ._features cimport fill_composites
 from ._keys cimport arc_key, between_of, sibling_keys, unary_key
 from ._layout cimport Entry, Machine, Scored, block_width, direction_of, token_width
+from ._read cimport read_arcs
 
 cpdef enum:
     MAX_TEMPLATES = 256  # room for keys
@@ -44,7 +46,10 @@ cdef inline void _look_up(
     cdef int t
     for t in range(n):
         rows[t] = find_row(machine.slots, machine.mask, keys[t]) if keys[t] else 0
-        FETCH(&machine.entries[rows[t]])
+        if machine.cells != NULL:
+            FETCH(machine.cells + rows[t])
+        else:
+            FETCH(machine.entries + rows[t])
 
 
 cdef struct Siblings:
@@ -62,14 +67,20 @@ cdef void _advance(const Machine* machine, Siblings* queue) noexcept nogil:
     cdef int t, at = queue.n - AHEAD
     cdef uint32_t* rows
     cdef double total = 0
+    cdef int32_t steps = 0
     if at >= 0 and queue.rows[at % (2 * AHEAD)] != NULL:
         _look_up(
             machine, queue.keys[at % AHEAD], machine.n_siblings, queue.rows[at % (2 * AHEAD)])
     at -= AHEAD
     if at >= 0 and queue.rows[at % (2 * AHEAD)] != NULL:
         rows = queue.rows[at % (2 * AHEAD)]
-        for t in range(machine.n_siblings):
-            total += machine.entries[rows[t]].weight
+        if machine.cells != NULL:
+            for t in range(machine.n_siblings):
+                steps += machine.cells[rows[t]].weight
+            total = machine.step * steps
+        else:
+            for t in range(machine.n_siblings):
+                total += machine.entries[rows[t]].weight
         total *= machine.sharpness
         queue.score[at % (2 * AHEAD)][0] = total
         queue.potential[at % (2 * AHEAD)][0] = exp(total)
@@ -147,11 +158,15 @@ cdef void _score_arc(
         score[t] += base
 
 
-cdef void _score_arcs(const Machine* machine, Scored* scored, const float* own) noexcept nogil:
+cdef int _score_arcs(const Machine* machine, Scored* scored, Arena* arena) noexcept nogil:
     """Scores of all arcs with all labels. Keys are made one arc before their rows are looked up, and
-    these one arc before they are read: memory is asked for in time."""
+    these one arc before they are read: memory is asked for in time. RETURNS (int): 0, or -1 without memory."""
     cdef uint64_t keys[2][MAX_TEMPLATES]
-    cdef int a
+    cdef int a, width = token_width(machine.n_labels)
+    cdef float* own = <float*>take_zeros(arena, (scored.n + 1) * width * sizeof(float))
+    if own == NULL:
+        return -1
+    _score_tokens(machine, scored, own)
     for a in range(scored.n_arcs + 2):
         if a < scored.n_arcs:
             _arc_keys(machine, scored, a, keys[a & 1])
@@ -160,6 +175,7 @@ cdef void _score_arcs(const Machine* machine, Scored* scored, const float* own) 
                      scored.pair_rows + (a - 1) * machine.n_pairs)
         if a >= 2:
             _score_arc(machine, scored, own, a - 2)
+    return 0
 
 
 cdef void _score_tokens(const Machine* machine, Scored* scored, float* own) noexcept nogil:
@@ -197,24 +213,30 @@ cdef void state_potentials(
             phi[a * machine.n_states + machine.label_state[l]] += potential[a * machine.n_labels + l]
 
 
-cdef void _sharpen(const Machine* machine, float* score, const uint8_t* allowed) noexcept nogil:
+cdef void _sharpen(
+    const Machine* machine, float* score, const uint8_t* allowed, double* room
+) noexcept nogil:
     """Scores of one arc's labels: the arc's own score is what they amount to together,
 
         A = log(sum_l exp(b s_l)) / b          s_l becomes a A + b (s_l - A)
 
     with a for trees and b for labels given their arcs; all scores are multiplied by a if a = b."""
     cdef int l, n_labels = machine.n_labels
-    cdef double a = machine.sharpness, b = machine.label_sharpness, top = -1e30, total = 0
+    cdef float a = machine.sharpness, b = machine.label_sharpness, top = -1e30
+    cdef double total = 0
     for l in range(n_labels):
+        score[l] *= b
         if allowed[l]:
-            top = max(top, <double>score[l])
+            top = max(top, score[l])
+    if a == b:
+        return
+    exp_floats(room, score, top, n_labels)
     for l in range(n_labels):
-        if allowed[l]:
-            total += exp(b * (score[l] - top))
+        total += room[l] * allowed[l]
     if total > 0:
-        top = (a - b) * (top + log(total) / b)
-    for l in range(n_labels):
-        score[l] = b * score[l] + top
+        top = (a - b) * (top + log(total)) / b
+        for l in range(n_labels):
+            score[l] += top
 
 
 cdef int score_sentence(
@@ -228,14 +250,14 @@ cdef int score_sentence(
     RETURNS (int): 0, or -1 without memory."""
     cdef int n_arcs = arc_start[n] - arc_start[0], k = machine.context.n_composites
     cdef int n_labels = machine.n_labels, n_siblings = machine.n_siblings
-    cdef int i, a, l, r, t, h, m, side, first, width = token_width(machine.n_labels)
+    cdef int i, a, l, r, t, h, m, side, first
     cdef int* head = <int*>take(arena, (n_arcs + 1) * sizeof(int))
     cdef int* mod = <int*>take(arena, (n_arcs + 1) * sizeof(int))
-    cdef float* own = <float*>take_zeros(arena, (n + 1) * width * sizeof(float))
     cdef Chart* chart = &scored.chart
     cdef const uint8_t* allowed
     cdef float top
     cdef float* tops
+    cdef double* potential
     cdef Siblings queue
     queue.n = 0
     scored.n, scored.n_arcs, scored.tags = n, n_arcs, tags
@@ -249,7 +271,7 @@ cdef int score_sentence(
     tops = <float*>take(arena, n_arcs * sizeof(float))
     scored.score = <float*>take(arena, n_arcs * n_labels * sizeof(float))
     scored.potential = <double*>take(arena, n_arcs * n_labels * sizeof(double))
-    if head == NULL or mod == NULL or own == NULL or scored.composites == NULL:
+    if head == NULL or mod == NULL or scored.composites == NULL:
         return -1
     if scored.unary_rows == NULL or scored.pair_rows == NULL or scored.last_rows == NULL:
         return -1
@@ -266,11 +288,16 @@ cdef int score_sentence(
             a += 1
     chart.head, chart.mod = head, mod
     fill_composites(&machine.context, columns, n, scored.composites)
-    _score_tokens(machine, scored, own)
-    _score_arcs(machine, scored, own)
+    if machine.cells != NULL:
+        if read_arcs(machine, scored, arena):
+            return -1
+    elif _score_arcs(machine, scored, arena):
+        return -1
     if machine.sharpness != 1 or machine.label_sharpness != 1:
         for a in range(n_arcs):
-            _sharpen(machine, scored.score + a * n_labels, machine.allowed + (head[a] == 0) * n_labels)
+            _sharpen(
+                machine, scored.score + a * n_labels, machine.allowed + (head[a] == 0) * n_labels,
+                scored.potential)
     if extra != NULL:
         for i in range(n_arcs * n_labels):
             scored.score[i] += extra[i]
@@ -294,10 +321,12 @@ cdef int score_sentence(
             if tops[a] < top - margin and head[a] != m - 1:
                 continue
             allowed = machine.allowed + (head[a] == 0) * n_labels
+            if t < a:
+                memcpy(scored.score + t * n_labels, scored.score + a * n_labels, n_labels * sizeof(float))
+            potential = scored.potential + t * n_labels
+            exp_floats(potential, scored.score + t * n_labels, top, n_labels)
             for l in range(n_labels):
-                scored.score[t * n_labels + l] = scored.score[a * n_labels + l]
-                scored.potential[t * n_labels + l] = (
-                    exp(scored.score[a * n_labels + l] - top) if allowed[l] else 0)
+                potential[l] *= allowed[l]
             head[t], mod[t], scored.distance[t] = head[a], m, scored.distance[a]
             scored.origin[t] = a
             t += 1

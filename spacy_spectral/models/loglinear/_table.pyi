@@ -20,3 +20,11 @@ def build_slots(
 def number_keys(
     keys: NDArray[numpy.uint64], blocks: NDArray[numpy.int32], min_blocks: int
 ) -> tuple[NDArray[numpy.uint64], NDArray[numpy.int32]]: ...
+def make_cells(
+    slots: NDArray[Any],
+    entries: NDArray[Any],
+    new_slots: NDArray[Any],
+    used: NDArray[numpy.uint32],
+    n_labels: int,
+    scale: float,
+) -> NDArray[Any]: ...

@@ -2,13 +2,15 @@
 """The feature table is made: keys of annotated trees, those worth keeping, their slots."""
 import numpy
 
+from libc.math cimport lrint
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from ...base._slots cimport Slot
+from ._cells cimport COUNT_OF_BITS, Cell, N_SMALL
 from ._features cimport fill_composites
 from ._keys cimport arc_key, between_of, sibling_keys, unary_key
-from ._layout cimport Machine, direction_of
+from ._layout cimport Entry, Machine, block_width, direction_of
 
 
 def training_keys(
@@ -148,3 +150,60 @@ def number_keys(const uint64_t[::1] keys not None, const int32_t[::1] blocks not
             if number[i] >= 0:
                 number[i] = last[number[i]]
     return numpy.asarray(distinct)[:n_kept].copy(), numbers
+
+
+cdef Py_ssize_t _write_row(const Entry* row, int width, double scale, Cell* cells) noexcept nogil:
+    """Write a row as `_cells` has it; only counts if `cells` is NULL. RETURNS (int): How many cells it has."""
+    cdef Py_ssize_t i = 1, k, size = row.output, n = 1
+    cdef int block, bits, n_sections = 0, n_small, place
+    while i <= size:
+        block, bits, k = row[i].output // width, 0, i
+        while k <= size and <int>(row[k].output // width) == block and row[k].output % width < N_SMALL:
+            bits |= 1 << (row[k].output % width)
+            k += 1
+        n_small = COUNT_OF_BITS[bits]
+        while k <= size and <int>(row[k].output // width) == block:
+            k += 1
+        if cells != NULL:
+            cells[n].weight = 256 * block + bits
+            cells[n].output = k - i - n_small
+            for place in range(k - i):
+                cells[n + 1 + place].weight = _rounded(row[i + place].weight * scale)
+                cells[n + 1 + place].output = row[i + place].output % width
+        n += 1 + k - i
+        i = k
+        n_sections += 1
+    if cells != NULL:
+        cells[0].weight, cells[0].output = _rounded(row.weight * scale), n_sections
+    return n
+
+
+cdef inline int _rounded(double weight) noexcept nogil:
+    return <int>lrint(min(max(weight, -32767.0), 32767.0))
+
+
+def make_cells(
+    const Slot[::1] slots not None, const Entry[::1] entries not None, Slot[::1] new_slots not None,
+    const uint32_t[::1] used not None, int n_labels, double scale,
+):
+    """The table as it is read in parsing.
+
+    slots, entries (structured arrays): The table as it is learnt.
+    new_slots (structured array): A copy of the slots: rows get their new places there.
+    used (uint32[rows]): The slots that are used, in the order of their rows.
+    scale (float): What weights are multiplied by before they are rounded.
+    RETURNS (ndarray): The cells, as a structured array of `weight` (int16) and `output` (uint16).
+    """
+    cdef Py_ssize_t i, n = 1
+    cdef int width = block_width(n_labels)
+    for i in range(used.shape[0]):
+        n += _write_row(&entries[slots[used[i]].start], width, scale, NULL)
+    result = numpy.empty(n, dtype=[("weight", "<i2"), ("output", "<u2")])
+    result[:] = 0  # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
+    cdef Cell[::1] cells = result
+    n = 1  # cell 0 is the row of all unknown features
+    with nogil:
+        for i in range(used.shape[0]):
+            new_slots[used[i]].start = <uint32_t>n
+            n += _write_row(&entries[slots[used[i]].start], width, scale, &cells[n])
+    return result

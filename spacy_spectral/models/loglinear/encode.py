@@ -1,6 +1,5 @@
 """Sentences as arrays: one row of 64-bit columns per token (see `templates.COLUMNS`)."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -8,7 +7,8 @@ from itertools import chain
 import numpy
 from numpy.typing import NDArray
 
-from ...base.cache import RowCache
+from ...base.cache import Repeated, RowCache
+from ...trees.sentences import SecondTags
 from ._features import hash_strings
 from .templates import COLUMNS
 
@@ -16,7 +16,7 @@ N_WORD_COLUMNS = COLUMNS.index("tag")
 N_CLUSTERS = sum(name.startswith("cluster") for name in COLUMNS)
 _CACHE_SIZE = 50_000
 # A second tag less likely than the first bound is none; the others part the rest into classes.
-_SECOND_BOUNDS = tuple(numpy.array([0.02, 0.1, 0.3], dtype="float32").tolist())
+_SECOND_BOUNDS = numpy.array([0.02, 0.1, 0.3], dtype="float32")
 
 
 @dataclass
@@ -52,18 +52,28 @@ class Sentences:
         return Sentences(self.columns[tokens], starts, self.tags[tokens], self.wordlike[tokens])
 
 
-def second_names(guesses: Sequence[tuple[str, float] | None]) -> list[str]:
+def second_names(guesses: Sequence[tuple[str, float] | None]) -> Sequence[str]:
     """What templates see of second tags.
 
     guesses (Sequence[Optional[Tuple[str, float]]]): Tags with their probabilities, None for none.
-    RETURNS (List[str]): Tags with a class of their probability ("NN:2"), "" for one without a rival.
+    RETURNS (Sequence[str]): Tags with a class of their probability ("NN:2"), "" for one without a rival.
     """
-    return [
-        f"{guess[0]}:{bisect_right(_SECOND_BOUNDS, guess[1]) - 1}"
-        if guess and guess[1] >= _SECOND_BOUNDS[0]
-        else ""
-        for guess in guesses
+    if not isinstance(guesses, SecondTags):
+        names = list(dict.fromkeys(guess[0] for guess in guesses if guess))
+        index = {name: i for i, name in enumerate(names)}
+        tags = numpy.array([index[guess[0]] if guess else -1 for guess in guesses], dtype="int64")
+        probs = numpy.array([guess[1] if guess else 0 for guess in guesses], dtype="float32")
+        guesses = SecondTags(names, tags, probs)
+    classes = numpy.searchsorted(_SECOND_BOUNDS, guesses.probs, side="right")
+    n_classes = len(_SECOND_BOUNDS)
+    codes = guesses.tags * n_classes + classes
+    codes[(guesses.tags < 0) | (classes == 0)] = 0
+    distinct, which = numpy.unique(codes, return_inverse=True)
+    seen = [
+        f"{guesses.names[(code - 1) // n_classes]}:{(code - 1) % n_classes}" if code else ""
+        for code in distinct.tolist()
     ]
+    return Repeated(seen, which.ravel())
 
 
 def _shape(word: str) -> str:
@@ -130,23 +140,30 @@ class Encoder:
         starts = numpy.zeros(len(words) + 1, dtype=numpy.int32)
         numpy.cumsum(lengths, out=starts[1:])
         columns = numpy.zeros((int(starts[-1]), len(COLUMNS)), dtype=numpy.uint64)
-        flat_tags = list(chain.from_iterable(tags))
-        rows, (hashes, wordlike) = self._words(list(chain.from_iterable(words)))
+        flat_tags = _flat(tags)
+        rows, (hashes, wordlike) = self._words(_flat(words))
         columns[:, :N_WORD_COLUMNS] = hashes[rows]
         self._fill(columns, "tag", flat_tags)
         for name, values in (("second", second), ("pos", pos), ("morph", morphs)):
             if values is not None:
-                self._fill(columns, name, list(chain.from_iterable(values)))
+                self._fill(columns, name, _flat(values))
         if clusters is not None:
             first = COLUMNS.index("cluster0")
             known = numpy.asarray(clusters)[:, :N_CLUSTERS].astype(numpy.int64) + 1
             columns[:, first : first + known.shape[1]] = known.astype(numpy.uint64)
-        get = self.tag_index.get
-        ids = numpy.fromiter(
-            (get(tag, 0) for tag in flat_tags), dtype=numpy.int32, count=len(flat_tags)
-        )
-        return Sentences(columns, starts, ids, wordlike[rows])
+        return Sentences(columns, starts, self._tag_ids(flat_tags), wordlike[rows])
 
-    def _fill(self, columns: NDArray[numpy.uint64], name: str, strings: list[str]) -> None:
+    def _tag_ids(self, tags: Sequence[str]) -> NDArray[numpy.int32]:
+        if isinstance(tags, Repeated):
+            return self._tag_ids(tags.names)[tags.codes]
+        get = self.tag_index.get
+        return numpy.fromiter((get(tag, 0) for tag in tags), dtype=numpy.int32, count=len(tags))
+
+    def _fill(self, columns: NDArray[numpy.uint64], name: str, strings: Sequence[str]) -> None:
         rows, (hashes,) = self._strings(strings)
         columns[:, COLUMNS.index(name)] = hashes[rows]
+
+
+def _flat(sentences: Sequence[Sequence[str]]) -> Sequence[str]:
+    """RETURNS (Sequence[str]): All strings; those of a single sentence as they are."""
+    return sentences[0] if len(sentences) == 1 else list(chain.from_iterable(sentences))

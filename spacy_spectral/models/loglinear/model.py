@@ -18,7 +18,9 @@ from .arcs import Arcs, check_arcs, constrain, with_arcs
 from .encode import Encoder, Sentences
 from .format import pack_model, unpack_model
 from .packed import packed_trees
+from .pruner.filter import ArcFilter
 from .pruner.model import ArcPruner
+from .table import cells_of
 from .templates import COLUMNS, Templates
 
 # Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
@@ -82,7 +84,8 @@ class LogLinearModel:
     label_classes (ndarray): int32, the class of each label.
     allowed (ndarray): uint8, 2 x labels: labels of arcs between tokens, of arcs from the root.
     between_bit, function_tags (ndarray): uint8 for each tag, see `statistics`.
-    pruner (ArcPruner): Chooses the arcs that it looks at.
+    pruner (ArcPruner): Chooses the arcs that are worth more time.
+    filter (Optional[ArcFilter]): Chooses those of them that it looks at; without, it looks at all.
     temperature (Temperature): By what its scores are divided; not those of another model that join them.
     """
 
@@ -97,6 +100,7 @@ class LogLinearModel:
     between_bit: NDArray[numpy.uint8]
     function_tags: NDArray[numpy.uint8]
     pruner: ArcPruner
+    filter: ArcFilter | None = None
     temperature: Temperature = NEUTRAL
     _engine: Engine | None = field(default=None, compare=False, repr=False)
 
@@ -104,17 +108,26 @@ class LogLinearModel:
         """RETURNS (Encoder): Encodes sentences for this model."""
         return Encoder(self.tags)
 
-    def engine(self) -> Engine:
-        """RETURNS (Engine): The model behind pointers; a `Learner` with it changes `entries` and `moves`,
-        which is not for models of another temperature than 1."""
+    def engine(self, *, to_learn: bool = True) -> Engine:
+        """The model behind pointers.
+
+        to_learn (bool): Whether a `Learner` will change its `entries` and `moves`, which is not for models of
+            another temperature than 1; otherwise the table is read faster.
+        RETURNS (Engine): The engine.
+        """
         heads, labels, choice = self.temperature
+        slots, cells, step = self.slots, None, 0.0
+        if not to_learn:
+            slots, cells, step = cells_of(self.slots, self.entries, n_labels=len(self.labels))
         return Engine(
             composites=self.templates.composites,
             pairs=self.templates.pairs,
             unaries=self.templates.unaries,
             siblings=self.templates.siblings,
-            slots=self.slots,
+            slots=slots,
             entries=self.entries,
+            cells=cells,
+            step=step,
             moves=self.moves if heads == 1 else self.moves / numpy.float32(heads),
             label_state=self.label_classes,
             allowed=self.allowed,
@@ -124,6 +137,12 @@ class LogLinearModel:
             label_sharpness=1 / labels,
             choice=choice,
         )
+
+    def _reader(self) -> Engine:
+        """RETURNS (Engine): The engine that parses, made when it is needed first."""
+        if self._engine is None:
+            self._engine = self.engine(to_learn=False)
+        return self._engine
 
     def parse(
         self, sentences: Sentences, *, constraints: NDArray[numpy.int32] | None = None
@@ -151,6 +170,8 @@ class LogLinearModel:
             raise ValueError(Errors.S406)
         arcs = self.pruner(sentences)
         sentences = self.with_children(sentences, arcs)
+        if self.filter is not None:
+            arcs = self.filter(sentences, arcs)
         if constraints is not None:
             arcs = constrain(arcs, sentences.starts, numpy.asarray(constraints, dtype="int32"))
         return sentences, arcs
@@ -189,9 +210,7 @@ class LogLinearModel:
             # what is unlikely may be all that is left beside fixed heads
             sentence = numpy.repeat(numpy.arange(len(prepared)), numpy.diff(prepared.starts))
             margins[sentence[numpy.asarray(constraints) >= 0]] = numpy.inf
-        if self._engine is None:
-            self._engine = self.engine()
-        result = self._engine.parse(
+        result = self._reader().parse(
             prepared.columns,
             prepared.starts,
             prepared.tags,
@@ -230,11 +249,9 @@ class LogLinearModel:
         if more is not None or (constraints is not None and (constraints >= 0).any()):
             margin = numpy.inf
         extra = None if others is None else others(arcs.starts, arcs.heads).astype("float32")
-        if self._engine is None:
-            self._engine = self.engine()
         for own in (margin, numpy.inf):  # without a tree left, once more with all arcs
             scored = sentence_scores(
-                self._engine, prepared.columns, prepared.tags, arcs.starts, arcs.heads, own, extra
+                self._reader(), prepared.columns, prepared.tags, arcs.starts, arcs.heads, own, extra
             )
             n = len(prepared.tags)
             found = packed_trees(n, scored, self.label_classes, self.allowed)

@@ -11,13 +11,15 @@ import numpy
 from numpy.typing import NDArray
 
 from ...trees.lengths import N_BINS, distance_bins
-from ._table import build_slots, number_keys, training_keys
+from ._table import build_slots, make_cells, number_keys, training_keys
 from .encode import Sentences
 from .statistics import positions
 from .templates import Templates
 
 SLOT = numpy.dtype([("check", "<u4"), ("start", "<u4")])
 ENTRY = numpy.dtype([("weight", "<f4"), ("output", "<u4")])
+# Weights are multiples of 1 / STEPS: in parsing they are 16-bit numbers.
+STEPS = 1024.0
 
 
 def build_table(
@@ -169,6 +171,22 @@ def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
     return slots, entries
 
 
+def cells_of(slots: NDArray, entries: NDArray, *, n_labels: int) -> tuple[NDArray, NDArray, float]:
+    """The table as it is read in parsing, see `_cells.pxd`.
+
+    slots, entries (ndarray): The table.
+    n_labels (int): How many labels there are.
+    RETURNS (Tuple[ndarray, ndarray, float]): Slots, cells, and what weights of cells are multiples of.
+    """
+    in_use = numpy.flatnonzero(slots["start"])
+    used = in_use[numpy.argsort(slots["start"][in_use])].astype(numpy.uint32)
+    scale, largest = STEPS, float(numpy.abs(entries["weight"]).max())
+    while largest * scale > 32767:
+        scale /= 2
+    copied = slots.copy()
+    return copied, make_cells(slots, entries, copied, used, n_labels, scale), 1 / scale
+
+
 def _narrow(values: NDArray) -> NDArray:
     return values.astype(numpy.uint16 if values.max(initial=0) < 1 << 16 else numpy.uint32)
 
@@ -200,7 +218,8 @@ def drop_small_weights(
     result = numpy.empty(int(keep.sum()), dtype=ENTRY)
     result["output"] = entries["output"][keep]
     # as precise as they are stored
-    result["weight"] = numpy.where(large, weights, 0)[keep].astype(numpy.float16)
+    steps = numpy.round(numpy.where(large, weights, 0)[keep] * numpy.float32(STEPS))
+    result["weight"] = (steps / numpy.float32(STEPS)).astype(numpy.float16)
     new_starts = numpy.flatnonzero(is_start[keep])
     result["output"][new_starts] = numpy.diff(numpy.append(new_starts, len(result))) - 1
     return _hash(keys[alive], new_starts), result

@@ -1,9 +1,6 @@
 import numpy
 from numpy.typing import NDArray
 
-MAX_TEMPLATES: int
-N_FLAGS: int
-
 def train_pruner(
     columns: NDArray[numpy.uint64],
     starts: NDArray[numpy.int32],

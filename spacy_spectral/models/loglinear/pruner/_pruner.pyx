@@ -1,106 +1,24 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The quick pruner: a first-order model with few features in a small table without collision checks,
-trained by conditional likelihood. Its marginals tell which arcs are worth the real model's time. Of long
-arcs it looks only at those of a few heads, so that its work hardly grows faster than the sentence.
+"""The quick pruner: a first-order model with few features (see `_arcs`). Its marginals tell which arcs are
+worth more time. Of long arcs it looks only at those of a few heads, so that its work hardly grows faster than
+the sentence.
 """
 import numpy
 
-from libc.math cimport exp, fabs, isfinite, sqrt
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from ....base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
-from ....base._slots cimport mix, rotate
-from ....base._prefetch cimport FETCH
-from ....trees._first_order cimport ArcList, first_order_marginals
-from .._features cimport Context, fill_composites
-
-cpdef enum:
-    MAX_TEMPLATES = 64
-    N_FLAGS = 4  # with distance, with what is between, or both
-
-cdef double NEGLIGIBLE = 1e-3  # gradients below it are not worth a visit to memory
-cdef uint64_t SPREAD = <uint64_t>0x9E3779B97F4A7C15
-cdef uint64_t TEMPLATE = <uint64_t>0xD1B54A32D192ED03 * <uint64_t>0x9E3779B97F4A7C15
-cdef uint64_t KIND = <uint64_t>0x9FB21C651E98DF25 * <uint64_t>0x9E3779B97F4A7C15
+from ._arcs cimport (
+    Candidates, Scorer, arc_marginals, learn_arcs, make_keys, score_arc, score_arcs, set_scorer,
+    take_candidates,
+)
 
 
 cdef struct Pruner:
-    Context context
-    int n_templates
-    const int32_t* templates
-    const uint8_t* between_bit
-    const float* weights
-    uint64_t mask
+    Scorer scorer
     int reach
     int n_far
-
-
-cdef struct Candidates:
-    # the arcs of a sentence that enter the chart
-    ArcList arcs
-    uint8_t* between
-    uint64_t* as_head  # (n+1) x templates: a token's share in the keys of arcs
-    uint64_t* as_mod
-    double* potential
-    double* mu
-
-
-cdef inline int _distance_bin(int distance) noexcept nogil:
-    # finer than those of `trees.lengths`: distance is half of what a pruner knows
-    if distance <= 5:
-        return distance
-    if distance <= 10:
-        return 6 + (distance > 7)
-    return 8 + (distance > 15) + (distance > 30)
-
-
-cdef void _slots_of(
-    const Pruner* pruner, const Candidates* some, int h, int m, int between, uint32_t* slots
-) noexcept nogil:
-    """Where the weights of an arc's features are, and a request for that memory."""
-    cdef int t, n_templates = pruner.n_templates
-    cdef uint64_t direction = 2 if h == 0 else (m > h)
-    cdef uint64_t distance = 4 * (1 + _distance_bin(m - h if m > h else h - m)) if h else 4
-    cdef uint64_t seeds[N_FLAGS]
-    cdef const uint64_t* head = some.as_head + h * n_templates
-    cdef const uint64_t* mod = some.as_mod + m * n_templates
-    cdef uint64_t key
-    seeds[0] = KIND * direction
-    seeds[1] = KIND * (direction + distance)
-    seeds[2] = KIND * (direction + 64 * (1 + between))
-    seeds[3] = KIND * (direction + distance + 64 * (1 + between))
-    for t in range(n_templates):
-        key = head[t] + TEMPLATE * (t + 1) + seeds[pruner.templates[3 * t + 2]]
-        slots[t] = mix(key ^ mod[t]) & pruner.mask if head[t] and mod[t] else 0
-        FETCH(pruner.weights + slots[t])
-
-
-cdef int _make_keys(
-    const Pruner* pruner, const uint64_t* columns, int n, Candidates* some, Arena* arena
-) noexcept nogil:
-    cdef int i, t, n_templates = pruner.n_templates, k = pruner.context.n_composites
-    cdef uint64_t* composites = <uint64_t*>take(arena, (n + 1) * k * sizeof(uint64_t))
-    some.as_head = <uint64_t*>take(arena, (n + 1) * n_templates * sizeof(uint64_t))
-    some.as_mod = <uint64_t*>take(arena, (n + 1) * n_templates * sizeof(uint64_t))
-    if composites == NULL or some.as_head == NULL or some.as_mod == NULL:
-        return -1
-    fill_composites(&pruner.context, columns, n, composites)
-    for i in range(n + 1):
-        for t in range(n_templates):
-            some.as_head[i * n_templates + t] = (
-                composites[i * k + pruner.templates[3 * t]] * SPREAD)
-            some.as_mod[i * n_templates + t] = rotate(
-                composites[i * k + pruner.templates[3 * t + 1]], 27)
-    return 0
-
-
-cdef inline double _sum(const Pruner* pruner, const uint32_t* slots) noexcept nogil:
-    cdef double total = 0
-    cdef int t
-    for t in range(pruner.n_templates):
-        total += pruner.weights[slots[t]]
-    return total
 
 
 cdef inline int _insert(double* best, int n, int most, double value) noexcept nogil:
@@ -116,24 +34,19 @@ cdef inline int _insert(double* best, int n, int most, double value) noexcept no
 
 
 cdef void _mark_far(
-    const Pruner* pruner, const Candidates* some, uint8_t* is_far, double* best
+    const Pruner* pruner, const Candidates* some, uint8_t* is_far, double* score, double* best
 ) noexcept nogil:
     """Mark the likeliest roots: what is far away mostly depends on one of them."""
     cdef int m, i, n_found = 0, ties = 0
-    cdef uint32_t slots[MAX_TEMPLATES]
-    cdef double score
     for m in range(1, some.arcs.n + 1):
-        _slots_of(pruner, some, 0, m, 0, slots)
-        score = _sum(pruner, slots)
-        n_found = _insert(best, n_found, pruner.n_far, score)
+        score[m] = score_arc(&pruner.scorer, some, 0, m, 0)
+        n_found = _insert(best, n_found, pruner.n_far, score[m])
     for i in range(n_found):  # as many of those that are no better than the last as there is room for
         ties += best[i] == best[n_found - 1]
     for m in range(1, some.arcs.n + 1):
-        _slots_of(pruner, some, 0, m, 0, slots)
-        score = _sum(pruner, slots)
-        if score > best[n_found - 1]:
+        if score[m] > best[n_found - 1]:
             is_far[m] = 1
-        elif score == best[n_found - 1] and ties:
+        elif score[m] == best[n_found - 1] and ties:
             is_far[m] = 1
             ties -= 1
 
@@ -146,33 +59,23 @@ cdef int _choose(
     the root, and those of `keep`. A chain of arcs from the left is a tree, so there is one."""
     cdef int h, m, step, between, a = 0, reach = max(pruner.reach, 1)
     cdef int size = n * min(n, 2 * reach + pruner.n_far + 2)
-    cdef uint32_t slots[2][MAX_TEMPLATES]
+    cdef const uint8_t* between_bit = pruner.scorer.between_bit
     cdef uint8_t* found = <uint8_t*>take(arena, n + 1)
     cdef uint8_t* is_far = <uint8_t*>take_zeros(arena, n + 1)
-    cdef double* best = <double*>take(arena, (pruner.n_far + 1) * sizeof(double))
-    cdef double top
-    some.arcs.n = n
-    some.arcs.start = <int*>take_zeros(arena, (n + 2) * sizeof(int))
-    some.arcs.head = <int*>take(arena, size * sizeof(int))
-    some.arcs.mod = <int*>take(arena, size * sizeof(int))
-    some.between = <uint8_t*>take(arena, size)
-    some.potential = <double*>take(arena, (size + 1) * sizeof(double))
-    some.mu = <double*>take_zeros(arena, size * sizeof(double))
-    if found == NULL or is_far == NULL or best == NULL or some.arcs.start == NULL:
+    cdef double* best = <double*>take(arena, (pruner.n_far + n + 2) * sizeof(double))
+    if found == NULL or is_far == NULL or best == NULL or take_candidates(some, n, size, arena):
         return -1
-    if some.arcs.head == NULL or some.arcs.mod == NULL or some.between == NULL or some.potential == NULL:
-        return -1
-    if some.mu == NULL or _make_keys(pruner, columns, n, some, arena):
+    if make_keys(&pruner.scorer, columns, n, some, arena):
         return -1
     if n > reach and pruner.n_far:
-        _mark_far(pruner, some, is_far, best)
+        _mark_far(pruner, some, is_far, best + pruner.n_far + 1, best)
     for m in range(1, n + 1):
         for step in range(-1, 2, 2):
             between = 0
             h = m + step
             while 1 <= h <= n:
                 found[h] = between
-                between |= pruner.between_bit[tags[h - 1]]
+                between |= between_bit[tags[h - 1]]
                 h += step
         found[0] = 0
         for h in range(n + 1):
@@ -181,105 +84,12 @@ cdef int _choose(
             if h and abs(h - m) > reach and not is_far[h] and h != keep[m - 1]:
                 continue
             some.arcs.head[a], some.arcs.mod[a], some.between[a] = h, m, found[h]
-            _slots_of(pruner, some, h, m, found[h], slots[a & 1])
-            if a:  # the weights of the arc before have been asked for a while ago
-                some.potential[a - 1] = _sum(pruner, slots[(a - 1) & 1])
+            some.potential[a] = 0
             a += 1
         some.arcs.start[m + 1] = a
-    some.potential[a - 1] = _sum(pruner, slots[(a - 1) & 1])
     some.arcs.n_arcs = a
-    for m in range(1, n + 1):
-        top = -1e30
-        for a in range(some.arcs.start[m], some.arcs.start[m + 1]):
-            top = max(top, some.potential[a])
-        for a in range(some.arcs.start[m], some.arcs.start[m + 1]):
-            some.potential[a] = exp(some.potential[a] - top)
+    score_arcs(&pruner.scorer, some)
     return 0
-
-
-cdef int _arc_marginals(Candidates* some, Arena* arena) noexcept nogil:
-    cdef int m, a
-    cdef double total, log_z
-    cdef bint sound
-    if first_order_marginals(&some.arcs, some.potential, some.mu, &log_z, arena):
-        return -1
-    sound = isfinite(log_z)
-    for a in range(some.arcs.n_arcs if sound else 0):
-        sound = sound and isfinite(some.mu[a])
-    if not sound:
-        for m in range(1, some.arcs.n + 1):  # a very long sentence: each token by itself
-            total = 0
-            for a in range(some.arcs.start[m], some.arcs.start[m + 1]):
-                total += some.potential[a]
-            for a in range(some.arcs.start[m], some.arcs.start[m + 1]):
-                some.mu[a] = some.potential[a] / total
-    return 0
-
-
-cdef void _learn(
-    const Pruner* pruner, const Candidates* some, const double* target, float* weights,
-    float* squares, double rate
-) noexcept nogil:
-    cdef int a, t
-    cdef uint32_t slots[MAX_TEMPLATES]
-    cdef float gradient
-    cdef uint32_t at
-    for a in range(some.arcs.n_arcs):
-        gradient = target[a] - some.mu[a]
-        if fabs(gradient) < NEGLIGIBLE:
-            continue
-        _slots_of(pruner, some, some.arcs.head[a], some.arcs.mod[a], some.between[a], slots)
-        for t in range(pruner.n_templates):
-            at = slots[t]
-            if at:
-                squares[at] += gradient * gradient
-                weights[at] += rate * gradient / sqrt(squares[at])
-
-
-cdef int _target(
-    const Candidates* some, const int32_t* heads, double* target, Arena* arena
-) noexcept nogil:
-    """What the marginals should be: the annotated arcs, and marginals given them for the rest."""
-    cdef int a, m
-    cdef bint complete = True
-    cdef double* given
-    cdef double log_z
-    for a in range(some.arcs.n_arcs):
-        m = some.arcs.mod[a] - 1
-        complete = complete and heads[m] >= 0
-        target[a] = heads[m] == some.arcs.head[a]
-    if complete:
-        return 0
-    given = <double*>take(arena, (some.arcs.n_arcs + 1) * sizeof(double))
-    if given == NULL:
-        return -1
-    for a in range(some.arcs.n_arcs):
-        m = some.arcs.mod[a] - 1
-        given[a] = some.potential[a] if heads[m] < 0 or heads[m] == some.arcs.head[a] else 0
-    if first_order_marginals(&some.arcs, given, target, &log_z, arena):
-        return -1
-    if not isfinite(log_z):  # no tree of the candidates agrees: nothing is known of the rest
-        for a in range(some.arcs.n_arcs):
-            if heads[some.arcs.mod[a] - 1] < 0:
-                target[a] = some.mu[a]
-    return 0
-
-
-cdef void _set_pruner(
-    Pruner* pruner, int n_columns, const int32_t[:, :, ::1] composites,
-    const int32_t[:, ::1] templates, const uint8_t[::1] between_bit, const float[::1] weights,
-    int reach, int n_far
-):
-    pruner.reach = reach
-    pruner.n_far = n_far
-    pruner.context.n_columns = n_columns
-    pruner.context.n_composites = composites.shape[0]
-    pruner.context.composites = &composites[0, 0, 0]
-    pruner.n_templates = templates.shape[0]
-    pruner.templates = &templates[0, 0]
-    pruner.between_bit = &between_bit[0]
-    pruner.weights = &weights[0]
-    pruner.mask = weights.shape[0] - 1
 
 
 def train_pruner(
@@ -294,8 +104,8 @@ def train_pruner(
     cdef Candidates some
     cdef Arena arena
     cdef int i, s, start, n, failed = 0
-    cdef double* target
-    _set_pruner(&pruner, columns.shape[1], composites, templates, between_bit, weights, reach, n_far)
+    set_scorer(&pruner.scorer, columns.shape[1], composites, templates, between_bit, weights)
+    pruner.reach, pruner.n_far = reach, n_far
     memset(&arena, 0, sizeof(arena))
     with nogil:
         for i in range(order.shape[0]):
@@ -307,12 +117,11 @@ def train_pruner(
             arena_reset(&arena)
             failed = _choose(
                 &pruner, &columns[start, 0], &tags[start], n, &heads[start], &some, &arena)
-            target = <double*>take(&arena, (some.arcs.n_arcs + 1) * sizeof(double))
-            failed = failed or target == NULL or _arc_marginals(&some, &arena)
-            failed = failed or _target(&some, &heads[start], target, &arena)
+            failed = failed or arc_marginals(&some, &arena)
+            failed = failed or learn_arcs(
+                &pruner.scorer, &some, &heads[start], &weights[0], &squares[0], rate, &arena)
             if failed:
                 break
-            _learn(&pruner, &some, target, &weights[0], &squares[0], rate)
         arena_free(&arena)
     if failed:
         raise MemoryError
@@ -348,8 +157,8 @@ def prune(
     cdef float[::1] out_prob = arc_prob
     cdef double limit, prob
     cdef double[::1] best = numpy.empty(most, dtype=numpy.float64)
-    _set_pruner(
-        &pruner, columns.shape[1], composites, templates, between_bit, weights, reach, n_far)
+    set_scorer(&pruner.scorer, columns.shape[1], composites, templates, between_bit, weights)
+    pruner.reach, pruner.n_far = reach, n_far
     memset(&arena, 0, sizeof(arena))
     with nogil:
         for s in range(starts.shape[0] - 1):
@@ -360,7 +169,7 @@ def prune(
             arena_reset(&arena)
             failed = _choose(
                 &pruner, &columns[start, 0], &tags[start], n, &gold[start], &some, &arena)
-            failed = failed or _arc_marginals(&some, &arena)
+            failed = failed or arc_marginals(&some, &arena)
             if failed:
                 break
             for m in range(1, n + 1):

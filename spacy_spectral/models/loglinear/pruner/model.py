@@ -9,9 +9,8 @@ from ..arcs import Arcs
 from ..encode import Sentences
 from ..templates import PRUNER, Templates, compile_templates
 from ._pruner import prune, train_pruner
+from .halves import Weights, mean, prune_halves, train_halves
 
-_SIZE = 1 << 21
-_PARTS = 4
 # Longer arcs are looked at only if they are of one of the likeliest roots.
 _REACH = 32
 _N_FAR = 16
@@ -64,49 +63,23 @@ def fit_pruner(
 ) -> tuple[ArcPruner, Arcs]:
     """Train a pruner, and prune its training data as if it had never seen it.
 
-    It is trained on either half of the text. Training sentences are pruned by the half they do not
-    belong to: a pruner knows its own training data too well, and the model trained on such arcs
-    would meet harder ones later (this costs more than a point of UAS). Everything else is pruned by
-    the mean of the two.
-
     data (Sentences), heads (ndarray): The annotated sentences.
     missing (Set[str]): Columns the data does not have.
     RETURNS (Tuple[ArcPruner, Arcs]): The pruner, and the arcs of the training sentences.
     """
     templates = compile_templates(missing, pairs=PRUNER, unaries="", siblings="")
-    rng = numpy.random.default_rng(seed)
-    middle = len(data) // 2
-    halves = [
-        numpy.arange(middle, dtype=numpy.int32),
-        numpy.arange(middle, len(data), dtype=numpy.int32),
-    ]
-    if not middle:
-        halves = [halves[1], halves[1]]
-    weights: list[NDArray[numpy.float32]] = []
-    for half in halves:
-        current, squares, total = (numpy.full(_SIZE, x, dtype=numpy.float32) for x in (0, 1, 0))
-        for epoch in range(epochs):
-            for part in numpy.array_split(rng.permutation(half), _PARTS):
-                train_pruner(
-                    data.columns, data.starts, data.tags, heads, templates.composites,
-                    templates.pairs, between_bit, current, squares, part, rate, _REACH, _N_FAR,
-                )  # fmt: skip
-                if epoch or epochs == 1:
-                    total += current
-        weights.append((total / (_PARTS * max(epochs - 1, 1))).astype("float32"))
 
-    def pruner(of: NDArray[numpy.float32]) -> ArcPruner:
-        return ArcPruner(templates, of, between_bit, threshold, most)
+    def train(current: Weights, squares: Weights, part: NDArray[numpy.int32]) -> None:
+        train_pruner(
+            data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs,
+            between_bit, current, squares, part, rate, _REACH, _N_FAR,
+        )  # fmt: skip
 
-    cut = int(data.starts[middle])
-    first = pruner(weights[1])(data.part(0, middle), heads[:cut])
-    second = pruner(weights[0])(data.part(middle, len(data)), heads[cut:])
-    arcs = Arcs(
-        numpy.concatenate([first.starts[:-1], first.starts[-1] + second.starts]).astype(
-            numpy.int32
-        ),
-        numpy.concatenate([first.heads, second.heads]),
-        numpy.concatenate([first.probs, second.probs]),
-    )
-    mean = ((weights[0] + weights[1]) / 2).astype("float32")
-    return pruner(mean), arcs
+    def pruner(weights: Weights) -> ArcPruner:
+        return ArcPruner(templates, weights, between_bit, threshold, most)
+
+    def prune_part(weights: Weights, own: Sentences, tokens: slice) -> Arcs:
+        return pruner(weights)(own, heads[tokens])
+
+    weights = train_halves(train, len(data), epochs=epochs, seed=seed)
+    return pruner(mean(weights)), prune_halves(prune_part, weights, data)

@@ -1,0 +1,2 @@
+MAX_TEMPLATES: int
+N_FLAGS: int
