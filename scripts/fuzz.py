@@ -42,10 +42,10 @@ from typing import Any, NamedTuple
 import numpy
 import spacy
 import srsly
-from damages import Mutation, mutate, mutations, opened
-from kinds import KINDS, TOKENIZER, Data, Kind, bare, train
 from spacy.tokens import Doc
 
+from damages import Mutation, mutate, mutations, opened
+from kinds import KINDS, TOKENIZER, Data, Kind, bare, train
 from spacy_spectral.pipeline.constituents import stored_trees
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
@@ -136,7 +136,8 @@ def numbers(doc: Doc) -> Iterator[tuple[str, float | None]]:
             yield "parses", parse.score + parse.probability + parse.tree.logprob
     for tree in stored_trees(doc):
         for parsed in (tree.parsed, *tree.nbest):
-            yield "constituents", sum((node.prob for node in parsed.nodes), parsed.log_prob)
+            # a tree outside of the forest has no log-probability
+            yield "constituents", sum(node.prob for node in parsed.nodes)
 
 
 def read(directory: Path) -> dict[str, bytes]:
@@ -248,14 +249,23 @@ def attempt(case: Case, mutation: Mutation, rng: random.Random) -> tuple[str, st
 
 
 def run(
-    cases: Sequence[Case], *, seed: int, count: int | None, seconds: float | None
+    cases: Sequence[Case],
+    *,
+    seed: int,
+    count: int | None = None,
+    seconds: float | None = None,
+    fields: Sequence[str] = (),
 ) -> list[Result]:
     """Try mutations of all cases, in an order that the seed decides.
 
     count (Optional[int]), seconds (Optional[float]): When to stop.
+    fields (Sequence[str]): Try those of the fields with these names alone, each once.
     RETURNS (List[Result]): What came of each.
     """
     todo = [(case, mutation) for case in cases for mutation in mutations(case.state)]
+    if fields:
+        todo = [own for own in todo if own[1].path and not set(fields).isdisjoint(own[1].path)]
+        count = len(todo)
     random.Random(seed).shuffle(todo)
     limit = len(todo) * 1000 if count is None else count
     end, results, at = monotonic() + (seconds or 1e9), [], 0

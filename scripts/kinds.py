@@ -26,6 +26,7 @@ class Kind(NamedTuple):
     components (Dict[str, Dict]): Factories and their settings, in order. The last is what it is about.
     eigenwords (Dict[str, List[str]]): By factory, settings of `initialize` that take their directory.
     steps (int): How often it is updated.
+    n_sents (int): How many sentences make a document.
     is_split (bool): Whether spaCy splits sentences before.
     is_tokenizer (bool): Whether it is about the tokenizer.
     has_vectors (bool): Whether its vocabulary is that of the eigenwords.
@@ -35,6 +36,7 @@ class Kind(NamedTuple):
     components: dict[str, dict[str, Any]]
     eigenwords: dict[str, list[str]] = {}  # noqa: RUF012 (nobody changes it)
     steps: int = 0
+    n_sents: int = 1
     is_split: bool = True
     is_tokenizer: bool = False
     has_vectors: bool = False
@@ -55,13 +57,14 @@ _TOK2VEC = {
     "@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 8, "depth": 1,
     "embed_size": 100, "window_size": 1, "maxout_pieces": 2, "subword_features": True,
 }  # fmt: skip
-_SIZES = {"scan_size": 4, "scan_depth": 1, "arc_size": 4, "label_size": 4}
-_SHAG = _model("SHAG.v1", states=4, lexical="LEX+FCP")
-_LOGLINEAR = _model("LogLinear.v1", epochs=1, n_states=3)
+_LENGTH = {"max_length": 100}
+_SIZES = {"scan_size": 4, "scan_depth": 1, "arc_size": 4, "label_size": 4, **_LENGTH}
+_SHAG = _model("SHAG.v1", states=4, lexical="LEX+FCP", **_LENGTH)
+_LOGLINEAR = _model("LogLinear.v1", epochs=1, n_states=3, **_LENGTH)
 _BIAFFINE = _model("Biaffine.v2", mix_size=8, epochs=1, **_SIZES)
-_REFINED = _model("Refined.v1", states=12, dimensions=2, cycles=1)
+_REFINED = _model("Refined.v1", states=12, dimensions=2, cycles=1, **_LENGTH)
 _RERANKER = _model("Reranker.v1", folds=2, states=2, max_iterations=5, parser_epochs=1)
-_FORESTS = _model("ForestReranker.v1", folds=2, epochs=1)
+_FORESTS = _model("ForestReranker.v1", threshold=0.02, folds=2, epochs=1)
 _GRAMMAR = {"states": 2, "em_iterations": 1}
 _SPANS = {"epochs": 1, "anchored_epochs": 1}
 _TAGGER = {"spectral_tagger": {"model": _model("LinearTagger.v1", epochs=1)}}
@@ -80,7 +83,9 @@ def _constituents(model: dict[str, Any]) -> Kind:
 KINDS: dict[str, Kind] = {
     "tokenizer": Kind({}, is_tokenizer=True),
     "senter": Kind(
-        {"spectral_senter": {"model": _model("LinearSenter.v1", epochs=2)}}, is_split=False
+        {"spectral_senter": {"model": _model("LinearSenter.v1", epochs=2)}},
+        n_sents=5,
+        is_split=False,
     ),
     "tagger": Kind(_TAGGER, _CLUSTERS),
     "lemmatizer": Kind(
@@ -105,8 +110,12 @@ KINDS: dict[str, Kind] = {
     "reranker": Kind(
         _parser(_LOGLINEAR, spectral_reranker={"model": _RERANKER, "n": 5, "store": ["parses"]})
     ),
+    # a parser that is not sure of anything has large forests
     "forest reranker": Kind(
-        _parser(_LOGLINEAR, spectral_reranker={"model": _FORESTS, "n": 5, "store": ["parses"]})
+        _parser(
+            _LOGLINEAR | {"epochs": 4},
+            spectral_reranker={"model": _FORESTS, "n": 5, "store": ["parses"]},
+        )
     ),
     "constituency": _constituents(_model("ConstituencyProduct.v1", **_GRAMMAR, **_SPANS)),
     "grammar": _constituents(_model("LPCFG.v1", **_GRAMMAR)),
@@ -145,12 +154,13 @@ class Data:
         self.brackets = brackets
         self.sentences = sentences
 
-    def examples(self, nlp: Language, *, brackets: bool = False) -> list[Example]:
+    def examples(self, kind: Kind, nlp: Language) -> list[Example]:
         """RETURNS (List[Example]): The first sentences, to be annotated from their words."""
-        docs = (gold_docs if brackets else read_docs)(
-            self.brackets if brackets else self.treebank, nlp.vocab
-        )
-        return [Example(bare(doc), doc) for doc in islice(docs, self.sentences)]
+        read: Any = gold_docs if kind.has_brackets else read_docs
+        path = self.brackets if kind.has_brackets else self.treebank
+        docs = read(path, nlp.vocab, n_sents=kind.n_sents)
+        few = islice(docs, -(-self.sentences // kind.n_sents))
+        return [Example(bare(doc), doc) for doc in few]
 
     def texts(self) -> list[str]:
         """RETURNS (List[str]): All sentences of the treebank, as texts."""
@@ -190,7 +200,7 @@ def blank(kind: Kind, data: Data) -> Language:
 def train(kind: Kind, data: Data) -> Language:
     """RETURNS (Language): A trained pipeline of a kind."""
     nlp = blank(kind, data)
-    examples = data.examples(nlp, brackets=kind.has_brackets)
+    examples = data.examples(kind, nlp)
     nlp.config["initialize"]["components"] = {
         factory: dict.fromkeys(settings, str(data.eigenwords()))
         for factory, settings in kind.eigenwords.items()

@@ -1,10 +1,11 @@
 """Use trained pipelines as servers do: many threads on one, threads that come and go, endless sentences.
 
-    python scripts/stress.py --train TREEBANK [--sentences 500] [--keep DIR]
+    python scripts/stress.py --train TREEBANK --brackets TREES [--sentences 500] [--keep DIR] [--kind NAME]
     python scripts/stress.py PIPELINE ... --text FILE
 
-With --train one small pipeline of every kind is trained on the first sentences of a treebank and used on all
-its text; otherwise trained pipelines on the lines of a text. Each in a process of its own is asked for
+With --train one small pipeline of every kind (see kinds.py) is trained on the first sentences of a treebank,
+those for constituents on bracketed trees, and used on all text of the treebank; otherwise trained pipelines
+on the lines of a text. Each in a process of its own is asked for
 
     wrong       results of --threads threads with --texts texts each that are not those of one thread, while
                 they run and after; hurried: with threads that take turns a million times a second
@@ -28,45 +29,24 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
-from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
 from time import process_time
 from typing import Any
 
+import numpy
 import spacy
 import srsly
 from pipeline_rivals import note
-from spacy.attrs import DEP, HEAD, MORPH, POS, SENT_START, TAG
+from spacy.attrs import DEP, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Example
 from wasabi import msg
 
-from spacy_spectral.models.eigenwords.model import Eigenwords
-from spacy_spectral.models.eigenwords.statistics import count_files
-from spacy_spectral.models.eigenwords.vectors import make_pipeline
-from spacy_spectral.treebank.documents import read_docs
+from fuzz import numbers
+from kinds import KINDS, Data, train
 
-TOK2VEC = {"@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 64}
-TOK2VEC |= {"depth": 2, "embed_size": 2000, "window_size": 1, "maxout_pieces": 3}
-TOK2VEC |= {"subword_features": True}
-LOGLINEAR = {"model": {"@architectures": "spacy-spectral.LogLinear.v1"}}
-BIAFFINE = {"model": {"@architectures": "spacy-spectral.Biaffine.v1", "tok2vec": TOK2VEC}}
-# The components of a small pipeline of every kind.
-KINDS: dict[str, dict[str, dict[str, Any]]] = {
-    "tagger": {"spectral_tagger": {}},
-    "SHAG": {"spectral_tagger": {}, "spectral_parser": {}},
-    "LogLinear": {"spectral_tagger": {}, "spectral_parser": LOGLINEAR},
-    "Biaffine": {"spectral_parser": BIAFFINE},
-    "reranker": {
-        "spectral_tagger": {},
-        "spectral_parser": LOGLINEAR,
-        "spectral_reranker": {"store": ["parses"], "n": 10},
-    },
-    "eigenwords": {"spectral_tagger": {}, "spectral_parser": LOGLINEAR, "eigenwords": {}},
-}
 COLUMNS = ("wrong", "wrong, hurried", "one by one", "long s", "long MB", "finite", "documents")
 
 
@@ -88,6 +68,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("pipelines", type=Path, nargs="*", help="trained pipelines")
     parser.add_argument("--text", type=Path, help="one text a line")
     parser.add_argument("--train", type=Path, help="a treebank: CoNLL-U or .spacy")
+    parser.add_argument("--brackets", type=Path, help="bracketed trees, for constituents")
+    parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--sentences", type=int, default=500, help="how many of it are trained on")
     parser.add_argument("--keep", type=Path, help="keep trained pipelines here, use those found")
     parser.add_argument("--threads", type=int, default=4)
@@ -97,8 +79,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, default=100_000)
     options = parser.parse_args()
     given = bool(options.pipelines) and options.text is not None
-    if (options.train is not None) == given:
-        parser.error("give --train TREEBANK, or pipelines and --text")
+    if (options.train is not None and options.brackets is not None) == given:
+        parser.error("give --train TREEBANK and --brackets TREES, or pipelines and --text")
     return options
 
 
@@ -110,33 +92,19 @@ def apart(function: Any, *arguments: Any) -> Any:
 
 def train_all(options: argparse.Namespace, directory: Path) -> tuple[Path, list[Path]]:
     """RETURNS (Tuple[Path, List[Path]]): The text of the treebank, and pipelines trained on its beginning."""
-    text = directory / "text.txt"
     directory.mkdir(parents=True, exist_ok=True)
-    docs = read_docs(options.train, spacy.blank("en").vocab)
-    text.write_text("".join(" ".join(t.text for t in doc) + "\n" for doc in docs))
-    for name in KINDS:
+    data = Data(directory, options.train, options.brackets, options.sentences)
+    text = directory / "texts.txt"
+    text.write_text("\n".join(data.texts()), encoding="utf8")
+    for name in options.kind:
         if not (directory / name).exists():
             note(f"Training {name}")
-            apart(train, name, options, directory)
-    return text, [directory / name for name in KINDS]
+            apart(train_one, name, data)
+    return text, [directory / name for name in options.kind]
 
 
-def train(name: str, options: argparse.Namespace, directory: Path) -> None:
-    nlp = spacy.blank("en")
-    if name == "eigenwords":
-        counts = count_files([directory / "text.txt"], min_count=2)
-        nlp = make_pipeline(Eigenwords.estimate(counts, k=20), lang="en", meta={})
-    nlp.add_pipe("sentencizer")
-    docs = list(islice(read_docs(options.train, nlp.vocab), options.sentences))
-    examples = [Example(Doc(nlp.vocab, words=[t.text for t in doc]), doc) for doc in docs]
-    for factory, config in KINDS[name].items():
-        pipe = nlp.add_pipe(factory, config=config)
-        if hasattr(pipe, "initialize"):
-            pipe.initialize(lambda: examples, nlp=nlp)
-            for _ in range(5 if name == "Biaffine" else 0):
-                for i in range(0, len(examples), 32):
-                    pipe.update(examples[i : i + 32], sgd=nlp.create_optimizer(), drop=0.1)
-    nlp.to_disk(directory / name)
+def train_one(name: str, data: Data) -> None:
+    train(KINDS[name], data).to_disk(data.directory / name)
 
 
 def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -161,7 +129,8 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def described(nlp: Language, text: str) -> bytes:
     doc = nlp(text)
-    values = [doc.to_array([TAG, POS, MORPH, HEAD, DEP, SENT_START]), list(doc.user_data.items())]
+    own = doc.to_array([TAG, POS, MORPH, LEMMA, HEAD, DEP, SENT_START])
+    values = [[token.text for token in doc], own, list(doc.user_data.items())]
     if "eigenwords" in nlp.pipe_names:
         values.append([doc.similarity(doc[:2]), [list(t._.eigenword_cluster) for t in doc[:3]]])
     return srsly.msgpack_dumps(values)
@@ -209,12 +178,9 @@ def endless(nlp: Language, lines: list[str], length: int) -> dict[str, Any]:
     before, began = resident(), process_time()
     doc = nlp(doc)
     seconds = process_time() - began
-    finite = all(sum(t._.tag_probs.values()) <= 1.001 for t in doc if t.has_extension("tag_probs"))
+    known = [value for _, value in numbers(doc) if value is not None]
+    finite = bool(numpy.isfinite(known).all())
     if "spectral_parser" in nlp.pipe_names:
-        probs = [token._.head_prob for token in doc]
-        logs = [sentence._.parse_logprob for sentence in doc.sents]
-        finite = finite and all(value is not None and isfinite(value) for value in logs)
-        finite = finite and all(value is None or 0 <= value <= 1.001 for value in probs)
         finite = finite and sum(token.head.i == token.i for token in doc) == 1
     return {"long s": f"{seconds:.1f}", "long MB": peak() - before, "finite": finite}
 

@@ -1,6 +1,7 @@
 """What several test files need."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import spacy
 from hypothesis import settings
 from spacy.training import Example
 
+from kinds import KINDS, Data, train
 from spacy_spectral.pipeline.constituents import gold_docs
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.sample.draw import write_sample
@@ -60,6 +62,29 @@ def constituency(brackets):
     docs = list(gold_docs(brackets["train"], nlp.vocab, n_sents=5))
     nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc) for doc in docs])
     return nlp
+
+
+@pytest.fixture(scope="session")
+def saved(sample, tmp_path_factory):
+    """Where a trained pipeline of a kind of scripts/kinds.py is; processes of pytest-xdist share them."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    brackets = sample["train"].with_suffix(".ptb")
+    data = Data(tmp_path_factory.mktemp("kinds"), sample["train"], brackets, sentences=80)
+    (root / "kinds").mkdir(exist_ok=True)
+
+    def find(name):
+        path = root / "kinds" / name
+        if not path.exists():
+            own = Path(tempfile.mkdtemp(dir=root)) / name
+            train(KINDS[name], data).to_disk(own)
+            try:
+                own.rename(path)
+            except OSError:  # another process was faster
+                assert path.exists()
+        return path
+
+    return find
 
 
 @pytest.fixture(scope="session")

@@ -382,6 +382,11 @@ class Errors(metaclass=_WithCodes):
         "'{name}' can't be trained on the parses of '{base}', whose model is trained step by step: copies "
         "of it can't be made for parts of the training data. Use the architecture LogLinear.v1 or SHAG.v1."
     )
+    S544 = (
+        "'{name}' is trained on what copies of the parser make of sentences that they have not seen: "
+        "{folds} blocks can't be made of {sentences} sentences. Give more training sentences, or set folds "
+        "to a smaller number."
+    )
 
     S601 = (
         "spacy-spectral.Corpus.v1 can put {names} on documents with the treebank's tokens only. Set "

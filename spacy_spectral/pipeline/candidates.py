@@ -145,6 +145,9 @@ class SpectralCandidates:
         if isinstance(recipe, ProductRecipe):
             recipe = recipe.like(parser.grammar)
         treebank = parser.training_treebank(examples, nlp)
+        if len(treebank.tokens) < folds:
+            found = len(treebank.tokens)
+            raise ValueError(Errors.S544.format(name=self._name, folds=folds, sentences=found))
         seen = treebank
         if self.read is not parser.read:
             seen = training_treebank(examples, (eg.reference for eg in examples), self.read)

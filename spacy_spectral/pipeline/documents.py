@@ -40,6 +40,10 @@ class TokenReader:
         if not self._ids or None in self._ids:
             raise ValueError(Errors.S111.format(value=list(symbol), name=name))
 
+    def can_read(self, doc: Doc) -> bool:
+        """RETURNS (bool): Whether a document has what makes a symbol, and sentences."""
+        return all(map(doc.has_annotation, [*self._attributes, "SENT_START"]))
+
     def __call__(
         self, docs: Iterable[Doc], starts: Iterable[NDArray[numpy.bool_]] | None = None
     ) -> Batch:

@@ -154,9 +154,10 @@ class SpectralRefiner(SpectralPipe):
 
         examples (Iterable[Example]): The examples.
         RETURNS (Dict[str, Optional[float]]): "subtag_acc", the share of tokens that have the same; None if no
-            sentence has a gold tree.
+            sentence has a gold tree, and gold tags.
         """
-        grammar, examples = self.learnt, list(examples)
+        grammar = self.learnt
+        examples = [eg for eg in examples if self.read.can_read(eg.reference)]
         treebank = training_treebank(examples, with_gold_tags(examples), self.read)
         known = numpy.zeros(len(treebank.heads), dtype=bool)
         for a, b in treebank.tokens.bounds():

@@ -1,7 +1,5 @@
 """The lemmatizer as spaCy uses it."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import spacy
 from spacy.tokens import Doc
@@ -25,13 +23,6 @@ def nlp(sample):
     return train(sample)
 
 
-@pytest.fixture(scope="module")
-def texts(sample):
-    nlp = spacy.blank("en")
-    own = [eg.reference.text for eg in Corpus(sample["dev"], annotations=[], n_sents=1)(nlp)]
-    return [*own[:20], "", " ", "\n\nZorks  barked .", "strange \u4e2d\u6587 words"]
-
-
 def lemmas(docs):
     return [[token.lemma_ for token in doc] for doc in docs]
 
@@ -39,17 +30,6 @@ def lemmas(docs):
 def test_lemmas_of_the_treebank(nlp, sample):
     examples = list(Corpus(sample["dev"], annotations=["sents"])(nlp))
     assert nlp.evaluate(examples)["lemma_acc"] > 0.97
-
-
-def test_call_pipe_processes_threads_files(nlp, texts, tmp_path):
-    expected = lemmas(map(nlp, texts))
-    for options in ({"batch_size": 1}, {"batch_size": 100}, {"n_process": 2}):
-        assert lemmas(nlp.pipe(texts, **options)) == expected
-    with ThreadPoolExecutor(4) as pool:
-        assert lemmas(pool.map(nlp, texts * 2)) == expected * 2
-    nlp.to_disk(tmp_path / "model")
-    assert lemmas(map(spacy.load(tmp_path / "model"), texts)) == expected
-    assert all(lemma for doc in expected for lemma in doc)
 
 
 def test_retraining_gives_the_same_bytes(nlp, sample):
@@ -65,13 +45,6 @@ def test_given_lemmas_are_kept_unless_overwritten(nlp):
         pipe.overwrite = overwrite
         assert nlp(doc)[0].lemma_ == expected
     pipe.overwrite = False
-
-
-def test_sourced_into_a_pipeline_with_another_vocabulary(nlp, texts):
-    other = spacy.blank("en")
-    for name in nlp.pipe_names:
-        other.add_pipe(name, source=nlp)
-    assert lemmas(map(other, texts)) == lemmas(map(nlp, texts))
 
 
 def test_the_tagger_is_jackknifed_once_for_all_who_ask(sample, monkeypatch):

@@ -88,15 +88,6 @@ def test_every_way_through_the_pipeline_gives_the_same(reranking, examples):
     assert trees(reranker.pipe(doc.copy() for doc in again)) == trees(again)
 
 
-def test_round_trips(reranking, examples, tmp_path):
-    expected = trees(reranking.pipe(documents(reranking, examples)))
-    reranking.to_disk(tmp_path)
-    for loaded in (spacy.load(tmp_path), pipeline(reranking).from_bytes(reranking.to_bytes())):
-        assert trees(loaded.pipe(documents(loaded, examples))) == expected
-        name = "spectral_reranker"
-        assert loaded.get_pipe(name).to_bytes() == reranking.get_pipe(name).to_bytes()
-
-
 def test_damaged_bytes_are_noticed(reranking):
     reranker = reranking.get_pipe("spectral_reranker")
     data = bytearray(reranker.to_bytes())

@@ -1,7 +1,5 @@
 """The senter as spaCy uses it."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy
 import pytest
 import spacy
@@ -26,30 +24,9 @@ def nlp(sample):
     return train(sample)
 
 
-@pytest.fixture(scope="module")
-def texts(sample):
-    nlp = spacy.blank("en")
-    own = [eg.reference.text for eg in Corpus(sample["dev"], annotations=[])(nlp)]
-    return [*own, "", " ", "\n", " \n The dog barks. A cat sleeps.", "word", "a\n\nb\n" * 20]
-
-
-def found(docs):
-    return [[(t.is_sent_start, t._.sent_start_prob) for t in doc] for doc in docs]
-
-
 def test_sentences_of_the_treebank(nlp, sample):
     examples = list(Corpus(sample["dev"], annotations=[])(nlp))
     assert nlp.evaluate(examples)["sents_f"] > 0.98
-
-
-def test_call_pipe_processes_threads_files(nlp, texts, tmp_path):
-    expected = found(map(nlp, texts))
-    for options in ({"batch_size": 1}, {"batch_size": 100}, {"n_process": 2}):
-        assert found(nlp.pipe(texts, **options)) == expected
-    with ThreadPoolExecutor(4) as pool:
-        assert found(pool.map(nlp, texts * 2)) == expected * 2
-    nlp.to_disk(tmp_path / "model")
-    assert found(map(spacy.load(tmp_path / "model"), texts)) == expected
 
 
 def test_retraining_gives_the_same_bytes(nlp, sample):
@@ -81,16 +58,6 @@ def test_any_text(nlp, text):
     assert "".join(sent.text_with_ws for sent in doc.sents) == text
 
 
-def test_values_stay_with_their_tokens(nlp):
-    doc = nlp("The dog barks. A cat sleeps.")
-    expected = {token.idx: token._.sent_start_prob for token in doc}
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])
-    for token in doc[1:]:
-        assert token._.sent_start_prob == expected[token.idx]
-    assert doc[0]._.sent_start_prob is None
-
-
 def test_threshold_and_store(sample):
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("spectral_senter", config={"store": False, "threshold": 1.0})
@@ -100,15 +67,6 @@ def test_threshold_and_store(sample):
     assert len(list(doc.sents)) == 1 and not doc.user_data
     pipe.threshold = 0.0
     assert len(list(nlp("The dog barks. A cat sleeps.").sents)) > 1
-
-
-def test_sourced_into_a_pipeline_with_another_vocabulary(nlp, texts):
-    other = spacy.blank("en")
-    other.vocab.strings.add("something")
-    other.add_pipe("spectral_senter", source=nlp)
-    assert found(map(other, texts)) == found(map(nlp, texts))
-    both = [nlp.make_doc("The dog barks."), other.make_doc("A zebra sleeps. It snores.")]
-    assert len(nlp.get_pipe("spectral_senter").predict(both)) == 2
 
 
 def test_long_documents(nlp):

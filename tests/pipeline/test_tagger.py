@@ -1,8 +1,6 @@
 """The tagger in spaCy: training, annotation, serialisation, processes, errors."""
 
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy
@@ -76,15 +74,6 @@ def test_labels(nlp):
     assert set(other.labels) == {"DT", "NN"}
     with pytest.raises(ValueError, match="S303"):
         tagger.add_label("X")
-
-
-@pytest.mark.parametrize("batch_size", [1, 7, 1000])
-def test_pipe_is_call_in_order(nlp, batch_size):
-    texts = [*TEXTS, "", "  ", TEXTS[0]]
-    docs = list(nlp.pipe(texts, batch_size=batch_size))
-    assert [doc.text for doc in docs] == texts
-    for doc, text in zip(docs, texts, strict=True):
-        assert annotation(doc) == annotation(nlp(text))
 
 
 def test_empty_white_and_long_docs(nlp):
@@ -193,24 +182,6 @@ def test_damaged_model_file_is_a_clear_error(nlp, tmp_path):
     path.write_bytes(data)
     with pytest.raises(ValueError, match="S002"):
         spacy.load(tmp_path)
-
-
-def test_processes_spawn(nlp, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import multiprocessing, spacy, sys\n"
-        "def values(docs):\n"
-        "    return [[(t.tag_, t.pos_, str(t.morph), t._.tag_probs) for t in d] for d in docs]\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp, texts = spacy.load(sys.argv[1]), sys.argv[2:]\n"
-        "    two = values(nlp.pipe(texts, n_process=2, batch_size=3))\n"
-        "    assert two == values(map(nlp, texts)) and two[0][0][3], two[0]\n"
-    )
-    command = [sys.executable, str(script), str(tmp_path / "model"), *TEXTS[:10]]
-    result = subprocess.run(command, stderr=subprocess.PIPE, text=True)
-    assert result.returncode == 0, result.stderr
 
 
 def test_training_twice_gives_equal_bytes(nlp):

@@ -8,6 +8,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
 
+from kinds import KINDS, Data, blank
 from spacy_spectral.models.loglinear.estimate import Settings
 from spacy_spectral.models.loglinear.parser import LogLinearParser
 from spacy_spectral.trees.sentences import Tokens, Treebank
@@ -198,3 +199,59 @@ def test_a_development_corpus_without_heads_is_as_good_as_none(sample, tmp_path,
         assert "epoch 3 of 3" in caplog.text and "nan" not in caplog.text
         learnt[dev_corpus] = trained.get_pipe("spectral_parser").model.to_bytes()
     assert learnt[None] == learnt["corpora.dev"]
+
+
+def unannotated(nlp):
+    words = ["the", "dog", "sleeps", "."]
+    return [Example(*(Doc(nlp.vocab, words=words) for _ in range(2)))]
+
+
+@pytest.fixture
+def data(sample, tmp_path):
+    return Data(tmp_path, sample["train"], sample["train"].with_suffix(".ptb"), 1)
+
+
+TRAINABLE = [kind for kind in KINDS if kind != "eigenwords"]
+# copies of a parser must not have seen the sentence
+NOT_OF_ONE = {"reranker": "S544", "forest reranker": "S544"}
+
+
+@pytest.mark.parametrize("kind", TRAINABLE)
+def test_one_training_example(kind, data):
+    nlp = blank(KINDS[kind], data)
+    few = data.examples(KINDS[kind]._replace(n_sents=1), nlp)
+    assert len(few) == 1
+    if kind in NOT_OF_ONE:
+        with pytest.raises(ValueError, match=NOT_OF_ONE[kind]):
+            nlp.initialize(lambda: few)
+        return
+    optimizer = nlp.initialize(lambda: few)
+    for _ in range(KINDS[kind].steps):
+        nlp.update(few, sgd=optimizer)
+    for text in (few[0].reference.text, "", " ", "Zorp blifs 一二三 , and"):
+        assert nlp(text).text == text
+
+
+@pytest.mark.parametrize("kind", TRAINABLE)
+def test_training_examples_without_annotation(kind, data):
+    nlp = blank(KINDS[kind], data)
+    white = [Example(*(Doc(nlp.vocab, words=[" "]) for _ in range(2)))]
+    # words are all that a tokenizer needs
+    for examples in (white, white if KINDS[kind].is_tokenizer else unannotated(nlp)):
+        with pytest.raises(ValueError, match=r"\[S\d+\]"):
+            nlp.initialize(lambda examples=examples: examples)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_development_set_without_annotation(kind, saved):
+    nlp = spacy.load(saved(kind))
+    own = [
+        unannotated(nlp),
+        [Example(nlp.make_doc(text), nlp.make_doc(text)) for text in ("", " ")],
+    ]
+    for examples in own:
+        scores = nlp.evaluate(examples)
+        numbers = [value for value in scores.values() if isinstance(value, float)]
+        assert numpy.isfinite(numbers).all()
+        for name in ("tag_acc", "lemma_acc", "dep_uas", "dep_las", "bracket_f", "subtag_acc"):
+            assert scores.get(name) is None

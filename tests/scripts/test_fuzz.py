@@ -1,27 +1,15 @@
 """Files of every component, damaged in every field: a coded error when they are loaded, or a sound model."""
 
 import ctypes
-import importlib.util
 import random
-import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import numpy
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-damages, kinds, fuzz = load("damages"), load("kinds"), load("fuzz")
+import damages
+import fuzz
+import kinds
 
 
 @pytest.mark.parametrize("group", ["factories", "architectures", "tokenizers"])
@@ -31,13 +19,21 @@ def test_all_that_is_registered_is_tried(group):
     assert own and own <= set(kinds.registered_names())
 
 
+# These have crashed the process, or taken gigabytes: all that can be done to them is done.
+KNOWN = {"SHAG": ["frequency"], "LogLinear": ["pairs", "size"], "reranker": ["symbols"]}
+
+
 @pytest.mark.parametrize("name", sorted(kinds.KINDS))
 def test_components(name, tmp_path):
     cases = fuzz.cases(name, fuzz.sample_data(tmp_path / "data"))
     for case in cases:
         # what is opened and closed again is what it was
         case.use(case.load(damages.closed(case.state)))
-    results = fuzz.run(cases, seed=0, count=40, seconds=None)
+    results = fuzz.run(cases, seed=0, count=40)
+    if name in KNOWN:
+        known = fuzz.run(cases[:1], seed=0, fields=KNOWN[name])
+        assert len(known) > 20
+        results += known
     assert [result for result in results if result.outcome not in (*fuzz.GOOD, "no mutation")] == []
     outcomes = [result.outcome for result in results]
     assert outcomes.count("refused") > 12 and "loaded" in outcomes
@@ -67,7 +63,7 @@ def refuse(value):
 def test_outcomes(act, outcome, monkeypatch):
     monkeypatch.setattr(fuzz, "CPU_SECONDS", 0.2)
     case = fuzz.Case(damages.Message({"a": 1}), act, lambda loaded: None)
-    found = fuzz.run([case], seed=0, count=3, seconds=None)
+    found = fuzz.run([case], seed=0, count=3)
     assert [result.outcome for result in found] == [outcome] * 3
 
 
@@ -76,7 +72,7 @@ def test_errors_later_are_seen():
         raise ArithmeticError
 
     case = fuzz.Case(damages.Message({"a": 1}), lambda value: value, use)
-    (found,) = fuzz.run([case], seed=0, count=1, seconds=None)
+    (found,) = fuzz.run([case], seed=0, count=1)
     assert found.outcome == "error when use"
 
 

@@ -16,7 +16,7 @@ from ...base.cache import RowCache
 from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Tokens
 from ..eigenwords.vocabulary import signatures
-from .layers import root_rows, token_rows
+from .layers import product, root_rows, token_rows
 
 _MAX_CACHED = 100_000
 # What is seen of a word, and the width of its embedding.
@@ -233,7 +233,7 @@ def _mixture_init(model: Model, X: Ragged | None = None, Y: Ragged | None = None
 
 def _mixture_forward(model: Model, X: Ragged, is_train: bool):
     n, W, G = model.get_dim("nO"), model.get_param("W"), model.get_param("G")
-    pieces = X.data @ W.T + model.get_param("b")
+    pieces = product(X.data, X.lengths, W, is_train) + model.get_param("b")
     first = pieces[:, :n] >= pieces[:, n:]
     centred = numpy.where(first, pieces[:, :n], pieces[:, n:])
     centred -= centred.mean(axis=1, keepdims=True)

@@ -168,7 +168,9 @@ class Network:
         sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
         positions = (modifiers - starts[sentence] + 1).astype("int32")
         roots = root_rows(starts)[sentence]
-        arcs = Arcs(vectors, roots + heads, roots + positions, classes_of(heads, positions))
+        lengths = numpy.diff(arc_starts[starts])
+        classes = classes_of(heads, positions)
+        arcs = Arcs(vectors, roots + heads, roots + positions, classes, lengths)
         return scores_of(self.arcs, arcs), self._log_labels(arcs, 1.0)
 
     def _log_labels(self, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:
