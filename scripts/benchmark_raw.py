@@ -73,6 +73,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("dev", type=Path, help="CoNLL-U or .spacy, or a directory")
     parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
     parser.add_argument("--lang", default="en", help="code of the language")
+    parser.add_argument("--symbol", default="TAG", help="what our parser sees: TAG or POS")
     parser.add_argument("--minutes", type=float, default=60, help="limit of others' training")
     parser.add_argument("--quick", action="store_true", help="a trial: a few steps of everything")
     parser.add_argument("--no-spacy", action="store_true", help="leave out spaCy's own pipeline")
@@ -132,6 +133,7 @@ def train_ours(options: argparse.Namespace, path: Path) -> dict[str, Any]:
             "paths.dev": str(options.dev),
             "paths.vectors": str(options.vectors) if options.vectors else None,
             "nlp.lang": options.lang,
+            "components.spectral_parser.symbol": options.symbol,
         },
     )
     started = process_time()
