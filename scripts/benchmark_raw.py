@@ -51,6 +51,7 @@ from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import treebank_files
 from spacy_spectral.treebank.write import write_doc
 
+CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
 RULES = {"@tokenizers": "spacy.Tokenizer.v1"}
 # the parts that make tokens, sentences and lemmas
 NEW_PARTS = ("tokenizer", "spectral_senter", "spectral_lemmatizer")
@@ -127,7 +128,7 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
 
 def train_ours(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     config = util.load_config(
-        pipeline.CONFIG,
+        CONFIG,
         overrides={
             "paths.train": str(options.train),
             "paths.dev": str(options.dev),
