@@ -13,8 +13,6 @@ from ..trees.interface import Temperature
 from .documents import training_batch
 from .parser import SpectralParser
 
-_BLOCK = 10  # neighbours are alike: they stay together
-
 
 class Half(NamedTuple):
     """What a parser says of one half of a treebank, as sure as the other half has taught it to be.
@@ -55,11 +53,11 @@ def halves(parser: SpectralParser, docs: Sequence[Doc], references: Sequence[Doc
     sentences says little of itself on the same ones.
 
     parser (SpectralParser), docs (Sequence[Doc]), references (Sequence[Doc]): As for `fitted_temperature`.
-    RETURNS (List[Half]): Both halves, which take turns every few documents.
+    RETURNS (List[Half]): Both halves, which take turns document by document: parts of a treebank that are
+        harder than others tell of these, not of the parser.
     """
-    size = min(_BLOCK, max(len(docs) // 4, 1))
-    is_odd = (numpy.arange(len(docs)) // size) % 2 == 1
-    if is_odd.all() or not is_odd.any():
+    is_odd = numpy.arange(len(docs)) % 2 == 1
+    if not is_odd.any():
         raise ValueError(Errors.S457)
     result = []
     for inside in (~is_odd, is_odd):
