@@ -18,9 +18,12 @@ cdef extern from *:
     #define B2(n) n, n + 1, n + 1, n + 2
     #define B4(n) B2(n), B2(n + 1), B2(n + 1), B2(n + 2)
     #define B6(n) B4(n), B4(n + 1), B4(n + 1), B4(n + 2)
-    static const uint8_t COUNT_OF_BITS[256] = {B6(0), B6(1), B6(1), B6(2)};
+    static inline int count_of_bits(int byte) {
+        static const uint8_t counts[256] = {B6(0), B6(1), B6(1), B6(2)};
+        return counts[byte];
+    }
     """
-    const unsigned char COUNT_OF_BITS[256]
+    int count_of_bits(int byte) noexcept nogil
 
 cdef enum:
     N_SMALL = 8  # outputs of a block with a bit of their own: the arc and its distances

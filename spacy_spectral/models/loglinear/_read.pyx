@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from ...base._arena cimport Arena, take, take_zeros
 from ...base._prefetch cimport FETCH
 from ...base._slots cimport find_row
-from ._cells cimport COUNT_OF_BITS, N_SMALL, Cell
+from ._cells cimport Cell, N_SMALL, count_of_bits
 from ._keys cimport arc_key, between_of, unary_key
 from ._layout cimport Machine, Scored, block_width, direction_of, token_width
 
@@ -48,10 +48,10 @@ cdef inline void _add_token(
             bits, block, n = cell.weight & 255, cell.weight >> 8, cell.output
             cell += 1
             if not asked >> block & 1:
-                cell += COUNT_OF_BITS[bits] + n
+                cell += count_of_bits(bits) + n
                 continue
             out = own + block * width
-            n += COUNT_OF_BITS[bits]
+            n += count_of_bits(bits)
             for i in range(n):
                 out[cell[i].output] += cell[i].weight
             cell += n
@@ -74,10 +74,10 @@ cdef inline void _add_arc(
             continue
         cell += 1
         if bits >> bin & 1:
-            base[0] += cell[COUNT_OF_BITS[bits & ((1 << bin) - 1)]].weight
+            base[0] += cell[count_of_bits(bits & ((1 << bin) - 1))].weight
         if bits >> (N_SMALL - 1):
-            sums[0] += cell[COUNT_OF_BITS[bits] - 1].weight
-        cell += COUNT_OF_BITS[bits]
+            sums[0] += cell[count_of_bits(bits) - 1].weight
+        cell += count_of_bits(bits)
         for i in range(n):
             sums[cell[i].output - N_SMALL + 1] += cell[i].weight
 

@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from ...base._slots cimport Slot
-from ._cells cimport COUNT_OF_BITS, Cell, N_SMALL
+from ._cells cimport Cell, N_SMALL, count_of_bits
 from ._features cimport fill_composites
 from ._keys cimport arc_key, between_of, sibling_keys, unary_key
 from ._layout cimport Entry, Machine, block_width, direction_of
@@ -161,7 +161,7 @@ cdef Py_ssize_t _write_row(const Entry* row, int width, double scale, Cell* cell
         while k <= size and <int>(row[k].output // width) == block and row[k].output % width < N_SMALL:
             bits |= 1 << (row[k].output % width)
             k += 1
-        n_small = COUNT_OF_BITS[bits]
+        n_small = count_of_bits(bits)
         while k <= size and <int>(row[k].output // width) == block:
             k += 1
         if cells != NULL:
