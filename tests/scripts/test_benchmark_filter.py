@@ -1,0 +1,24 @@
+"""The curve of the filter is printed, on a treebank too small to say anything."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from spacy_spectral.treebank.sample.draw import write_sample
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_filter.py"
+
+
+def test_curve(tmp_path):
+    write_sample(tmp_path, seed=1, train=60, dev=10, test=1)
+    splits = [str(tmp_path / f"sample-{split}.conllu") for split in ("train", "dev")]
+    settings = ["--thresholds", "0", "0.05", "--rounds", "1"]
+    command = [sys.executable, str(SCRIPT), *splits, *settings]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("0")]
+    assert [row[0] for row in rows] == ["0", "0.05"]
+    every, some = rows
+    assert 1 <= float(some[1]) < float(every[1])
+    assert min(float(some[3]), float(every[3])) > 60
+    assert min(float(some[4]), float(every[4])) > 0
