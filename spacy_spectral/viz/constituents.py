@@ -1,7 +1,8 @@
 """Pictures of constituency trees: SVG, with the probability of every constituent as shade and number.
 
 Words stand in a row at the bottom, as wide as they are. A constituent stands in the middle of its children,
-one level above the highest of them. Everything is placed in one pass: the same tree gives the same bytes.
+one level above them; what reaches down to a word from higher up does so straight above the word. So no edge
+crosses another one, nor a label. The same tree gives the same bytes.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ class _Placed:
     prob: float
     children: "list[_Placed]" = field(default_factory=list)
     x: float = 0.0
-    level: int = 0
+    depth: int = 0
 
 
 def tree_svg(parsed: Parsed, words: list[str]) -> str:
@@ -36,7 +37,7 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
     words (List[str]): Its words.
     RETURNS (str): An SVG picture.
     """
-    root, order = _nested(parsed.nodes, parsed.tags)
+    order = _nested(parsed.nodes, parsed.tags)
     widths = [
         _CHARACTER * max(len(word), len(tag), 2) + _GAP
         for word, tag in zip(words, parsed.tags, strict=True)
@@ -46,25 +47,30 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
         centres.append(edge + width / 2)
         edge += width
     # children come after their parents
+    for node in order:
+        for child in node.children:
+            child.depth = node.depth + 1
     for node in reversed(order):
-        if node.children:
-            node.level = 1 + max(child.level for child in node.children)
-            node.x = (node.children[0].x + node.children[-1].x) / 2
-        else:
-            node.x = centres[node.begin]
-    height = _MARGIN * 2 + _LEVEL * (root.level + 1)
+        below = node.children
+        node.x = (below[0].x + below[-1].x) / 2 if below else centres[node.begin]
+    deepest = max(node.depth for node in order)
+    height = _MARGIN * 2 + _LEVEL * (deepest + 1)
 
-    def y(node: _Placed) -> float:
-        return height - _MARGIN - _LEVEL * (node.level + 0.75)
+    def y(depth: int) -> float:
+        return height - _MARGIN - _LEVEL * (deepest - depth + 0.75)
+
+    def level(node: _Placed) -> float:
+        return y(node.depth if node.children else deepest)
 
     lines, texts = [], []
     for node in order:
         shade = 1.0 if isnan(node.prob) else _LEAST_SHADE + (1 - _LEAST_SHADE) * node.prob
         for child in node.children:
             own = 1.0 if isnan(child.prob) else _LEAST_SHADE + (1 - _LEAST_SHADE) * child.prob
+            down = "" if child.children else f" V{level(child) - 14:.1f}"
             lines.append(
-                f'<path d="M{node.x:.1f},{y(node) + 6:.1f} L{child.x:.1f},{y(child) - 14:.1f}" '
-                f'opacity="{own:.2f}"/>'
+                f'<path d="M{node.x:.1f},{level(node) + 6:.1f} '
+                f'L{child.x:.1f},{y(child.depth) - 14:.1f}{down}" opacity="{own:.2f}"/>'
             )
         title = "" if isnan(node.prob) else f"<title>P = {node.prob:.3f}</title>"
         if node.children or node.label:
@@ -74,7 +80,7 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
                 number = f'<tspan class="p" dx="4">{shown}</tspan>'
             kind = "c" if node.children else "t"
             texts.append(
-                f'<text class="{kind}" x="{node.x:.1f}" y="{y(node):.1f}" opacity="{shade:.2f}">'
+                f'<text class="{kind}" x="{node.x:.1f}" y="{level(node):.1f}" opacity="{shade:.2f}">'
                 f"{escape(node.label)}{number}{title}</text>"
             )
     for word, x in zip(words, centres, strict=True):
@@ -93,8 +99,8 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
     )
 
 
-def _nested(nodes: list[Node], tags: list[str]) -> tuple[_Placed, list[_Placed]]:
-    """The root, and all nodes, tags included, parents before children."""
+def _nested(nodes: list[Node], tags: list[str]) -> list[_Placed]:
+    """All nodes, tags included, parents before children."""
     n = len(tags)
     root = _Placed("", 0, n, float("nan"))
     order, stack, done = [root], [root], 0
@@ -118,6 +124,4 @@ def _nested(nodes: list[Node], tags: list[str]) -> tuple[_Placed, list[_Placed]]
         order.append(placed)
         stack.append(placed)
     add_words(n)
-    if len(root.children) == 1:
-        return root.children[0], order[1:]
-    return root, order
+    return order[1:] if len(root.children) == 1 else order

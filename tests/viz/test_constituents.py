@@ -1,6 +1,8 @@
 """Drawings of constituency trees."""
 
 import re
+from itertools import combinations, pairwise
+from random import Random
 from xml.etree import ElementTree
 
 import pytest
@@ -49,6 +51,47 @@ def test_places():
     # parents above their children, in the middle of them
     assert place["ROOT"][1] < place["S"][1] < place["NP"][1] < place["DT"][1] < place["The"][1]
     assert place["NP"][0] == pytest.approx((place["The"][0] + place["<b>"][0]) / 2, abs=0.2)
+
+
+def segments(svg):
+    """The straight parts of all edges."""
+    result = []
+    for x1, y1, x2, y2, down in re.findall(
+        r'd="M([0-9.]+),([0-9.]+) L([0-9.]+),([0-9.]+)(?: V([0-9.]+))?"', svg
+    ):
+        result.append(((float(x1), float(y1)), (float(x2), float(y2))))
+        if down and float(down) > float(y2):
+            result.append(((float(x2), float(y2)), (float(x2), float(down))))
+    return result
+
+
+def crosses(one, other):
+    def side(p, q, r):
+        return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
+
+    (a, b), (c, d) = one, other
+    return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_edge_crosses_another(seed):
+    random = Random(seed)
+    n, nodes = 9, []
+
+    def grow(begin, end):
+        nodes.append(Node("X", begin, end, random.random()))
+        if end - begin > 1:
+            cuts = sorted(
+                random.sample(range(begin + 1, end), min(random.randint(1, 3), end - begin - 1))
+            )
+            for a, b in pairwise([begin, *cuts, end]):
+                if random.random() < 0.6:
+                    grow(a, b)
+
+    grow(0, n)
+    edges = segments(tree_svg(Parsed(nodes, ["T"] * n, 0.0), ["word"] * n))
+    assert len(edges) >= len(nodes) - 1 + n
+    assert not [pair for pair in combinations(edges, 2) if crosses(*pair)]
 
 
 def test_probabilities():

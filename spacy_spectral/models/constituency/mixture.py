@@ -14,7 +14,7 @@ class Mixture(NamedTuple):
     anchored: float = 1.0
     grammar: float = 1.5
     spans: float = 1.0
-    temperature: float = 3.5
+    temperature: float = 4.5
 
 
 ALONE = Mixture(1.0, 1.0, 0.0, 1.0)
