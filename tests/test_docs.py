@@ -133,9 +133,11 @@ def test_every_page_is_linked_from_readme(page):
     assert page == "README.md" or f"({page})" in PAGES["README.md"]
 
 
-def test_the_picture_is_an_svg():
-    (picture,) = re.findall(r"!\[.*\]\((.*)\)", PAGES["README.md"])
-    assert ElementTree.parse(ROOT / picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+def test_pictures_are_svg():
+    pictures = re.findall(r"!\[.*\]\((.*)\)", PAGES["README.md"])
+    assert len(pictures) == 2
+    for picture in pictures:
+        assert ElementTree.parse(ROOT / picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
 @pages
