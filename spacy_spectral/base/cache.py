@@ -8,6 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 Arrays = tuple[NDArray, ...]
+_FEW = 100
 
 
 class Memory:
@@ -43,6 +44,20 @@ class Repeated(list[str]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Repeated, (self.names, self.codes)
+
+
+def distinct(values: NDArray) -> tuple[list[int], NDArray[numpy.int64]]:
+    """What `numpy.unique` gives, in any order: of a handful of values it takes longer than a dictionary.
+
+    values (ndarray): Whole numbers.
+    RETURNS (Tuple[List[int], ndarray]): The different ones, and which of them stands at each place.
+    """
+    if len(values) > _FEW:
+        found, codes = numpy.unique(values, return_inverse=True)
+        return found.tolist(), codes.ravel()
+    places: dict[int, int] = {}
+    listed = [places.setdefault(value, len(places)) for value in values.tolist()]
+    return list(places), numpy.array(listed, dtype="int64")
 
 
 class RowCache:

@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..base.cache import Repeated
+from ..base.cache import Repeated, distinct
 from ..base.errors import Errors
 from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank
 from .annotations import tag_guesses
@@ -151,10 +151,10 @@ def _names(
 ) -> tuple[list[str], NDArray[numpy.int64]]:
     """Distinct strings, and which of them each row has; several columns are joined."""
     if keys.shape[1] == 1:
-        distinct, inverse = numpy.unique(keys[:, 0], return_inverse=True)
-        return list(map(find, distinct.tolist())), inverse.ravel()
-    distinct, inverse = numpy.unique(keys, axis=0, return_inverse=True)
-    names = ["|".join(map(find, row)) for row in distinct.tolist()]
+        found, codes = distinct(keys[:, 0])
+        return list(map(find, found)), codes
+    rows, inverse = numpy.unique(keys, axis=0, return_inverse=True)
+    names = ["|".join(map(find, row)) for row in rows.tolist()]
     return names, inverse.ravel()
 
 

@@ -16,6 +16,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
+from ..base.cache import distinct
 from ..base.errors import Errors
 from ..base.progress import EpochBar
 from ..models.tagger.jackknife import Jackknifed, jackknife
@@ -154,8 +155,8 @@ class SpectralTagger(SpectralPipe):
         starts_sentence = tokens[:, 1] == 1
         starts_sentence[ends[:-1][numpy.diff(ends) > 0]] = True
         find = string_finder(docs)
-        orths, types = numpy.unique(tokens[:, 0], return_inverse=True)
-        forms = [find(orth) for orth in orths.tolist()]
+        orths, types = distinct(tokens[:, 0])
+        forms = [find(orth) for orth in orths]
         is_word = ~numpy.array([form.isspace() for form in forms])[types]
         sentences = numpy.cumsum(starts_sentence)[is_word]
         starts = numpy.flatnonzero(numpy.diff(sentences, prepend=0, append=-1))
@@ -184,8 +185,8 @@ class SpectralTagger(SpectralPipe):
         if not keys.any():
             return None
         numbers = {tag: i for i, tag in enumerate(self.learnt.tags)}
-        distinct, which = numpy.unique(keys, return_inverse=True)
-        known = [numbers.get(find(key), _FOREIGN) if key else -1 for key in distinct.tolist()]
+        found, which = distinct(keys)
+        known = [numbers.get(find(key), _FOREIGN) if key else -1 for key in found]
         return numpy.array(known, dtype="int32")[which]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:

@@ -1,12 +1,13 @@
 """Rows remembered by string: right in many threads, bounded."""
 
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 import pytest
 
-from spacy_spectral.base.cache import RowCache
+from spacy_spectral.base.cache import Repeated, RowCache, distinct
 
 SIZE = 50
 
@@ -77,3 +78,15 @@ def test_threads(hasty):
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 100, 101, 500])
+def test_distinct_values(n):
+    values = numpy.random.default_rng(n).integers(0, 1 << 63, n // 2 + 1, dtype="uint64")
+    values = numpy.concatenate([values, values])[:n]
+    found, codes = distinct(values)
+    assert len(set(found)) == len(found) and len(codes) == n
+    assert [found[code] for code in codes] == values.tolist()
+    strings = Repeated([str(value) for value in found], codes)
+    assert strings == [str(value) for value in values.tolist()]
+    assert pickle.loads(pickle.dumps(strings)).names == strings.names

@@ -7,7 +7,7 @@ from itertools import chain
 import numpy
 from numpy.typing import NDArray
 
-from ...base.cache import Repeated, RowCache
+from ...base.cache import Repeated, RowCache, distinct
 from ...trees.sentences import SecondTags
 from ._features import hash_strings
 from .templates import COLUMNS
@@ -68,12 +68,12 @@ def second_names(guesses: Sequence[tuple[str, float] | None]) -> Sequence[str]:
     n_classes = len(_SECOND_BOUNDS)
     codes = guesses.tags * n_classes + classes
     codes[(guesses.tags < 0) | (classes == 0)] = 0
-    distinct, which = numpy.unique(codes, return_inverse=True)
+    found, which = distinct(codes)
     seen = [
         f"{guesses.names[(code - 1) // n_classes]}:{(code - 1) % n_classes}" if code else ""
-        for code in distinct.tolist()
+        for code in found
     ]
-    return Repeated(seen, which.ravel())
+    return Repeated(seen, which)
 
 
 def _shape(word: str) -> str:
