@@ -166,10 +166,10 @@ class Posterior:
             return self._arc_products(trees)
         logs, signs = self._factors.tree_scores(trees)
         logs = numpy.minimum(logs - self._log_z, 0.0)
-        # projected automata may give a single tree a value below 0
-        return (
-            logs if (signs > 0).all() else numpy.where(signs > 0, logs, self._arc_products(trees))
-        )
+        # projected automata may give a single tree a value below 0; and the tree of the best arcs may be one
+        # that they do not know
+        known = (signs > 0) & numpy.isfinite(logs)
+        return logs if known.all() else numpy.where(known, logs, self._arc_products(trees))
 
     def _arc_products(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
         own = self.marginals[trees, numpy.arange(1, trees.shape[1] + 1)]

@@ -34,7 +34,7 @@ from .latent import LatentGrammar
 from .mixture import ALONE, Mixture
 from .nodes import Node, Parsed, constituents
 from .packing import Parts, pack_parts, unpack_parts
-from .pieces import cut, join
+from .pieces import MAX_LENGTH, MAX_LENGTH_OF_GRAMMAR, cut, join
 from .statistics import Symbols
 from .tokens import Encoder
 
@@ -140,13 +140,16 @@ class ConstituencyModel:
         RETURNS (Tuple[List[Parsed], List[List[Parsed]]]): The tree of every sentence, and its k most
             probable trees; fewer if there are fewer, and one alone for sentences that are too long.
         """
-        pieces = cut(words, starts)
+        longest, batch = (
+            (MAX_LENGTH_OF_GRAMMAR, _BATCH // 4) if self.spans is None else (MAX_LENGTH, _BATCH)
+        )
+        pieces = cut(words, starts, longest)
         parsed: list[Parsed] = []
         lists: list[list[Parsed]] = []
         first = 0
         while first < len(pieces) - 1:
             last = first + 1
-            while last < len(pieces) - 1 and pieces[last + 1] - pieces[first] <= _BATCH:
+            while last < len(pieces) - 1 and pieces[last + 1] - pieces[first] <= batch:
                 last += 1
             own = numpy.array(pieces[first : last + 1], dtype="int64")
             trees, best = self._parse(words[own[0] : own[-1]], own - own[0], k)

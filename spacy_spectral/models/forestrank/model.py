@@ -5,6 +5,7 @@ Knows nothing of spaCy.
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -230,9 +231,11 @@ class ForestParses:
         trees = self._forests.select(self._arcs[self._own])
         _, scores = self._engine.marginals(*arguments(trees, self._tokens))
         own = numpy.diff(trees.arc_starts) > 0
-        sums = numpy.append(0.0, numpy.cumsum(numpy.log(self._inside)))
-        starts = self._forests.starts
-        logs = scores - self._log_z + sums[starts[1:]] - sums[starts[:-1]]
+        # sentence by sentence: differences of sums over all would depend on the batch
+        inside = numpy.log(self._inside)
+        starts = self._forests.starts.tolist()
+        sums = [inside[start:end].sum() for start, end in pairwise(starts)]
+        logs = scores - self._log_z + numpy.array(sums)
         return logs if own.all() else numpy.where(own, logs, self._base.log_probs())
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
