@@ -102,7 +102,7 @@ def _in_document(
     first, last = int(tokens[0]), int(tokens[-1])
     start = int(entry["idx"][first]) + begin
     end = int(entry["idx"][last]) + begin
-    span = doc.char_span(start, end + 1, alignment_mode="expand") if end < len(doc.text) else None
+    span = doc.char_span(start, end + 1, alignment_mode="expand")
     if span is None or len(span) != last - first + 1:
         return None
     place = find_span(span, NAME)

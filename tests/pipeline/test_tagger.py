@@ -293,3 +293,15 @@ def test_clusters_stay_in_the_model(tmp_path):
 def test_examples_are_checked_as_spacy_does(get_examples):
     with pytest.raises(TypeError, match=r"\[E9(30|78)\]"):
         read_examples(get_examples, "method")
+
+
+def test_jackknifed_tags_are_remembered_with_their_clusters(saved):
+    tagger, other = (spacy.load(saved("tagger")).get_pipe("spectral_tagger") for _ in range(2))
+    sentences = make_sentences(10, seed=2)
+    first = tagger.jackknife(sentences, folds=2)
+    assert tagger.jackknife(sentences, folds=2) is first
+    assert tagger.jackknife(sentences, folds=3) is not first
+    again = tagger.jackknife(sentences, folds=2)
+    tagger.learn(other.learnt)
+    assert tagger.clusters is not None
+    assert tagger.jackknife(sentences, folds=2) is not again

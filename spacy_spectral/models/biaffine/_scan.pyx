@@ -106,6 +106,7 @@ def scan_back(
     cdef float[:, ::1] d_gates = gradient
     cdef float[::1] carried = numpy.zeros(units, dtype="float32")
     cdef Py_ssize_t s, t, begin = 0, end
+    cdef const float* before
     _check(gates.shape[0], gates.shape[1], lengths, d_y)
     _check(gates.shape[0], gates.shape[1], lengths, c)
     if not gates.shape[0]:
@@ -115,14 +116,20 @@ def scan_back(
             end = begin + lengths[s]
             carried[:] = 0
             for t in range(end - 1, begin - 1, -1):
+                before = NULL
+                if t > begin:
+                    before = &c[t - 1, 0]
                 _step_back(
-                    &gates[t, 0], NULL if t == begin else &c[t - 1, 0], &c[t, 0], &d_y[t, 0],
-                    &carried[0], &d_gates[t, 0], half, units,
+                    &gates[t, 0], before, &c[t, 0], &d_y[t, 0], &carried[0], &d_gates[t, 0], half,
+                    units,
                 )
             for t in range(begin, end):
+                before = NULL
+                if t < end - 1:
+                    before = &c[t + 1, half]
                 _step_back(
-                    &gates[t, half], NULL if t == end - 1 else &c[t + 1, half], &c[t, half],
-                    &d_y[t, half], &carried[half], &d_gates[t, half], units - half, units,
+                    &gates[t, half], before, &c[t, half], &d_y[t, half], &carried[half],
+                    &d_gates[t, half], units - half, units,
                 )
             begin = end
     return gradient
