@@ -168,7 +168,8 @@ class Data:
 
     def eigenwords(self) -> Path:
         """RETURNS (Path): A directory with eigenwords of the texts."""
-        path, text = self.directory / "eigenwords", self.directory / "text.txt"
+        # not the name of a kind, as pipelines of kinds are kept beside it
+        path, text = self.directory / "vectors", self.directory / "text.txt"
         if not path.exists():
             text.write_text("\n".join(self.texts()), encoding="utf8")
             tokenize = spacy_tokenizer(spacy.blank("en"))

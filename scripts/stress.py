@@ -11,7 +11,8 @@ on the lines of a text. Each in a process of its own is asked for
                 they run and after; hurried: with threads that take turns a million times a second
     one by one  memory that --short-lived threads, one after the other, leave behind after the first tenth
     long        a sentence of --length words: CPU time and memory of its parse, whether its numbers are finite
-    documents   memory that --documents documents in a loop leave behind after the first tenth
+    documents   memory that --documents documents in a loop leave behind after the first tenth: a tenth of
+                them by themselves, the others as a stream; --words cuts them to their first words
 
 Memory is in megabytes. The exit status is 1 if a result was wrong, or a sentence without finite numbers.
 """
@@ -27,6 +28,7 @@ import random
 import resource
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from multiprocessing import get_context
@@ -77,6 +79,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--short-lived", type=int, default=200)
     parser.add_argument("--length", type=int, default=10_000)
     parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument(
+        "--words", type=int, help="of the documents in a loop; all of them if not given"
+    )
     options = parser.parse_args()
     given = bool(options.pipelines) and options.text is not None
     if (options.train is not None and options.brackets is not None) == given:
@@ -122,8 +127,8 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     del one, expected
     long = " ".join(islice((word for line in cycle(lines) for word in line.split()), 300))
     result["one by one"] = left_behind(lambda: in_thread(nlp, long), options.short_lived)
-    stream = cycle(lines)
-    result["documents"] = left_behind(lambda: nlp(next(stream)), options.documents)
+    stream = (" ".join(line.split()[: options.words]) for line in cycle(lines))
+    result["documents"] = left_behind(lambda: in_loop(nlp, stream), options.documents // 100)
     return result | endless(nlp, lines, options.length)
 
 
@@ -159,6 +164,14 @@ def in_thread(nlp: Language, text: str) -> None:
     thread = Thread(target=nlp, args=(text,))
     thread.start()
     thread.join()
+
+
+def in_loop(nlp: Language, texts: Iterator[str]) -> None:
+    """A hundred documents, both ways."""
+    for text in islice(texts, 10):
+        nlp(text)
+    for _ in nlp.pipe(islice(texts, 90)):
+        pass
 
 
 def left_behind(work: Any, times: int) -> int:

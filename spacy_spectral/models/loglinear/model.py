@@ -103,6 +103,7 @@ class LogLinearModel:
     filter: ArcFilter | None = None
     temperature: Temperature = NEUTRAL
     _engine: Engine | None = field(default=None, compare=False, repr=False)
+    _cells: Any = field(default=None, compare=False, repr=False)
 
     def encoder(self) -> Encoder:
         """RETURNS (Encoder): Encodes sentences for this model."""
@@ -118,7 +119,7 @@ class LogLinearModel:
         heads, labels, choice = self.temperature
         slots, cells, step = self.slots, None, 0.0
         if not to_learn:
-            slots, cells, step = cells_of(self.slots, self.entries, n_labels=len(self.labels))
+            slots, cells, step = self._packed_table()
         return Engine(
             composites=self.templates.composites,
             pairs=self.templates.pairs,
@@ -137,6 +138,16 @@ class LogLinearModel:
             label_sharpness=1 / labels,
             choice=choice,
         )
+
+    def _packed_table(self) -> Any:
+        """RETURNS (Tuple): The table as parsing reads it, see `cells_of`; made when it is needed first."""
+        if self._cells is None:
+            self._cells = cells_of(self.slots, self.entries, n_labels=len(self.labels))
+        return self._cells
+
+    def with_temperature(self, temperature: Temperature) -> "LogLinearModel":
+        """RETURNS (LogLinearModel): The same model with the same tables, surer or less sure."""
+        return replace(self, temperature=temperature, _engine=None, _cells=self._packed_table())
 
     def _reader(self) -> Engine:
         """RETURNS (Engine): The engine that parses, made when it is needed first."""

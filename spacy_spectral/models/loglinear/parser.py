@@ -109,7 +109,7 @@ class LogLinearParser:
         """RETURNS (LogLinearParser): The same parser, surer or less sure."""
         if temperature == self.temperature:
             return self
-        model = replace(self.model, temperature=temperature, _engine=None)
+        model = self.model.with_temperature(temperature)
         result = LogLinearParser(model, self.clusters, max_length=self.max_length)
         result._encoder = self._encoder
         return result

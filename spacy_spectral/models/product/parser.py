@@ -13,6 +13,7 @@ A weight of zero leaves an expert out, and an expert that is alone with weight 1
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
@@ -116,6 +117,15 @@ class ProductParser:
         """RETURNS (ProductParser): The same experts with other weights."""
         return ProductParser(self.experts, weights, temperature=self.temperature)
 
+    @cached_property
+    def _chart(self) -> ParserModel:
+        """The expert whose chart is used, or the only one, as sure as the product; it is made once."""
+        name = self._host or self._active[0]
+        expert = self.experts[name]
+        if not isinstance(expert, Tempered):
+            return expert
+        return expert.with_temperature(self.temperature.weighted(self.weights[name]))
+
     def parse(
         self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
     ) -> Parses:
@@ -143,11 +153,7 @@ class ProductParser:
         """Parse a batch, given what `scorers` has said of it."""
         t = self.temperature
         if len(self._active) == 1 or not len(tokens):
-            name = self._active[0]
-            expert = self.experts[name]
-            if isinstance(expert, Tempered):
-                expert = expert.with_temperature(t.weighted(self.weights[name]))
-            return expert.parse(tokens, fixed=fixed)
+            return self._chart.parse(tokens, fixed=fixed)
 
         def others(*arcs: Any) -> NDArray[numpy.floating]:
             total: Any = 0.0
@@ -161,9 +167,7 @@ class ProductParser:
 
         if self._host is None:
             return _first_order(others, tokens, self.inventory, fixed, t.choice)
-        host = cast(LogLinearParser, self.experts[self._host])
-        own = t.weighted(self.weights[self._host])
-        return host.with_temperature(own).parse_with(others, tokens, fixed=fixed)
+        return cast(LogLinearParser, self._chart).parse_with(others, tokens, fixed=fixed)
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The serialised product; equal products give equal bytes."""

@@ -16,6 +16,7 @@ from spacy_spectral.forest.conditions import (
 )
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.loglinear.architecture import build_loglinear
+from spacy_spectral.models.loglinear.table import cells_of
 from spacy_spectral.models.product.architecture import build_product
 from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.models.refine.architecture import build_refined
@@ -188,6 +189,24 @@ def test_temperature_of_a_product(experts):
     weights = dict.fromkeys(experts, 0.5)
     cool = ProductParser(experts, weights, temperature=Temperature(1.7, 1.7))
     compare(cool.parse(tokens), heads, labels, normalised(scores / 1.7))
+
+
+def test_tables_are_packed_once(experts, monkeypatch):
+    """They are as large as the model: to make them again with every call would take longer than to parse."""
+    packed = []
+
+    def count(*arguments, **settings):
+        packed.append(1)
+        return cells_of(*arguments, **settings)
+
+    monkeypatch.setattr("spacy_spectral.models.loglinear.model.cells_of", count)
+    loaded = ProductParser.from_bytes(
+        ProductParser(experts, dict.fromkeys(experts, 0.5)).to_bytes()
+    )
+    alone = loaded.with_weights({"loglinear": 0.7, "biaffine": 0.0})
+    for parser in (loaded, loaded, loaded.with_temperature(Temperature(2.0, 2.0)), alone):
+        parser.parse(sentences([3, 4]).tokens)
+    assert len(packed) == 1
 
 
 def best_by_marginals(heads, probs):
