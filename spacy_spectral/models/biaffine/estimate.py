@@ -16,7 +16,7 @@ from ...trees.inventory import MIN_DECORATED, Inventory, projective_trees
 from ...trees.pieces import cut_treebank
 from ...trees.sentences import Treebank
 from .embed import Inputs, Lexicon, embeddings, mixture
-from .layers import Arcs, arc_scores, label_scores
+from .layers import N_CLASSES, Arcs, arc_scores, label_scores
 from .network import Network
 from .scan import gated_scan
 
@@ -93,6 +93,20 @@ def build_network(settings: Settings, lexicon: Lexicon, inventory: Inventory) ->
         labels.set_dim("nO", len(inventory))
         labels.initialize(X=Arcs.of_trees(vectors, nothing.starts, [], []))
     return Network(encoder, arcs, labels, inventory, settings.max_length)
+
+
+def n_weights(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> int:
+    """RETURNS (int): How many weights `build_network` makes: to be compared with a file before it does."""
+    tables, mix, units = lexicon.tables(), settings.mix_size, settings.scan_size
+    arc, label, width = settings.arc_size, settings.label_size, settings.mix_size
+    n_inputs = sum(size for _, size in tables) + lexicon.n_vector
+    total = sum(n * size for n, size in tables) + n_inputs  # embeddings, and the root's
+    total += 2 * mix * (n_inputs + 1) + 2 * mix
+    for _ in range(settings.scan_depth):
+        total += 3 * units * (width + 1)
+        width += units
+    total += 2 * arc * (width + 1) + arc * arc + 2 * N_CLASSES * width
+    return total + 2 * label * width + label * N_CLASSES + len(inventory) * (label + 1)
 
 
 def parameters(network: Network) -> dict[str, NDArray[numpy.float32]]:

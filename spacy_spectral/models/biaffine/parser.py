@@ -19,7 +19,7 @@ from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.word_vectors import WordVectors
 from .embed import Lexicon
-from .estimate import Settings, build_network, fit, parameters, set_parameters
+from .estimate import Settings, build_network, fit, n_weights, parameters, set_parameters
 from .network import Network, pieces_of
 
 _SIZE = Int(low=1, high=1 << 14)
@@ -164,11 +164,12 @@ class BiaffineParser:
         clusters = clusters_from_bytes(read["clusters"])
         vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
         lexicon = Lexicon(read["strings"], clusters, vectors)
+        # before anything is as large as the settings say
+        found, wanted = len(read["weights"]), n_weights(Settings(**settings), lexicon, inventory)
+        _FORMAT.require(found == wanted, "weights", f"has {found}, not {wanted}")
         network = build_network(Settings(**settings), lexicon, inventory)
         shapes = {name: value.shape for name, value in parameters(network).items()}
         sizes = [int(numpy.prod(shape)) for shape in shapes.values()]
-        n_weights = len(read["weights"])
-        _FORMAT.require(n_weights == sum(sizes), "weights", f"has {n_weights}, not {sum(sizes)}")
         parts = numpy.split(read["weights"], numpy.cumsum(sizes)[:-1])
         values = {
             name: part.reshape(shape).copy()

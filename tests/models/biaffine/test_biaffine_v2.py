@@ -4,10 +4,12 @@ import numpy
 import pytest
 from thinc.api import set_dropout_rate
 
+from spacy_spectral.base.serialize import pack, unpack
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.biaffine.embed import Lexicon
 from spacy_spectral.models.biaffine.estimate import Settings, build_network, parameters, seeded
 from spacy_spectral.models.biaffine.parser import BiaffineParser
+from spacy_spectral.models.eigenwords.clusters import WordClusters, clusters_to_bytes
 from spacy_spectral.models.eigenwords.word_vectors import WordVectors
 from spacy_spectral.trees.calibration import judge
 from spacy_spectral.trees.interface import Temperature
@@ -139,6 +141,23 @@ def test_bytes(parser):
     for damaged in (data[:-3], b"", data[:60]):
         with pytest.raises(ValueError, match=r"\[S00"):
             BiaffineParser.from_bytes(damaged)
+
+
+@pytest.mark.parametrize("name", ["mix_size", "scan_size", "scan_depth", "arc_size", "clusters"])
+def test_sizes_are_compared_with_the_file_before_anything_is_made(parser, name, monkeypatch):
+    """Otherwise a file of some kilobytes could ask for terabytes."""
+
+    def build(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr("spacy_spectral.models.biaffine.parser.build_network", build)
+    payload = unpack("biaffine parser", 1, parser.to_bytes())
+    if name == "clusters":
+        payload["clusters"] = clusters_to_bytes(WordClusters({}, {}, [1 << 30]))
+    else:
+        payload["settings"][name] = 64 if name == "scan_depth" else 1 << 14
+    with pytest.raises(ValueError, match=r"S005.*weights"):
+        BiaffineParser.from_bytes(pack("biaffine parser", 1, payload))
 
 
 def test_temperature(parser):
