@@ -171,6 +171,15 @@ def _array_damages(
             [array] * min(100, 1 + 10**6 // (array.size + 1))
         ),
     }
+    if array.ndim > 1:
+        result |= {
+            "long and empty": lambda array, rng: numpy.zeros(
+                (1 << 33, *array.shape[1:-1], 0), array.dtype
+            ),
+            "empty and wide": lambda array, rng: numpy.zeros(
+                (0, *array.shape[1:-1], 1 << 33), array.dtype
+            ),
+        }
     if not array.size:
         return result
     result |= {
@@ -285,6 +294,8 @@ def damages(value: Any) -> dict[str, Callable[[Any, random.Random], Any]]:
             value * 2,
             value / 2,
             value * 1000,
+            1 << 6,
+            1 << 14,
             1 << 24,
             1 << 62,
             1e308,

@@ -255,7 +255,8 @@ class Array(_Bounded):
             scope.fail(f"has {value.ndim} axes, not {len(self.shape)}")
         _require_length(len(value), self.least, self.most, scope)
         for axis, (found, size) in enumerate(zip(value.shape, self.shape, strict=True)):
-            scope.require_size(found, size, f"entries along axis {axis}")
+            # without an entry, any number can stand there: nothing may be as large as it says
+            scope.require_size(found, size, f"entries along axis {axis}", decides=value.size > 0)
         value = numpy.require(value, requirements=["C", "A"])
         if self.finite and value.dtype.kind == "f" and not numpy.isfinite(value).all():
             scope.fail("has values that are not finite")

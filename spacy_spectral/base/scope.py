@@ -44,11 +44,15 @@ class Scope:
             return bound
         return sum(int(part) if part.isdigit() else self.numbers[part] for part in bound.split("+"))
 
-    def require_size(self, found: int, size: Size, axis: str) -> None:
-        """The first to use a name decides what it stands for; all others must agree."""
+    def require_size(self, found: int, size: Size, axis: str, *, decides: bool = True) -> None:
+        """The first to use a name decides what it stands for; all others must agree.
+
+        decides (bool): Whether it can decide for another number than 0."""
         names = [] if isinstance(size, int) else size.split("+")
         new = [name for name in names if not name.isdigit() and name not in self.numbers]
         if new:
+            if found and not decides:
+                self.fail(f"has {found} {axis}, but no entry")
             self.numbers[new[0]] = 0
             self.numbers[new[0]] = found - self.number(size)
             if self.numbers[new[0]] < 0:

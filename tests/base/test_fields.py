@@ -79,6 +79,10 @@ def test_plain_fields(field, good, bad):
         (Array("uint16", "n", sizes=0), ints(dtype="uint16"), [ints(1, dtype="uint16")]),
         (Array(("int8", "int32"), 1), ints(3, dtype="int8"), [ints(3, dtype="int16")]),
         (Array("bool", 2), numpy.zeros(2, bool), [ints(0, 1, dtype="uint8")]),
+        # without entries, an axis can be as long as one likes
+        (Array("int8", "n", "m"), numpy.zeros((0, 0), "i1"), [numpy.zeros((1 << 40, 0), "i1")]),
+        (Array("int8", "n", "top"), numpy.zeros((0, 7), "i1"), [numpy.zeros((0, 1 << 40), "i1")]),
+        (Array("int8", "m", 2), numpy.zeros((0, 2), "i1"), [numpy.zeros((0, 3), "i1")]),
     ],
 )
 def test_arrays(field, good, bad):

@@ -67,6 +67,8 @@ def check_model(model: Model, inventory: Inventory) -> None:
         for name, value in params.items():
             if value is not None:
                 _weights(*value.shape).read(value, own.inside(name))
+                if not value.size:
+                    own.inside(name).fail("has no entry")
     labels = model.get_ref("labels").get_dim("nO")
     if labels != len(inventory):
         scope.inside("label_scores").fail(f"has {labels} labels, not {len(inventory)}")

@@ -28,7 +28,8 @@ class RulePairs:
         # stable: rules that were not seen are the last of the grammar
         order = numpy.argsort(pair, kind="stable")
         self.seen = grammar.seen[order]
-        self.start = numpy.searchsorted(pair[order], numpy.arange(n * n + 1)).astype("int32")
+        self.start = numpy.zeros(n * n + 1, dtype="int32")
+        numpy.cumsum(numpy.bincount(pair, minlength=n * n), out=self.start[1:])
         self.rule = order.astype("int32")
         self.parent = numpy.ascontiguousarray(grammar.rules[order, 0])
         self.n_symbols = n

@@ -76,7 +76,17 @@ def read_vocab(path: str | Path) -> Vocab:
     RETURNS (Vocab): Its strings, vectors and lookup tables.
     """
     what = f"eigenwords in '{path}'"
-    return check_vocab(loading(Vocab().from_disk, what, Path(path) / "vocab", ()), what)
+    vocab, vectors = Path(path) / "vocab", Path(path) / "vocab" / "vectors"
+    if vectors.is_file():
+        # spaCy counts the rows one by one, those of an array without columns, too
+        found = loading(_shape, what, vectors, ())
+        if 0 in found and max(found):
+            Scope(what, "vectors").fail(f"has the shape {found}, and no entry")
+    return check_vocab(loading(Vocab().from_disk, what, vocab, ()), what)
+
+
+def _shape(path: Path, exclude: Any) -> tuple[int, ...]:
+    return numpy.load(path, mmap_mode="r", allow_pickle=False).shape
 
 
 def check_vocab(vocab: Vocab, what: str) -> Vocab:

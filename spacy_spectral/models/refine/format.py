@@ -15,6 +15,8 @@ from ..shag.labels import FIELDS as LABELS
 # Tables grow with the square of the states, those of EM with their third power
 MAX_STATES = 300
 _MOST = 1 << 31
+# Words with their tags have a row as wide as the tag with the most states: so many numbers at most
+_MOST_NUMBERS = 1 << 26
 
 
 def _layer(states: str) -> Record:
@@ -66,6 +68,9 @@ def unpack_grammar(data: bytes) -> dict[str, Any]:
     sound = (entries < [len(read["words"]), n_states]).all()
     FORMAT.require(sound, "entries", "has unknown words or states")
     _require_order(entries, "entries")
+    pairs = numpy.unique(entries[:, 0] * n_tags + read["tag_of"][entries[:, 1]])
+    width = int(numpy.bincount(read["tag_of"]).max())
+    FORMAT.require(len(pairs) * width <= _MOST_NUMBERS, "entries", "has too many words and states")
     labels = read["labels"]
     n_labels = max(len(labels["labels"]), 1)
     sound = labels["model"]["n_outcomes"] == n_labels

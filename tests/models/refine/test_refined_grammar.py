@@ -364,6 +364,17 @@ def test_crafted_files_are_refused(grammar):
             RefinedGrammar.from_bytes(pack("refined grammar", 1, payload))
 
 
+def test_tables_of_words_are_not_larger_than_files_can_ask_for(grammar, monkeypatch):
+    size = grammar.lexicon.counts.size
+    for most in (size, size - 1):
+        monkeypatch.setattr("spacy_spectral.models.refine.format._MOST_NUMBERS", most)
+        if most == size:
+            RefinedGrammar.from_bytes(grammar.to_bytes())
+            continue
+        with pytest.raises(ValueError, match=r"S005.*'entries'"):
+            RefinedGrammar.from_bytes(grammar.to_bytes())
+
+
 @pytest.mark.parametrize(
     "sentences",
     [
