@@ -1,6 +1,12 @@
 """What several test files need."""
 
+# ruff: noqa: E402
 import os
+
+# one thread a process: pytest-xdist runs one on every core. Read when numpy is loaded, in children, too.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
 import tempfile
 from pathlib import Path
 
