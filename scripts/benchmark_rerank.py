@@ -42,12 +42,12 @@ from spacy_spectral.models.rerank.training import Settings
 from spacy_spectral.pipeline.beams import train_beam_parser
 from spacy_spectral.pipeline.candidates import (
     CandidateSource,
+    Plan,
     SpectralCandidates,
     candidate_source,
-    k_best,
+    listed,
 )
 from spacy_spectral.pipeline.reranker import find_vectors
-from spacy_spectral.trees.inventory import plain
 
 CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
 # The first row of a difference is what the second is compared with.
@@ -67,7 +67,7 @@ FORESTS: dict[str, dict[str, Any]] = {
     "forest, arcs >= 0.01": {"threshold": 0.01},
     "the same, with a refined grammar": {
         "threshold": 0.01,
-        "experts": {"refined": build_refined().attrs["recipe"]},
+        "experts": {"refined": build_refined()},
     },
 }
 # Models of the base parser.
@@ -238,16 +238,11 @@ def jackknifed(
 ) -> tuple[list[ForestFold], list[Fold]]:
     """RETURNS (Tuple[List[ForestFold], List[Fold]]): For forests and for lists."""
     if not isinstance(source, SpectralCandidates):
-        given = {"n": options.n, "folds": options.folds, "epochs": options.epochs}
-        return [], list(source.jackknife(train, nlp, **given, report=note))
-    parts = list(source.held_out(train, nlp, folds=options.folds, report=note))
-    forests = [ForestFold(own.train, own.held_out, own.parses, own.names) for own in parts]
-    folds = []
-    for own in parts if options.only != "forests" else ():
-        names = list(map(plain, own.names))
-        found = [k_best(own.parses, s, options.n, names) for s in range(len(own.held_out.tokens))]
-        folds.append(Fold(own.train, own.held_out, found))
-    return forests, folds
+        plan = Plan(options.n, options.folds, options.epochs)
+        return [], list(source.jackknife(train, nlp, plan, note))
+    forests = list(source.held_out(train, nlp, folds=options.folds, report=note))
+    in_lists = () if options.only == "forests" else forests
+    return forests, [listed(fold, options.n) for fold in in_lists]
 
 
 # Measuring.

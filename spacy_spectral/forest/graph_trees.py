@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy
 from numpy.typing import NDArray
 
-from ..trees.interface import BestTree, Labels
+from ..trees.interface import ArcMask, ArcTable, BestTree, Labels
 from ._hypergraph import Graph
 
 # The first and the second part of an edge, -1 for none, and the slot of its score, -1 for 0.
@@ -66,15 +66,13 @@ class GraphTrees:
         self._heads, self._modifiers, self._labels = heads, modifiers, labels
         self.has_tree = graph is not None
 
-    def arcs(self, labels: Labels) -> NDArray[numpy.bool_]:
+    def arcs(self, labels: Labels) -> ArcMask:
         found = numpy.zeros((self._n + 1, self._n + 1), dtype=bool)
         chosen = self._labelled(labels)
         found[self._heads[chosen], self._modifiers[chosen]] = True
         return found
 
-    def total(
-        self, allowed: NDArray[numpy.bool_], labels: Labels
-    ) -> tuple[float, NDArray[numpy.float64]]:
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
         marginals = numpy.zeros(allowed.shape)
         if self._graph is None:
             return -numpy.inf, marginals
@@ -82,12 +80,7 @@ class GraphTrees:
         numpy.add.at(marginals, (self._heads, self._modifiers), mu[: len(self._heads)])
         return log_z, marginals
 
-    def best(
-        self,
-        ways: Sequence[NDArray[numpy.bool_]],
-        labels: Labels,
-        marginals: NDArray[numpy.float64],
-    ) -> BestTree:
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
         assert self._graph is not None  # some way has a tree
         found = []
         for allowed in ways:

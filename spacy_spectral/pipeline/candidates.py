@@ -11,11 +11,12 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..base.errors import Errors
+from ..models.forestrank.training import ForestFold
 from ..models.product.architecture import ProductRecipe
 from ..models.rerank.interface import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses, Tempered
 from ..trees.inventory import plain
-from ..trees.sentences import Batch, Treebank
+from ..trees.sentences import Batch
 from .beams import beam_trees, in_sentences, sentence_starts, trained_copy
 from .documents import TokenReader, training_treebank
 from .parser import SpectralParser
@@ -23,6 +24,19 @@ from .tagger import SpectralTagger
 from .training_data import annotated_by, jackknifed
 
 Report = Callable[[str], None]
+
+
+class Plan(NamedTuple):
+    """How candidates are found by jack-knifing.
+
+    n (int): How many candidates a sentence has at most.
+    folds (int): How many blocks.
+    epochs (int): Passes over the sentences, for parsers whose own settings do not tell.
+    """
+
+    n: int
+    folds: int
+    epochs: int
 
 
 class CandidateSource(Protocol):
@@ -49,41 +63,17 @@ class CandidateSource(Protocol):
         ...
 
     def jackknife(
-        self,
-        examples: list[Example],
-        nlp: Language,
-        *,
-        n: int,
-        folds: int,
-        epochs: int,
-        report: Report,
+        self, examples: list[Example], nlp: Language, plan: Plan, report: Report
     ) -> Iterator[Fold]:
         """Train copies of the parser, each without a contiguous block of the text.
 
         examples (List[Example]): The training examples; they are not changed.
         nlp (Language): The pipeline of the parser.
-        n (int): How many candidates a sentence has at most.
-        folds (int): How many blocks.
-        epochs (int): Passes over the sentences, for parsers whose own settings do not tell.
+        plan (Plan): How.
         report (Callable[[str], None]): Told how far it has come.
         YIELDS (Fold): The candidates of each block.
         """
         ...
-
-
-class HeldOut(NamedTuple):
-    """What a parser makes of sentences that it was not trained on.
-
-    train (Treebank): What it was trained on.
-    held_out (Treebank): The sentences.
-    parses (Parses): Its parses.
-    names (List[str]): Its labels, decorated ones included.
-    """
-
-    train: Treebank
-    held_out: Treebank
-    parses: Parses
-    names: list[str]
 
 
 class SpectralCandidates:
@@ -104,20 +94,10 @@ class SpectralCandidates:
         return batch, [k_best(parses, s, n, names) for s in range(len(batch.tokens))]
 
     def jackknife(
-        self,
-        examples: list[Example],
-        nlp: Language,
-        *,
-        n: int,
-        folds: int,
-        epochs: int,
-        report: Report,
+        self, examples: list[Example], nlp: Language, plan: Plan, report: Report
     ) -> Iterator[Fold]:
-        for own in self.held_out(examples, nlp, folds=folds, report=report):
-            names = list(map(plain, own.names))
-            sentences = range(len(own.held_out.tokens))
-            found = [k_best(own.parses, s, n, names) for s in sentences]
-            yield Fold(own.train, own.held_out, found)
+        for fold in self.held_out(examples, nlp, folds=plan.folds, report=report):
+            yield listed(fold, plan.n)
 
     def parses(self, docs: list[Doc]) -> tuple[Batch, Parses, list[str]]:
         """docs (List[Doc]): The documents; they are not changed.
@@ -129,14 +109,14 @@ class SpectralCandidates:
 
     def held_out(
         self, examples: list[Example], nlp: Language, *, folds: int, report: Report
-    ) -> Iterator["HeldOut"]:
+    ) -> Iterator[ForestFold]:
         """Train copies of the parser, each without a contiguous block of the text.
 
         examples (List[Example]): The training examples; they are not changed.
         nlp (Language): The pipeline of the parser.
         folds (int): How many blocks.
         report (Callable[[str], None]): Told how far it has come.
-        YIELDS (HeldOut): What they make of each block.
+        YIELDS (ForestFold): What they make of each block.
         """
         parser = self.parser
         if "recipe" not in parser.model.attrs:
@@ -165,7 +145,7 @@ class SpectralCandidates:
                 learnt = learnt.with_temperature(parser.grammar.temperature)
             parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
             names = list(learnt.label_names)
-            yield HeldOut(seen.select(~inside), seen.select(inside), parses, names)
+            yield ForestFold(seen.select(~inside), seen.select(inside), parses, names)
 
 
 class BeamCandidates:
@@ -193,18 +173,12 @@ class BeamCandidates:
         return batch, in_sentences(batch, trees, n)
 
     def jackknife(
-        self,
-        examples: list[Example],
-        nlp: Language,
-        *,
-        n: int,
-        folds: int,
-        epochs: int,
-        report: Report,
+        self, examples: list[Example], nlp: Language, plan: Plan, report: Report
     ) -> Iterator[Fold]:
         if any(node.name.endswith("listener") for node in self.parser.model.walk()):
             raise ValueError(Errors.S534.format(name=self._name, base=self._base))
         docs = list(self._tagged(examples, nlp, report))
+        folds = plan.folds
         fold_of = blocks(numpy.array([len(doc) for doc in docs]), folds)
         for fold in range(folds):
             inside = [i for i in range(len(docs)) if fold_of[i] == fold]
@@ -215,7 +189,7 @@ class BeamCandidates:
                 nlp,
                 self._base,
                 [Example(docs[i].copy(), examples[i].reference) for i in outside],
-                epochs=epochs,
+                epochs=plan.epochs,
                 report=_prefixed(report, f"block {fold + 1} of {folds} held out"),
             )
             treebank = training_treebank(held_out, (docs[i] for i in inside), self.read)
@@ -225,7 +199,7 @@ class BeamCandidates:
             yield Fold(
                 training_treebank(train, (docs[i] for i in outside), self.read),
                 treebank,
-                in_sentences(batch, beam_trees(parser, batch.docs), n),
+                in_sentences(batch, beam_trees(parser, batch.docs), plan.n),
             )
 
     def _tagged(self, examples: list[Example], nlp: Language, report: Report) -> Iterable[Doc]:
@@ -252,6 +226,14 @@ def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -
         if isinstance(parser, source.kind):
             return source(parser, symbol, name=name, base=base)
     raise ValueError(Errors.S531.format(name=name, base=base, kind=type(parser).__name__))
+
+
+def listed(fold: ForestFold, n: int) -> Fold:
+    """RETURNS (Fold): The n best trees of sentences that were held out."""
+    names = list(map(plain, fold.names))
+    sentences = range(len(fold.held_out.tokens))
+    found = [k_best(fold.parses, s, n, names) for s in sentences]
+    return Fold(fold.train, fold.held_out, found)
 
 
 def k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:

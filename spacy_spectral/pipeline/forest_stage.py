@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..models.forestrank.model import ForestParses, ForestReranker
-from ..models.forestrank.training import ForestFold, ForestSettings
+from ..models.forestrank.training import ForestSettings
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
 from .annotations import SentenceCandidates, store_candidates, store_parse
@@ -51,10 +51,7 @@ def fit_forests(
     report (Callable[[str], None]): Told how far it has come.
     RETURNS (ForestReranker): The second stage.
     """
-    folds = (
-        ForestFold(own.train, own.held_out, own.parses, own.names)
-        for own in source.held_out(examples, nlp, folds=recipe.folds, report=report)
-    )
+    folds = source.held_out(examples, nlp, folds=recipe.folds, report=report)
     clusters = getattr(source.parser.grammar, "clusters", None)
     return recipe.fit(folds, clusters=clusters, report=report)
 

@@ -29,7 +29,7 @@ from .annotations import (
     store_candidates,
     store_parse,
 )
-from .candidates import CandidateSource, SpectralCandidates, candidate_source
+from .candidates import CandidateSource, Plan, SpectralCandidates, candidate_source
 from .conditions import ConditionedParse, parse_under
 from .documents import fixed_heads, string_values, write_parse
 from .forest_stage import fit_forests, parse_forests, write_forests
@@ -135,14 +135,8 @@ class SpectralReranker(Listener):
             whole = nlp or self.pipeline
             self.learn(fit_forests(source, recipe, examples, whole, report=self.report))
             return
-        folds = self._source(parser).jackknife(
-            examples,
-            nlp or self.pipeline,
-            n=self.n,
-            folds=recipe.folds,
-            epochs=recipe.parser_epochs,
-            report=self.report,
-        )
+        plan = Plan(self.n, recipe.folds, recipe.parser_epochs)
+        folds = self._source(parser).jackknife(examples, nlp or self.pipeline, plan, self.report)
         learnt = recipe.fit(
             folds, margin=self.margin, vectors=find_vectors(vectors), report=self.report
         )

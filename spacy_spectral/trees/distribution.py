@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ._eisner import best_tree
 from ._first_order import arc_marginals
-from .interface import BestTree, Labels, Parses
+from .interface import ArcMask, ArcTable, BestTree, Labels, Parses
 from .posterior import Factors, Posterior
 
 # One head for every token -> P(label | arc): [tokens, labels].
@@ -37,21 +37,14 @@ class ArcTrees:
         numpy.fill_diagonal(self._scores, -numpy.inf)
         self._label_probs = label_probs
 
-    def arcs(self, labels: Labels) -> NDArray[numpy.bool_]:
+    def arcs(self, labels: Labels) -> ArcMask:
         return self._given(labels) > -numpy.inf
 
-    def total(
-        self, allowed: NDArray[numpy.bool_], labels: Labels
-    ) -> tuple[float, NDArray[numpy.float64]]:
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
         scores = numpy.where(allowed, self._given(labels), -numpy.inf)
         return _sum(scores)
 
-    def best(
-        self,
-        ways: Sequence[NDArray[numpy.bool_]],
-        labels: Labels,
-        marginals: NDArray[numpy.float64],
-    ) -> BestTree:
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
         scores = self._given(labels)
         found = [best_tree(numpy.where(allowed, scores, -numpy.inf)) for allowed in ways]
         heads, score = max(found, key=lambda tree: tree[1])
@@ -85,25 +78,18 @@ class FactorTrees:
         self._factors = factors
         self._label_probs = label_probs
 
-    def arcs(self, labels: Labels) -> NDArray[numpy.bool_]:
+    def arcs(self, labels: Labels) -> ArcMask:
         found = numpy.ones((len(self._factors) + 1,) * 2, dtype=bool)
         numpy.fill_diagonal(found, False)
         found[:, 0] = False
         return found
 
-    def total(
-        self, allowed: NDArray[numpy.bool_], labels: Labels
-    ) -> tuple[float, NDArray[numpy.float64]]:
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
         posterior = Posterior.from_factors([self._factors], allowed)
         log_z = posterior.log_partition
         return (-numpy.inf if log_z is None else log_z), posterior.marginals
 
-    def best(
-        self,
-        ways: Sequence[NDArray[numpy.bool_]],
-        labels: Labels,
-        marginals: NDArray[numpy.float64],
-    ) -> BestTree:
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
         scores = numpy.log(numpy.maximum(marginals, _SMALLEST))
         found = [best_tree(numpy.where(allowed, scores, -numpy.inf)) for allowed in ways]
         heads, _ = max(found, key=lambda tree: tree[1])

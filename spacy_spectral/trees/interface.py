@@ -4,7 +4,8 @@ A model is made by a `Recipe` and parses whole batches: sentences lie one after 
 Positions in a sentence count from 1; 0 is the root, MISSING (-1) a head that is not known.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, runtime_checkable
 
 import numpy
@@ -85,6 +86,9 @@ class ArcProbs(NamedTuple):
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
+# [N+1, N+1] by head and modifier, row 0 the root: which arcs of a sentence, and a number of each.
+ArcMask = NDArray[numpy.bool_]
+ArcTable = NDArray[numpy.float64]
 # The labels that tokens may have, by position; those of others are free.
 Labels = Mapping[int, frozenset[int]]
 
@@ -105,14 +109,12 @@ class BestTree(NamedTuple):
 class TreeDistribution(Protocol):
     """The distribution over a sentence's projective trees, of which arcs and labels can be left out."""
 
-    def arcs(self, labels: Labels) -> NDArray[numpy.bool_]:
+    def arcs(self, labels: Labels) -> ArcMask:
         """RETURNS (ndarray): [N+1, N+1] by head and modifier, the arcs that have a weight with labels that
         tokens may have."""
         ...
 
-    def total(
-        self, allowed: NDArray[numpy.bool_], labels: Labels
-    ) -> tuple[float, NDArray[numpy.float64]]:
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
         """Sum over the trees of some arcs.
 
         allowed (ndarray): [N+1, N+1], the arcs.
@@ -122,12 +124,7 @@ class TreeDistribution(Protocol):
         """
         ...
 
-    def best(
-        self,
-        ways: Sequence[NDArray[numpy.bool_]],
-        labels: Labels,
-        marginals: NDArray[numpy.float64],
-    ) -> BestTree:
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
         """The best of the trees of some arcs, or some others.
 
         ways (Sequence[ndarray]): Sets of arcs, each with a tree.
@@ -190,11 +187,7 @@ class Parses(Protocol):
         ...
 
     def distribution(
-        self,
-        sentence: int,
-        *,
-        more: NDArray[numpy.bool_] | None = None,
-        labelled: bool = False,
+        self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
         """The distribution behind a parse, for conditions.
 
@@ -251,22 +244,40 @@ class Tempered(ParserModel, Protocol):
         ...
 
 
+class AskedArcs(NamedTuple):
+    """Single arcs of a batch that an expert is asked about.
+
+    tokens (Union[ndarray, slice]): Which tokens of the batch, as sentences; slice(None) for all.
+    starts (ndarray): Where these sentences start, closed by the number of tokens.
+    arc_starts (ndarray): Where the arcs of each token start, closed by the number of arcs.
+    heads (ndarray): The arcs' heads, 0 for the root.
+    """
+
+    tokens: NDArray[numpy.int64] | slice
+    starts: NDArray[numpy.int32]
+    arc_starts: NDArray[numpy.int32]
+    heads: NDArray[numpy.int32]
+
+    def modifiers(self) -> NDArray[numpy.int64]:
+        """RETURNS (ndarray): Which of the tokens every arc leads to, from 0."""
+        return numpy.repeat(numpy.arange(len(self.arc_starts) - 1), numpy.diff(self.arc_starts))
+
+    def sentences(self) -> Iterator[tuple[slice, slice, NDArray[numpy.int64]]]:
+        """YIELDS (Tuple[slice, slice, ndarray]): Of every sentence its tokens, its arcs, and their positions
+        in the sentence, from 1."""
+        modifiers = self.modifiers()
+        for begin, end in pairwise(self.starts.tolist()):
+            arcs = slice(int(self.arc_starts[begin]), int(self.arc_starts[end]))
+            yield slice(begin, end), arcs, modifiers[arcs] - begin + 1
+
+
 class ArcScorer(Protocol):
     """What an expert says of single arcs of a batch, for others who ask."""
 
-    def __call__(
-        self,
-        tokens: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        arc_starts: NDArray[numpy.int32],
-        heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
+    def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
         """Score arcs.
 
-        tokens (Union[ndarray, slice]): Which tokens of the batch, as sentences; slice(None) for all.
-        starts (ndarray): Where these sentences start, closed by the number of tokens.
-        arc_starts (ndarray): Where the arcs of each token start, closed by the number of arcs.
-        heads (ndarray): The arcs' heads, 0 for the root.
+        asked (AskedArcs): The arcs.
         RETURNS (Tuple[ndarray, ndarray]): The score of every arc, a logarithm, and log P(label | arc):
             [arcs, labels].
         """

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from .constraints import allowed_arcs
 from .distribution import ArcTrees, FactorTrees, marginal_trees
-from .interface import ArcProbs, Parse, TreeDistribution
+from .interface import ArcMask, ArcProbs, Parse, TreeDistribution
 from .inventory import Inventory
 from .posterior import ArcFactored, Posterior
 from .sentences import MISSING
@@ -118,11 +118,7 @@ class PosteriorParses:
         )
 
     def distribution(
-        self,
-        sentence: int,
-        *,
-        more: NDArray[numpy.bool_] | None = None,
-        labelled: bool = False,
+        self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
         posterior, tree = self._posteriors[sentence], self._trees[sentence]
 

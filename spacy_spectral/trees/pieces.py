@@ -22,7 +22,7 @@ import numpy
 from numpy.typing import NDArray
 
 from .distribution import trees_of
-from .interface import ArcProbs, Parse, Parses, TreeDistribution
+from .interface import ArcMask, ArcProbs, Parse, Parses, TreeDistribution
 from .sentences import MISSING, Tokens, Treebank
 
 # (which tokens of the batch, where their sentences start, heads they must have) -> parses of the sentences
@@ -306,11 +306,7 @@ class PiecewiseParses:
         return result
 
     def distribution(
-        self,
-        sentence: int,
-        *,
-        more: NDArray[numpy.bool_] | None = None,
-        labelled: bool = False,
+        self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
         first, last = self._pieces_of(sentence)
         if last - first > 1:

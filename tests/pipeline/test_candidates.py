@@ -11,7 +11,7 @@ from spacy.util import minibatch
 from thinc.api import Adam, fix_random_seed
 
 from spacy_spectral.models.rerank.interface import blocks
-from spacy_spectral.pipeline.candidates import candidate_source
+from spacy_spectral.pipeline.candidates import Plan, candidate_source
 
 
 def check(candidates, n):
@@ -98,11 +98,7 @@ def test_parses_are_kept_only_if_wanted(trained, tagged):
 def test_spectral_jackknife_covers_the_training_data(trained, examples):
     source = candidates_of(trained)
     told = []
-    folds = list(
-        source.jackknife(
-            examples(trained)[:90], trained, n=5, folds=3, epochs=1, report=told.append
-        )
-    )
+    folds = list(source.jackknife(examples(trained)[:90], trained, Plan(5, 3, 1), told.append))
     sizes = [len(fold.candidates) for fold in folds]
     assert sum(sizes) == 90 and min(sizes) > 20
     words = [word for fold in folds for word in fold.held_out.tokens.words]
@@ -186,7 +182,7 @@ def test_beam_jackknife(beam, examples):
     tagger.initialize(lambda: train, nlp=nlp)
     nlp.add_pipe("beam_parser", source=beam)
     source = candidate_source(nlp.get_pipe("beam_parser"), "beam_parser", None, name="reranker")
-    folds = list(source.jackknife(train, nlp, n=8, folds=2, epochs=1, report=told.append))
+    folds = list(source.jackknife(train, nlp, Plan(8, 2, 1), told.append))
     assert [eg.predicted.to_bytes() for eg in train] == before
     assert sum("epoch 1 of 1" in message for message in told) == 2
     words = [word for fold in folds for word in fold.held_out.tokens.words]
@@ -226,7 +222,7 @@ def test_shared_tok2vec_is_refused(examples):
     nlp.initialize(lambda: train)
     source = candidate_source(nlp.get_pipe("beam_parser"), "beam_parser", None, name="reranker")
     with pytest.raises(ValueError, match="S534"):
-        next(source.jackknife(train, nlp, n=5, folds=2, epochs=1, report=print))
+        next(source.jackknife(train, nlp, Plan(5, 2, 1), print))
 
 
 def test_blocks_are_contiguous_and_even():

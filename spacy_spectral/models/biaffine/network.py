@@ -17,7 +17,7 @@ from thinc.api import Model
 from thinc.types import Ragged
 from thinc.util import get_array_module
 
-from ...trees.interface import NEUTRAL, Parses, Temperature
+from ...trees.interface import NEUTRAL, AskedArcs, Parses, Temperature
 from ...trees.inventory import Inventory
 from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.pieces import parse_in_pieces
@@ -150,27 +150,21 @@ class Network:
         )
 
     def arc_scores(
-        self,
-        vectors: Ragged,
-        starts: NDArray[numpy.int32],
-        arc_starts: NDArray[numpy.int32],
-        heads: NDArray[numpy.int32],
+        self, vectors: Ragged, asked: AskedArcs
     ) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
         """The scores of given arcs, whatever the temperature.
 
-        vectors (Ragged): The vectors of sentences.
-        starts (ndarray): Where sentences start, closed by the number of tokens.
-        arc_starts (ndarray): Where the arcs of each token start, closed by their number.
-        heads (ndarray): Their heads, 0 for the root.
+        vectors (Ragged): The vectors of the sentences.
+        asked (AskedArcs): The arcs.
         RETURNS (Tuple[ndarray, ndarray]): The score of every arc, and log P(label | arc): [arcs, labels].
         """
-        modifiers = numpy.repeat(numpy.arange(len(arc_starts) - 1), numpy.diff(arc_starts))
+        modifiers, starts = asked.modifiers(), asked.starts
         sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
         positions = (modifiers - starts[sentence] + 1).astype("int32")
         roots = root_rows(starts)[sentence]
-        lengths = numpy.diff(arc_starts[starts])
-        classes = classes_of(heads, positions)
-        arcs = Arcs(vectors, roots + heads, roots + positions, classes, lengths)
+        lengths = numpy.diff(asked.arc_starts[starts])
+        classes = classes_of(asked.heads, positions)
+        arcs = Arcs(vectors, roots + asked.heads, roots + positions, classes, lengths)
         return scores_of(self.arcs, arcs), self._log_labels(arcs, 1.0)
 
     def _log_labels(self, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:

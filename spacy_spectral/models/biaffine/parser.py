@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Array, Bytes, Float, Format, Int, Record, Strings
 from ...trees.calibration import judge
-from ...trees.interface import TEMPERATURE, Clusters, Parses, Temperature, Vectors
+from ...trees.interface import TEMPERATURE, AskedArcs, Clusters, Parses, Temperature, Vectors
 from ...trees.inventory import Inventory
 from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
@@ -192,12 +192,6 @@ class BiaffineScores:
         self._starts = tokens.starts
         self._vectors = parser.network.encoder.predict(parser.lexicon(tokens))
 
-    def __call__(
-        self,
-        tokens: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        arc_starts: NDArray[numpy.int32],
-        heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
-        own = pieces_of(self._vectors, self._starts, tokens, starts)
-        return self._network.arc_scores(own, starts, arc_starts, heads)
+    def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
+        own = pieces_of(self._vectors, self._starts, asked.tokens, asked.starts)
+        return self._network.arc_scores(own, asked)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -51,7 +51,9 @@ class ConstituencyRecipe:
     rate (float): Their rate of learning.
     min_count (int): On how many gold spans a feature must occur.
     em_iterations (int): Rounds of EM, for estimators that have it.
-    mixture (Mixture): How the models are weighted.
+    weights (Sequence[float]): Exponents of the posteriors of anchored rules, of the grammar with states and
+        of the model of spans, where all are there.
+    temperature (float): What logarithms of their product are divided by, so that it is not too sure.
     seed (int): Of everything that is drawn at random.
     """
 
@@ -64,7 +66,8 @@ class ConstituencyRecipe:
     rate: float = 0.1
     min_count: int = 2
     em_iterations: int = 8
-    mixture: Mixture = field(default_factory=Mixture)
+    weights: Sequence[float] = Mixture()[:3]
+    temperature: float = Mixture().temperature
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -82,8 +85,8 @@ class ConstituencyRecipe:
         )
         if min(numbers) < 1 or self.states > 64 or not 0 < self.rate <= 10:
             raise ValueError(Errors.S702)
-        *weights, temperature = self.mixture
-        if not all(0 <= w <= 100 for w in weights) or not 0.01 <= temperature <= 100:
+        sound = len(self.weights) == 3 and all(0 <= weight <= 100 for weight in self.weights)
+        if not sound or not 0.01 <= self.temperature <= 100:
             raise ValueError(Errors.S709)
 
     def fit(
@@ -122,13 +125,14 @@ class ConstituencyRecipe:
                 iterations=self.em_iterations,
             ).rounded()
             report(f"{self.estimator} grammar with {int(latent.n_states.sum()):,} states")
+        by_rules, by_states, by_spans = self.weights
         return ConstituencyModel(
             corpus.grammar,
             encoder=encoder,
             spans=spans,
             anchored=anchored,
             latent=latent,
-            mixture=self.mixture,
+            mixture=Mixture(by_rules, by_states, by_spans, self.temperature),
         )
 
     def _fit_spans(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.interface import BestTree, Labels
+from ...trees.interface import ArcMask, ArcTable, BestTree, Labels
 from .forests import Forests
 
 if TYPE_CHECKING:
@@ -30,16 +30,14 @@ class ForestTrees:
         self._columns = heads[arcs], modifiers[arcs], hashes[arcs], dense[arcs]
         self._labels = forests.labels[arcs]
 
-    def arcs(self, labels: Labels) -> NDArray[numpy.bool_]:
+    def arcs(self, labels: Labels) -> ArcMask:
         n = len(self._tokens)
         found = numpy.zeros((n + 1, n + 1), dtype=bool)
         kept = self._kept(numpy.ones((n + 1, n + 1), dtype=bool), labels)
         found[self._columns[0][kept], self._columns[1][kept]] = True
         return found
 
-    def total(
-        self, allowed: NDArray[numpy.bool_], labels: Labels
-    ) -> tuple[float, NDArray[numpy.float64]]:
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
         kept = self._kept(allowed, labels)
         marginals = numpy.zeros(allowed.shape)
         columns: list[Any] = [column[kept] for column in self._columns]
@@ -54,12 +52,7 @@ class ForestTrees:
         numpy.add.at(marginals, (heads, modifiers), mu)
         return float(log_z[0]), marginals
 
-    def best(
-        self,
-        ways: Sequence[NDArray[numpy.bool_]],
-        labels: Labels,
-        marginals: NDArray[numpy.float64],
-    ) -> BestTree:
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
         found = []
         for allowed in ways:
             kept = self._kept(allowed, labels)

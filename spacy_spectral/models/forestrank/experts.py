@@ -6,15 +6,13 @@ beside the parser's own, with weights that are learnt.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
-from ...trees.interface import Clusters, ParserModel, Recipe
+from ...trees.interface import AskedArcs, Clusters, ParserModel, Recipe
 from ...trees.sentences import Tokens, Treebank
-from ..product.parser import KINDS
 from .forests import Forests
 
 SMALLEST = 1e-5  # what an expert thinks impossible is this likely
@@ -25,27 +23,9 @@ Report = Callable[[str], None]
 class MarginalScorer(Protocol):
     """An `ArcScorer` (see `trees.interface`) that knows marginals of arcs given that there are no others."""
 
-    def log_marginals(
-        self,
-        tokens: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        arc_starts: NDArray[numpy.int32],
-        heads: NDArray[numpy.int32],
-    ) -> NDArray[numpy.float64]:
+    def log_marginals(self, asked: AskedArcs) -> NDArray[numpy.float64]:
         """RETURNS (ndarray): The logarithm of every arc's marginal."""
         ...
-
-
-def check_experts(experts: Mapping[str, Any] | None) -> dict[str, Recipe]:
-    """experts (Optional[Mapping[str, Model]]): Models of parsers that are trained in one go, by names.
-    RETURNS (Dict[str, Recipe]): How to train them."""
-    recipes = {}
-    for name, expert in (experts or {}).items():
-        learnt = expert.attrs.get("learnt")
-        if learnt is None or learnt.kind not in KINDS.values():
-            raise ValueError(Errors.S455.format(name=name, kind=expert.name))
-        recipes[name] = expert.attrs["recipe"]
-    return recipes
 
 
 def train_experts(
@@ -68,32 +48,17 @@ def with_experts(forests: Forests, experts: Sequence[ParserModel], tokens: Token
     """RETURNS (Forests): Forests whose arcs have the logarithms of the experts' marginals as numbers, too."""
     if not experts:
         return forests
-    asked = _asked(forests)
+    asked, arc_of = _asked(forests)
     columns = [forests.dense]
     for expert in experts:
         logs = _log_marginals(expert, tokens, asked)
-        columns.append(logs[asked.arc_of][:, None])
+        columns.append(logs[arc_of][:, None])
     return forests.with_dense(numpy.concatenate(columns, axis=1))
 
 
-class _Asked(NamedTuple):
-    """The arcs of forests, without labels.
-
-    tokens (ndarray): The tokens of sentences with arcs.
-    starts (ndarray): Where these sentences start among them, closed by their number.
-    arc_starts (ndarray): Where the arcs of each of these tokens start, likewise.
-    heads (ndarray): Their heads.
-    arc_of (ndarray): Which of them every labelled arc of the forests is.
-    """
-
-    tokens: NDArray[numpy.int64]
-    starts: NDArray[numpy.int32]
-    arc_starts: NDArray[numpy.int32]
-    heads: NDArray[numpy.int32]
-    arc_of: NDArray[numpy.int64]
-
-
-def _asked(forests: Forests) -> _Asked:
+def _asked(forests: Forests) -> tuple[AskedArcs, NDArray[numpy.int64]]:
+    """RETURNS (Tuple[AskedArcs, ndarray]): The arcs of forests without labels, of sentences that have some,
+    and which of them every labelled arc is."""
     token = forests.token_of()
     new = (numpy.diff(token, prepend=-1) != 0) | (numpy.diff(forests.heads, prepend=-1) != 0)
     lengths = numpy.diff(forests.starts)
@@ -104,24 +69,21 @@ def _asked(forests: Forests) -> _Asked:
         numpy.concatenate([[0], numpy.cumsum(own)]).astype("int32")
         for own in (lengths[there], counts)
     )
-    return _Asked(tokens, starts, arc_starts, forests.heads[new], numpy.cumsum(new) - 1)
+    asked = AskedArcs(tokens, starts, arc_starts, forests.heads[new])
+    return asked, numpy.cumsum(new) - 1
 
 
-def _log_marginals(expert: ParserModel, tokens: Tokens, asked: _Asked) -> NDArray[numpy.float64]:
+def _log_marginals(expert: ParserModel, tokens: Tokens, asked: AskedArcs) -> NDArray[numpy.float64]:
     scorer = expert.scorer(tokens) if hasattr(expert, "scorer") else None
-    arcs = (asked.tokens, asked.starts, asked.arc_starts, asked.heads)
     if isinstance(scorer, MarginalScorer):
-        return scorer.log_marginals(*arcs)
+        return scorer.log_marginals(asked)
     parses = expert.parse(tokens.at(asked.tokens, asked.starts))
-    modifiers = numpy.repeat(numpy.arange(len(asked.tokens)), numpy.diff(asked.arc_starts))
-    modifiers -= numpy.repeat(asked.starts[:-1], numpy.diff(asked.starts))[modifiers]
     result = numpy.empty(len(asked.heads))
-    bounds = asked.arc_starts[asked.starts]
-    for s, (begin, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+    for s, (own, arcs, modifiers) in enumerate(asked.sentences()):
         found = parses.arcs(s, min_prob=SMALLEST)
-        n = int(asked.starts[s + 1] - asked.starts[s])
-        known = found.modifiers.astype("int64") * (n + 1) + found.heads
-        wanted = (modifiers[begin:end] + 1) * (n + 1) + asked.heads[begin:end]
+        width = own.stop - own.start + 1
+        known = found.modifiers.astype("int64") * width + found.heads
+        wanted = modifiers * width + asked.heads[arcs]
         at = numpy.minimum(numpy.searchsorted(known, wanted), len(known) - 1)
-        result[begin:end] = numpy.where(known[at] == wanted, found.probs[at], 0.0)
+        result[arcs] = numpy.where(known[at] == wanted, found.probs[at], 0.0)
     return numpy.log(numpy.maximum(result, SMALLEST))

@@ -14,7 +14,15 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Bytes, Float, Format, List, Record, Str
-from ...trees.interface import ArcProbs, Clusters, Parse, ParserModel, Parses, TreeDistribution
+from ...trees.interface import (
+    ArcMask,
+    ArcProbs,
+    Clusters,
+    Parse,
+    ParserModel,
+    Parses,
+    TreeDistribution,
+)
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
@@ -295,11 +303,7 @@ class ForestParses:
         return list(map(Parse, heads.reshape(k, n), labels.reshape(k, n), logs.tolist()))
 
     def distribution(
-        self,
-        sentence: int,
-        *,
-        more: NDArray[numpy.bool_] | None = None,
-        labelled: bool = False,
+        self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
         arcs = self._forests.arcs(sentence)
         if more is not None or arcs.start == arcs.stop:

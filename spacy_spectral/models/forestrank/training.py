@@ -1,9 +1,9 @@
 """From the forests of jack-knifed parsers to a second stage. Knows nothing of spaCy."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -11,6 +11,7 @@ from ...base.errors import Errors
 from ...trees.interface import Clusters, Parses, Recipe
 from ...trees.inventory import projective_trees
 from ...trees.sentences import Treebank
+from ..product.architecture import expert_recipes
 from ._learn import Learner
 from .experts import train_experts, with_experts
 from .forests import forests_of, joined, nearest_trees
@@ -49,7 +50,8 @@ class ForestSettings:
     min_count (int): How often the target trees must have a feature.
     min_word_count (int): How often a word must occur to be looked at whole.
     seed (int): Seed of the order of sentences.
-    experts (Mapping[str, Recipe]): Other parsers whose log-marginals of arcs count, too.
+    experts (Optional[Dict[str, Model]]): Other parsers that are trained when the pipeline is initialized, by
+        names of your choice, e.g. `spacy-spectral.Refined.v1`: their log-marginals of arcs count, too.
     """
 
     threshold: float = 0.01
@@ -60,7 +62,9 @@ class ForestSettings:
     min_count: int = 2
     min_word_count: int = 3
     seed: int = 0
-    experts: Mapping[str, Recipe] = field(default_factory=dict)
+    # Any: spaCy checks types of what stands in a dict before it has made models of it
+    experts: dict[str, Any] | None = None
+    recipes: dict[str, Recipe] = field(init=False)
 
     def __post_init__(self) -> None:
         positive = (
@@ -70,6 +74,7 @@ class ForestSettings:
             raise ValueError(Errors.S912)
         if not 0 < self.threshold < 1:
             raise ValueError(Errors.S912)
+        self.recipes = expert_recipes(self.experts or {})
 
     def fit(
         self,
@@ -91,7 +96,7 @@ class ForestSettings:
             thresholds = numpy.full(len(fold.held_out.tokens), self.threshold)
             forests = forests_of(fold.parses, starts, fold.names, thresholds)
             # an expert that has seen a sentence's tree would be trusted too much
-            experts = train_experts(self.experts, fold.train, clusters, report)
+            experts = train_experts(self.recipes, fold.train, clusters, report)
             parts.append(with_experts(forests, [*experts.values()], fold.held_out.tokens))
             own_heads, own_labels = projective_trees(fold.held_out)
             heads.append(own_heads)
@@ -139,7 +144,7 @@ class ForestSettings:
             threshold=self.threshold,
             outside=fit_outside(forests, gold, labels),
             experts=(
-                train_experts(self.experts, Treebank.joined(held_out), clusters, report)
+                train_experts(self.recipes, Treebank.joined(held_out), clusters, report)
                 if self.experts
                 else {}
             ),

@@ -5,7 +5,6 @@ Implements `trees.interface`. Knows nothing of spaCy.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
-from ...trees.interface import Clusters, Parses, Temperature, TreeDistribution
+from ...trees.interface import AskedArcs, Clusters, Parses, Temperature, TreeDistribution
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.pieces import cut_treebank, parse_in_pieces
 from ...trees.sentences import Tokens, Treebank
@@ -24,16 +23,8 @@ from .model import LogLinearModel
 from .parses import LogLinearParses
 
 _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
-# (which tokens, where their sentences start, where the arcs of each token start, heads) -> [arcs, labels]
-LabelledArcScorer = Callable[
-    [
-        NDArray[numpy.int64] | slice,
-        NDArray[numpy.int32],
-        NDArray[numpy.int32],
-        NDArray[numpy.int32],
-    ],
-    NDArray[numpy.floating],
-]
+# Arcs -> [arcs, labels].
+LabelledArcScorer = Callable[[AskedArcs], NDArray[numpy.floating]]
 
 
 class LogLinearParser:
@@ -146,9 +137,14 @@ class LogLinearParser:
                 here = slice(int(starts[sentence]), int(starts[sentence + 1]))
                 places = numpy.arange(len(tokens.words))[chosen][here]
                 ends = numpy.array([0, len(places)], dtype="int32")
+
+                def given(arc_starts: NDArray, heads: NDArray) -> NDArray[numpy.floating]:
+                    assert others is not None
+                    return others(AskedArcs(places, ends, arc_starts, heads))
+
                 return self.model.packed(
                     sentences.select(places, ends),
-                    None if others is None else partial(others, places, ends),
+                    None if others is None else given,
                     constraints=None if fixed is None else fixed[here],
                     more=more,
                 )
@@ -157,7 +153,7 @@ class LogLinearParser:
                 parses = self.model.parse(own, constraints=fixed)
                 return LogLinearParses(parses, self.inventory, fixed, pack)
             prepared, arcs = self.model.prepare(own, fixed)
-            extra = others(chosen, starts, arcs.starts, arcs.heads)
+            extra = others(AskedArcs(chosen, starts, arcs.starts, arcs.heads))
             parses = self.model.infer(
                 prepared, arcs, constraints=fixed, extra=numpy.ascontiguousarray(extra, "float32")
             )

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.interface import ArcProbs, Parse, TreeDistribution
+from ...trees.interface import ArcMask, ArcProbs, Parse, TreeDistribution
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING
 from .model import ModelParses
@@ -90,11 +90,7 @@ class LogLinearParses:
         return list(map(Parse, *(column.reshape(k, n) for column in final), logs.tolist()))
 
     def distribution(
-        self,
-        sentence: int,
-        *,
-        more: NDArray[numpy.bool_] | None = None,
-        labelled: bool = False,
+        self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
         return self._pack(sentence, more)
 

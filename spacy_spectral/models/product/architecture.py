@@ -1,5 +1,6 @@
 """The registered architecture `spacy-spectral.Product.v1`: experts in, a Thinc model out."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from thinc.api import Model
@@ -28,17 +29,22 @@ def build_product(experts: dict[str, Any], weights: dict[str, float] | None = No
     """
     if not experts:
         raise ValueError(Errors.S454.format(choices=", ".join(KINDS)))
-    recipes = {}
-    for name, expert in experts.items():
-        learnt = expert.attrs.get("learnt")
-        if learnt is None or learnt.kind not in KINDS.values():
-            raise ValueError(Errors.S455.format(name=name, kind=expert.name))
-        recipes[name] = expert.attrs["recipe"]
+    recipes = expert_recipes(experts)
     if weights is not None:
         sound = set(weights) == set(experts) and min(weights.values()) >= 0
         if not sound or max(weights.values()) <= 0:
             raise ValueError(Errors.S453.format(weights=weights))
     return learnt_model("product", ProductParser, ProductRecipe(recipes, weights))
+
+
+def expert_recipes(experts: Mapping[str, Model]) -> dict[str, Recipe]:
+    """experts (Mapping[str, Model]): Models of parsers that are trained in one go, by names.
+    RETURNS (Dict[str, Recipe]): How to train them."""
+    for name, expert in experts.items():
+        learnt = expert.attrs.get("learnt")
+        if learnt is None or learnt.kind not in KINDS.values():
+            raise ValueError(Errors.S455.format(name=name, kind=expert.name))
+    return {name: expert.attrs["recipe"] for name, expert in experts.items()}
 
 
 class ProductRecipe:

@@ -26,6 +26,7 @@ from ...trees.interface import (
     NEUTRAL,
     TEMPERATURE,
     ArcScorer,
+    AskedArcs,
     ParserModel,
     Parses,
     Temperature,
@@ -37,7 +38,7 @@ from ...trees.pieces import parse_in_pieces
 from ...trees.sentences import Tokens
 from ..biaffine.arc_posterior import arc_posterior
 from ..biaffine.parser import BiaffineParser
-from ..loglinear.parser import LogLinearParser
+from ..loglinear.parser import LabelledArcScorer, LogLinearParser
 from ..refine.model import RefinedGrammar
 from ..shag.grammar import Grammar
 from .scores import ProbabilityScores, translated
@@ -155,10 +156,10 @@ class ProductParser:
         if len(self._active) == 1 or not len(tokens):
             return self._chart.parse(tokens, fixed=fixed)
 
-        def others(*arcs: Any) -> NDArray[numpy.floating]:
+        def others(asked: AskedArcs) -> NDArray[numpy.floating]:
             total: Any = 0.0
             for name, scorer in scorers.items():
-                heads, labels = scorer(*arcs)
+                heads, labels = scorer(asked)
                 own = t.weighted(self.weights[name])
                 weighted = labels / own.labels
                 weighted += (heads / own.heads)[:, None]
@@ -207,7 +208,7 @@ def _scorer(expert: ParserModel, tokens: Tokens) -> ArcScorer:
 
 
 def _first_order(
-    score: Any,
+    score: LabelledArcScorer,
     tokens: Tokens,
     inventory: Inventory,
     fixed: NDArray[numpy.int32] | None,
@@ -228,7 +229,7 @@ def _first_order(
             heads = numpy.tile(numpy.arange(n + 1, dtype="int32"), n)
             own = numpy.array([0, n], dtype="int32")
             edges = numpy.arange(0, n * (n + 1) + 1, n + 1, dtype="int32")
-            labelled = score(every[a:b], own, edges, heads).reshape(n, n + 1, -1)
+            labelled = score(AskedArcs(every[a:b], own, edges, heads)).reshape(n, n + 1, -1)
             top = labelled.max(axis=2, keepdims=True)
             total = top[..., 0] + numpy.log(numpy.exp(labelled - top).sum(axis=2))
             tables.append(labelled - total[..., None])

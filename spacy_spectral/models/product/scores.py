@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.interface import ArcScorer, ParserModel
+from ...trees.interface import ArcScorer, AskedArcs, ParserModel
 from ...trees.inventory import plain
 from ...trees.sentences import Tokens
 
@@ -24,24 +24,13 @@ class ProbabilityScores:
         self._tokens = tokens
         self._n_labels = len(expert.label_names)
 
-    def __call__(
-        self,
-        tokens: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        arc_starts: NDArray[numpy.int32],
-        heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
-        parses = self._expert.parse(self._tokens.at(tokens, starts))
-        joint = numpy.full((len(heads), self._n_labels), _SMALLEST / self._n_labels)
-        for s in range(len(starts) - 1):
-            begin, end = int(starts[s]), int(starts[s + 1])
-            own = slice(int(arc_starts[begin]), int(arc_starts[end]))
-            n = end - begin
-            modifiers = numpy.repeat(
-                numpy.arange(1, n + 1), numpy.diff(arc_starts[begin : end + 1])
-            )
+    def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
+        parses = self._expert.parse(self._tokens.at(asked.tokens, asked.starts))
+        joint = numpy.full((len(asked.heads), self._n_labels), _SMALLEST / self._n_labels)
+        for s, (tokens, own, modifiers) in enumerate(asked.sentences()):
+            n = tokens.stop - tokens.start
             place = numpy.full((n + 1, n + 1), -1)
-            place[heads[own], modifiers] = numpy.arange(own.start, own.stop)
+            place[asked.heads[own], modifiers] = numpy.arange(own.start, own.stop)
             found = parses.arcs(s, labelled=True, min_prob=_SMALLEST / self._n_labels)
             rows = place[found.heads, found.modifiers]
             kept = rows >= 0
@@ -65,13 +54,8 @@ def translated(scorer: ArcScorer, names: Sequence[str], wanted: Sequence[str]) -
     columns = numpy.array([index.get(name, index.get(plain(name), -1)) for name in wanted])
     unknown = numpy.log(_SMALLEST)
 
-    def scores(
-        tokens: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        arc_starts: NDArray[numpy.int32],
-        heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
-        arcs, labels = scorer(tokens, starts, arc_starts, heads)
+    def scores(asked: AskedArcs) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
+        arcs, labels = scorer(asked)
         return arcs, numpy.where(columns >= 0, labels[:, columns], unknown)
 
     return scores
@@ -86,17 +70,11 @@ def remembered(scorer: ArcScorer) -> ArcScorer:
     """
     known: list = []
 
-    def scores(
-        tokens: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        arc_starts: NDArray[numpy.int32],
-        heads: NDArray[numpy.int32],
-    ) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
-        if not isinstance(tokens, slice):
-            return scorer(tokens, starts, arc_starts, heads)
-        asked = (starts, arc_starts, heads)
-        if not known or not all(map(numpy.array_equal, known[0], asked)):
-            known[:] = [asked, scorer(tokens, starts, arc_starts, heads)]
+    def scores(asked: AskedArcs) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
+        if not isinstance(asked.tokens, slice):
+            return scorer(asked)
+        if not known or not all(map(numpy.array_equal, known[0][1:], asked[1:])):
+            known[:] = [asked, scorer(asked)]
         return known[1]
 
     return scores

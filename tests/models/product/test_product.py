@@ -22,7 +22,7 @@ from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.models.refine.architecture import build_refined
 from spacy_spectral.models.shag.architecture import build_shag
 from spacy_spectral.trees.calibration import judge
-from spacy_spectral.trees.interface import NEUTRAL, Temperature
+from spacy_spectral.trees.interface import NEUTRAL, AskedArcs, Temperature
 from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
 
 LABELS = ("a", "b", "root")
@@ -120,7 +120,9 @@ def biaffine_scores(parser, tokens, heads, labels, temperature=NEUTRAL):
     n = heads.shape[1]
     edges = numpy.arange(0, n * (n + 1) + 1, n + 1, dtype="int32")
     all_heads = numpy.tile(numpy.arange(n + 1, dtype="int32"), n)
-    arcs, log_labels = parser.scorer(tokens)(slice(None), tokens.starts, edges, all_heads)
+    arcs, log_labels = parser.scorer(tokens)(
+        AskedArcs(slice(None), tokens.starts, edges, all_heads)
+    )
     at = edges[:-1] + heads
     log_labels = log_labels / temperature.labels
     log_labels = log_labels - numpy.log(numpy.exp(log_labels).sum(axis=1, keepdims=True))
@@ -336,7 +338,7 @@ def test_without_a_log_linear_expert_arcs_are_all_there_is(experts, shag, n):
     edges = numpy.arange(0, n * (n + 1) + 1, n + 1, dtype="int32")
     all_heads = numpy.tile(numpy.arange(n + 1, dtype="int32"), n)
     biaffine = experts["biaffine"]
-    arcs, labels = biaffine.scorer(tokens)(slice(None), tokens.starts, edges, all_heads)
+    arcs, labels = biaffine.scorer(tokens)(AskedArcs(slice(None), tokens.starts, edges, all_heads))
     scores = 0.6 * (arcs[:, None] + labels).reshape(n, n + 1, -1)
     smallest = 1e-6 / len(shag.label_names)  # what is less likely is as likely as that
     found = shag.parse(tokens).arcs(0, labelled=True, min_prob=smallest)

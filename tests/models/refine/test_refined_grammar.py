@@ -15,6 +15,7 @@ from spacy_spectral.models.refine.spectral import spectral_labelling, states_by_
 from spacy_spectral.models.refine.split_merge import SplitMerge
 from spacy_spectral.models.refine.statistics import Trees
 from spacy_spectral.models.refine.transitions import Transitions
+from spacy_spectral.trees.interface import AskedArcs
 from spacy_spectral.trees.posterior import Posterior
 from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
 
@@ -197,8 +198,9 @@ def test_scores_of_given_arcs(grammar):
     heads = numpy.concatenate(columns).astype("int32")
     starts = numpy.cumsum([0, *map(len, columns)]).astype("int32")
     scorer = grammar.scorer(tokens)
-    logs, labels = scorer(slice(None), tokens.starts, starts, heads)
-    found = scorer.log_marginals(slice(None), tokens.starts, starts, heads)
+    arcs = AskedArcs(slice(None), tokens.starts, starts, heads)
+    logs, labels = scorer(arcs)
+    found = scorer.log_marginals(arcs)
     numpy.testing.assert_array_equal(found, logs)
     numpy.testing.assert_allclose(numpy.exp(labels).sum(axis=1), 1.0, atol=1e-4)
     whole = grammar.parse(tokens)
@@ -216,10 +218,10 @@ def test_scores_of_given_arcs(grammar):
         )
         # one sentence out of a batch
         a, b = tokens.bounds()[s]
-        alone = scorer(
+        alone = scorer(AskedArcs(
             numpy.arange(a, b), numpy.array([0, n], dtype="int32"),
             starts[a : b + 1] - starts[a], heads[at : at + n_arcs],
-        )  # fmt: skip
+        ))  # fmt: skip
         numpy.testing.assert_array_equal(alone[0], logs[at : at + n_arcs])
         numpy.testing.assert_array_equal(alone[1], labels[at : at + n_arcs])
         at += n_arcs
