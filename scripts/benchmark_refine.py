@@ -216,7 +216,7 @@ def predicted_table(
         "tags": 100 * scores["tag_acc" if symbol == "TAG" else "pos_acc"],
     }
     row = ("spectral, 200, predicted tags", *(f"{value:.2f}" for value in result.values()))
-    msg.table([row], header=("sub-tags", "UAS", "LAS", "tags right"), divider=True)
+    msg.table([row], header=("sub-tags", "UAS", "LAS", "tags right"), divider=True, aligns="lrrr")
     return result
 
 

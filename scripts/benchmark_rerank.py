@@ -65,7 +65,7 @@ FORESTS: dict[str, dict[str, Any]] = {
     "forest, arcs >= 0.05": {"threshold": 0.05},
     "forest, arcs >= 0.02": {"threshold": 0.02},
     "forest, arcs >= 0.01": {"threshold": 0.01},
-    "the same, with a refined grammar": {
+    "forest, with a refined grammar": {
         "threshold": 0.01,
         "experts": {"refined": build_refined()},
     },
@@ -89,7 +89,7 @@ TIMED = (
     "base features + log p",
     "all",
     "forest, arcs >= 0.01",
-    "the same, with a refined grammar",
+    "forest, with a refined grammar",
 )
 PAIRS = (
     ("base scores", "base scores + log p"),
