@@ -233,7 +233,7 @@ def _mixture_init(model: Model, X: Ragged | None = None, Y: Ragged | None = None
 
 def _mixture_forward(model: Model, X: Ragged, is_train: bool):
     n, W, G = model.get_dim("nO"), model.get_param("W"), model.get_param("G")
-    pieces = product(X.data, X.lengths, W, is_train) + model.get_param("b")
+    pieces = product(X.data, W) + model.get_param("b")
     first = pieces[:, :n] >= pieces[:, n:]
     centred = numpy.where(first, pieces[:, :n], pieces[:, n:])
     centred -= centred.mean(axis=1, keepdims=True)

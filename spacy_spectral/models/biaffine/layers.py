@@ -22,6 +22,9 @@ N_CLASSES = 2 * N_BINS + 1
 _ROOT_CLASS = 2 * N_BINS
 # Large bilinear scores at the beginning make charts of a few trees, and no gradient.
 _BILINEAR_SCALE = 0.05
+# Products with fewer cells, or of fewer numbers, are small ones: OpenBLAS draws the line at about 1,200 cells
+# or 1,000,000 multiplications, according to the processor.
+_LEAST_CELLS, _LEAST_PRODUCTS = 4096, 1_300_000
 
 
 def arc_classes(n: int) -> NDArray[numpy.int32]:
@@ -122,29 +125,24 @@ def rows_of_pieces(
     return rows
 
 
-def product(rows: Floats2d, lengths: Ints1d, W: Floats2d, is_train: bool) -> Floats2d:
-    """The rows of sentences times a matrix.
+def product(rows: Floats2d, W: Floats2d) -> Floats2d:
+    """Rows times a matrix: the same numbers for a row whatever the others.
 
-    The last bits of a row of a matrix product hang on how many rows there are, as BLAS has other kernels for
-    those that are left over; and which of two trees is better may hang on the last bits of scores. So that a
-    sentence has the same tree in any batch, it is multiplied alone. In training, where that is no matter, all
-    are multiplied at once: it takes half the time.
+    Which of two trees is better may hang on the last bits of scores, and a sentence should have the same tree
+    in any batch. BLAS has kernels for small products whose last bits differ from those of larger ones: few
+    rows are filled up, so that they are never used.
 
-    rows (Floats2d): The rows, by sentence.
-    lengths (Ints1d): How many each sentence has.
+    rows (Floats2d): The rows.
     W (Floats2d): The matrix, [outputs, inputs].
-    is_train (bool): Whether sentences may share a product.
     RETURNS (Floats2d): [rows, outputs].
     """
-    if is_train:
+    n, inputs = rows.shape
+    least = -(-_LEAST_CELLS // len(W)), -(-_LEAST_PRODUCTS // max(W.size, 1))
+    if n >= max(least):
         return rows @ W.T
-    xp = get_array_module(W)
-    result = xp.empty((len(rows), len(W)), dtype="float32")
-    begin = 0
-    for n in lengths.tolist():
-        xp.matmul(rows[begin : begin + n], W.T, out=result[begin : begin + n])
-        begin += n
-    return result
+    filled = get_array_module(W).zeros((max(least), inputs), dtype="float32")
+    filled[:n] = rows
+    return (filled @ W.T)[:n]
 
 
 def arc_scores(size: int) -> Model[Ragged, list[NDArray[numpy.float64]]]:
@@ -184,10 +182,10 @@ def scores_of(model: Model, arcs: "Arcs") -> NDArray[numpy.float32]:
     """
     ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
     W, U, T = (model.get_param(name) for name in "WUT")
-    hidden = ops.relu(product(X.data, X.lengths, W, False) + model.get_param("b"))
-    moved = ops.to_numpy(product(hidden[:, :size], X.lengths, U.T, False))
+    hidden = ops.relu(product(X.data, W) + model.get_param("b"))
+    moved = ops.to_numpy(product(hidden[:, :size], U.T))
     modifiers = ops.to_numpy(hidden[:, size:])
-    terms = ops.to_numpy(product(X.data, X.lengths, T, False))
+    terms = ops.to_numpy(product(X.data, T))
     scores = numpy.einsum("ij,ij->i", moved[arcs.heads], modifiers[arcs.modifiers])
     scores += terms[arcs.heads, arcs.classes]
     scores += terms[arcs.modifiers, N_CLASSES + arcs.classes]
@@ -197,11 +195,11 @@ def scores_of(model: Model, arcs: "Arcs") -> NDArray[numpy.float32]:
 def _arcs_forward(model: Model, X: Ragged, is_train: bool):
     ops, size = model.ops, model.get_dim("size")
     W, U, T = (model.get_param(name) for name in "WUT")
-    activated = ops.relu(product(X.data, X.lengths, W, is_train) + model.get_param("b"))
+    activated = ops.relu(product(X.data, W) + model.get_param("b"))
     hidden, backprop_dropout = model.layers[0](activated, is_train)
-    moved = product(hidden[:, :size], X.lengths, U.T, is_train)
+    moved = product(hidden[:, :size], U.T)
     modifiers = hidden[:, size:]
-    terms = ops.to_numpy(product(X.data, X.lengths, T, is_train))
+    terms = ops.to_numpy(product(X.data, T))
     by_head, by_modifier = terms[:, :N_CLASSES], terms[:, N_CLASSES:]
     ends = numpy.cumsum(ops.to_numpy(X.lengths)).tolist()
     sentences = [slice(a, b) for a, b in pairwise([0, *ends])]
@@ -249,14 +247,12 @@ class Arcs:
     vectors (Ragged): The vectors of sentences.
     heads, modifiers (ndarray): Rows of both ends of every arc.
     classes (ndarray): The classes of the arcs; see `arc_classes`.
-    lengths (ndarray): How many of them, one after the other, belong to a tree or a sentence.
     """
 
     vectors: Ragged
     heads: NDArray[numpy.int32]
     modifiers: NDArray[numpy.int32]
     classes: NDArray[numpy.int32]
-    lengths: NDArray[numpy.int32]
 
     @classmethod
     def of_trees(
@@ -276,16 +272,12 @@ class Arcs:
             heads.append(roots[s] + tree)
             modifiers.append(roots[s] + own)
             classes.append(classes_of(tree, own))
-        lengths = numpy.array([len(tree) for tree in trees], dtype="int32")
-        h, m, c = map(numpy.concatenate, (heads, modifiers, classes))
-        return cls(vectors, h, m, c, lengths)
+        return cls(vectors, *map(numpy.concatenate, (heads, modifiers, classes)))
 
     def only(self, chosen: NDArray[numpy.bool_]) -> "Arcs":
         """RETURNS (Arcs): Some of the arcs."""
-        h, m, c = (rows[chosen] for rows in (self.heads, self.modifiers, self.classes))
-        before = numpy.append(0, numpy.cumsum(chosen))
-        lengths = numpy.diff(before[numpy.append(0, numpy.cumsum(self.lengths))])
-        return Arcs(self.vectors, h, m, c, lengths.astype("int32"))
+        columns = (self.heads, self.modifiers, self.classes)
+        return Arcs(self.vectors, *(rows[chosen] for rows in columns))
 
 
 def label_scores(size: int) -> Model[Arcs, Floats2d]:
@@ -320,7 +312,7 @@ def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
     ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
     W, C, V = (model.get_param(name) for name in "WCV")
     heads, modifiers, classes = map(ops.asarray, (arcs.heads, arcs.modifiers, arcs.classes))
-    terms = product(X.data, X.lengths, W, is_train)
+    terms = product(X.data, W)
     activated = ops.relu(terms[heads, :size] + terms[modifiers, size:] + C[classes])
     hidden, backprop_dropout = model.layers[0](activated, is_train)
 
@@ -337,7 +329,7 @@ def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
         model.inc_grad("W", d_terms.T @ X.data)
         return Ragged(d_terms @ W, X.lengths)
 
-    scores = product(hidden, arcs.lengths, V, is_train)
+    scores = product(hidden, V)
     return scores + model.get_param("b"), backprop
 
 

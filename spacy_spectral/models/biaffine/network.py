@@ -162,9 +162,8 @@ class Network:
         sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
         positions = (modifiers - starts[sentence] + 1).astype("int32")
         roots = root_rows(starts)[sentence]
-        lengths = numpy.diff(asked.arc_starts[starts])
         classes = classes_of(asked.heads, positions)
-        arcs = Arcs(vectors, roots + asked.heads, roots + positions, classes, lengths)
+        arcs = Arcs(vectors, roots + asked.heads, roots + positions, classes)
         return scores_of(self.arcs, arcs), self._log_labels(arcs, 1.0)
 
     def _log_labels(self, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:

@@ -50,9 +50,7 @@ def init(model: Model, X: Ragged | None = None, Y: Ragged | None = None) -> None
 def forward(model: Model[Ragged, Ragged], X: Ragged, is_train: bool):
     ops, W, n = model.ops, model.get_param("W"), model.get_dim("units")
     lengths = ops.to_numpy(X.lengths).astype("int32")
-    gates = ops.to_numpy(
-        _activated(ops, product(X.data, X.lengths, W, is_train), model.get_param("b"), n)
-    )
+    gates = ops.to_numpy(_activated(ops, product(X.data, W), model.get_param("b"), n))
     nI = X.data.shape[1]
     output = numpy.empty((len(gates), nI + n), dtype="float32")
     output[:, :nI] = ops.to_numpy(X.data)

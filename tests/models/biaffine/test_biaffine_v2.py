@@ -8,6 +8,7 @@ from spacy_spectral.base.serialize import pack, unpack
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.biaffine.embed import Lexicon
 from spacy_spectral.models.biaffine.estimate import Settings, build_network, parameters, seeded
+from spacy_spectral.models.biaffine.layers import product
 from spacy_spectral.models.biaffine.parser import BiaffineParser
 from spacy_spectral.models.eigenwords.clusters import WordClusters, clusters_to_bytes
 from spacy_spectral.models.eigenwords.word_vectors import WordVectors
@@ -203,3 +204,15 @@ def test_one_sentence_is_enough_and_none_is_not():
 def test_bad_settings(settings):
     with pytest.raises(ValueError, match=r"\[S451\]"):
         build_biaffine_v2(**settings)
+
+
+@pytest.mark.parametrize(("n_in", "n_out"), [(8, 1), (128, 57), (384, 768), (640, 30)])
+def test_a_row_of_a_product_does_not_depend_on_the_others(n_in, n_out):
+    rng = numpy.random.default_rng(n_out)
+    rows, W = rng.normal(size=(700, n_in)), rng.normal(size=(n_out, n_in))
+    rows, W = rows.astype("float32"), W.astype("float32")
+    expected = product(rows, W)
+    assert expected == pytest.approx(rows.astype("float64") @ W.T.astype("float64"), abs=1e-3)
+    for n in (1, 2, 3, 5, 8, 17, 33, 64, 101, 256, 699):
+        begin = int(rng.integers(0, 701 - n))
+        assert (product(rows[begin : begin + n], W) == expected[begin : begin + n]).all()
