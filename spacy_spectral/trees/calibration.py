@@ -20,7 +20,7 @@ from .sentences import MISSING, Treebank
 N_BINS = 15
 # The range of temperatures; how far logarithms may be off; and of how many tokens it takes the evidence to
 # believe in a temperature e times as high.
-_LOW, _HIGH, _TOLERANCE, _PRIOR = 0.25, 6.0, 0.04, 10.0
+_LOW, _HIGH, _TOLERANCE, PRIOR = 0.25, 6.0, 0.04, 10.0
 # More sentences than these tell little more about two numbers.
 _MAX_SENTENCES = 600
 # Probabilities are sums of products of floats, and a certain one that is wrong must not be infinitely bad.
@@ -185,7 +185,7 @@ def best_factor(evidence: Callable[[float], float]) -> float:
     from scipy.optimize import minimize_scalar
 
     found = minimize_scalar(
-        lambda log: _PRIOR * log * log - evidence(float(numpy.exp(log))),
+        lambda log: PRIOR * log * log - evidence(float(numpy.exp(log))),
         bounds=(numpy.log(_LOW), numpy.log(_HIGH)),
         method="bounded",
         options={"xatol": _TOLERANCE},

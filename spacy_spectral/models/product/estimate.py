@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 import numpy
+from numpy.typing import NDArray
 
-from ...trees.calibration import best_factor, calibrated, judge, log_scores, some_sentences
+from ...trees.calibration import PRIOR, calibrated, judge, log_scores, some_sentences
 from ...trees.interface import Clusters, ParserModel, Recipe, Temperature, Vectors
 from ...trees.sentences import MISSING, Treebank
 from .parser import ProductParser
@@ -21,6 +22,8 @@ from .scores import remembered
 _CHOSEN_AT = 0.75  # the temperature at which trees are chosen, for weights that sum to 1
 _HELD_OUT = 5  # without a development set, every fifth block of sentences
 _MAX_BLOCK = 50
+# Of logarithms of weights: the first step, and how far they may be off.
+_STEP, _TOLERANCE = 0.5, 0.05
 
 
 def fit(
@@ -92,6 +95,8 @@ def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
     treebank (Treebank): Sentences that the experts were not trained on.
     RETURNS (ProductParser): The same experts with other weights; how sure they are is not settled yet.
     """
+    from scipy.optimize import minimize
+
     treebank = some_sentences(treebank)
     if not (treebank.heads != MISSING).any():
         return product
@@ -99,27 +104,21 @@ def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
         name: remembered(scorer) for name, scorer in product.scorers(treebank.tokens).items()
     }
 
-    def evidence(product: ProductParser) -> float:
-        parses = product.parse_with(scorers, treebank.tokens)
+    names = list(product.experts)
+
+    def at(logs: NDArray[numpy.float64]) -> ProductParser:
+        """The product at logarithms of a temperature and of weights, relative to the first."""
+        shares = numpy.exp(numpy.append(0.0, logs[1:]))
+        weights = dict(zip(names, (shares / shares.sum()).tolist(), strict=True))
+        tempered = product.with_temperature(Temperature(float(numpy.exp(logs[0]))))
+        return tempered.with_weights(weights)
+
+    def loss(logs: NDArray[numpy.float64]) -> float:
+        parses = at(logs).parse_with(scorers, treebank.tokens)
         judged = judge(parses, treebank, product.label_names)
-        return float(log_scores(judged.heads, judged.head_right).sum())
+        return PRIOR * (logs @ logs) - log_scores(judged.heads, judged.head_right).sum()
 
-    # experts that are as sure as they should be together can be weighed
-    heads = best_factor(lambda t: evidence(product.with_temperature(Temperature(t))))
-    product = product.with_temperature(Temperature(heads))
-    for name in list(product.experts)[1:]:
-        product = _weighed(product, name, evidence)
-    return product
-
-
-def _weighed(
-    product: ProductParser, name: str, evidence: Callable[[ProductParser], float]
-) -> ProductParser:
-    """RETURNS (ProductParser): The product with the best weight of one expert, relative to the others."""
-
-    def weighted(factor: float) -> ProductParser:
-        changed = product.weights | {name: product.weights[name] * factor}
-        total = sum(changed.values())
-        return product.with_weights({key: value / total for key, value in changed.items()})
-
-    return weighted(best_factor(lambda factor: evidence(weighted(factor))))
+    # how much experts should count hangs on how sure they are together, and on one another
+    simplex = numpy.vstack([numpy.zeros(len(names)), numpy.diag(numpy.full(len(names), _STEP))])
+    options = {"initial_simplex": simplex, "xatol": _TOLERANCE, "fatol": 1.0}
+    return at(minimize(loss, simplex[0], method="Nelder-Mead", options=options).x)
