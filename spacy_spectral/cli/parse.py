@@ -269,8 +269,9 @@ def _written(
 
     from ..treebank.write import write_doc
 
-    n_sents = sum(len(list(doc.sents)) if doc.has_annotation("SENT_START") else 1 for doc in docs)
-    counts = len(docs), n_sents, sum(not word.is_space for doc in docs for word in doc)
+    sents = [s for doc in docs for s in (doc.sents if doc.has_annotation("SENT_START") else [doc])]
+    words = [sum(not word.is_space for word in sent) for sent in sents]
+    counts = len(docs), sum(n > 0 for n in words), sum(words)
     if format_ == "spacy":
         return DocBin(docs=docs, store_user_data=True).to_bytes(), counts
     if format_ == "brackets":
@@ -293,7 +294,7 @@ def _brackets(docs: list["Doc"], model: str) -> str:
             found = to_tree(tree.parsed, [doc[i].text for i in tree.tokens], root=True)
             if found is not None:
                 lines.append(f"{write_tree(found)}\n")
-    if any(map(len, docs)) and not lines:
+    if not lines and any(not word.is_space for doc in docs for word in doc):
         raise ValueError(Errors.S708.format(model=model))
     return "".join(lines)
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from spacy_spectral.base.distribute import open_workers
 from spacy_spectral.cli import parse as parse_module
+from spacy_spectral.cli.parse import _written
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank import texts
 from spacy_spectral.treebank.check import check_treebanks
@@ -294,6 +295,17 @@ def test_an_empty_text_gives_an_empty_file(model, tmp_path):
     (tmp_path / "b.txt").write_text("", "utf8")
     parse(model, tmp_path / "a.txt", tmp_path / "b.txt", "-o", tmp_path / "out")
     assert parsed_files(tmp_path / "out") == {"a.conllu": b"", "b.conllu": b""}
+
+
+def test_sentences_of_white_space_are_not_counted():
+    nlp = spacy.blank("en")
+    docs = [nlp("A dog. A cat.\n"), nlp(" ")]
+    assert _written(docs, [], "spacy", "")[1] == (2, 1, 6)
+    nlp.add_pipe("sentencizer")
+    docs = [nlp("A dog. A cat.\n"), nlp(" ")]
+    assert [len(list(doc.sents)) for doc in docs] == [3, 1]
+    assert _written(docs, [], "spacy", "")[1] == (2, 2, 6)
+    assert _written(docs[1:], [], "brackets", "")[0] == b""
 
 
 def test_the_evaluation_reads_it(model, sample, tmp_path):
