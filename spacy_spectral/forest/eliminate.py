@@ -121,6 +121,13 @@ class Semiring(Protocol):
         ...
 
 
+def _sum(tables: Sequence[NDArray], shape: tuple[int, ...]) -> NDArray[numpy.float64]:
+    total = numpy.zeros(shape)
+    for table in tables:
+        total += table
+    return total
+
+
 class LogSum:
     """(log of the sum, +)."""
 
@@ -129,9 +136,7 @@ class LogSum:
     def step(
         self, tables: Sequence[NDArray], messages: Sequence[NDArray], shape: tuple[int, ...]
     ) -> tuple[NDArray, Any]:
-        total = numpy.zeros(shape)
-        for table in tables:
-            total += table
+        total = _sum(tables, shape)
         for message in messages:
             total += message[..., 0]
         top = total.max(axis=-1, keepdims=True)
@@ -152,10 +157,7 @@ class KBest:
     def step(
         self, tables: Sequence[NDArray], messages: Sequence[NDArray], shape: tuple[int, ...]
     ) -> tuple[NDArray, Any]:
-        total = numpy.zeros(shape)
-        for table in tables:
-            total += table
-        found, picks = total[..., None], []
+        found, picks = _sum(tables, shape)[..., None], []
         for message in messages:
             pairs = self._pairs(found.shape[-1], message.shape[-1])
             first, second = numpy.array(pairs).T

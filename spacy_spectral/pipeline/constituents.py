@@ -4,8 +4,10 @@ They are one entry of `doc.user_data` (see `annotations`). What a span says is t
 are where they were; what is said of a sentence, as long as all of the sentence is.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ from ..models.constituency.nodes import Node, Parsed
 from ..models.constituency.trees import ROOTS, clean
 from ..treebank.bracketed import bracket_docs
 from ..treebank.brackets import Tree, read_brackets, write_tree
-from .entries import entries, find_span, store_entry
+from .entries import Place, entries, find_span, store_entry
 
 NAME = "spectral_constituency"
 
@@ -125,21 +127,28 @@ class _View(NamedTuple):
     end: int
 
 
+def _touched(span: Span, place: Place) -> Iterator[dict[str, Any]]:
+    """The sentences of an entry that have tokens of a span, in their order."""
+    sentences = place.entry["sentences"]
+    first = bisect_left(sentences, place.row, key=lambda sentence: sentence["tokens"][-1])
+    for sentence in islice(sentences, first, None):
+        if sentence["tokens"][0] >= place.row + len(span):
+            return
+        yield sentence
+
+
 def _view(span: Span) -> _View | None:
     place = find_span(span, NAME)
     if place is None:
         return None
-    shift = span.start - place.row
-    for sentence in place.entry["sentences"]:
+    for sentence in _touched(span, place):
         tokens = sentence["tokens"]
-        if tokens[0] <= place.row + len(span) - 1 and place.row <= tokens[-1]:
-            begin = int(tokens.searchsorted(place.row))
-            end = int(tokens.searchsorted(place.row + len(span)))
-            # white space around a constituent is no part of it
-            if begin < end:
-                return _View(
-                    (tokens + shift).tolist(), _unpacked(place.entry, sentence["tree"]), begin, end
-                )
+        begin = int(tokens.searchsorted(place.row))
+        end = int(tokens.searchsorted(place.row + len(span)))
+        # white space around a constituent is no part of it
+        if begin < end:
+            places = (tokens + span.start - place.row).tolist()
+            return _View(places, _unpacked(place.entry, sentence["tree"]), begin, end)
     return None
 
 
@@ -268,11 +277,10 @@ def constituency_nbest(span: Span) -> list[RankedTree] | None:
     place = find_span(span, NAME)
     if place is None:
         return None
-    shift = span.start - place.row
-    for sentence in place.entry["sentences"]:
+    for sentence in _touched(span, place):
         tokens = sentence["tokens"]
         if place.row <= tokens[0] and tokens[-1] < place.row + len(span):
-            words = [span.doc[i].text for i in (tokens + shift).tolist()]
+            words = [span.doc[i].text for i in (tokens + span.start - place.row).tolist()]
             result = []
             for packed in sentence["nbest"]:
                 parsed = _unpacked(place.entry, packed)

@@ -8,14 +8,15 @@ weights are in one table, found by hashing.
 """
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 import numpy
 
-from ...base._adagrad cimport Slope, climb
+from ...base._adagrad cimport Slope, average, climb, new_slopes
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._prefetch cimport FETCH
+from ._cells cimport share_out
 from ._context cimport Context, join, mix, width_bin
 from ._table cimport FeatureTable
 
@@ -165,14 +166,8 @@ cdef class AnchoredTable:
 
     def begin_learning(self, double initial_squares):
         """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""
-        cdef Py_ssize_t i
         self.spans.begin_learning(initial_squares)
-        free(self.slope)
-        self.slope = <Slope *>calloc(self.weight.shape[0], sizeof(Slope))
-        if self.slope == NULL:
-            raise MemoryError
-        for i in range(self.weight.shape[0]):
-            self.slope[i].squares = initial_squares
+        self.slope = new_slopes(self.slope, self.weight.shape[0], initial_squares)
         self.n_steps = 0
 
     def learn(
@@ -259,13 +254,10 @@ cdef class AnchoredTable:
                 for x in range(last - 1, first - 1, -1):
                     if end[x] - begin[x] == n:
                         post[x] += exp(inside[x] - log_z)
-                    if post[x] <= 0 or end[x] - begin[x] == 1:
-                        continue
-                    value = log(post[x]) + item_score[x] - inside[x]
-                    for e in range(edge_starts[x], edge_starts[x + 1]):
-                        edge_post[e] = exp(value + edge_score[e] + inside[left[e]] + inside[right[e]])
-                        post[left[e]] += edge_post[e]
-                        post[right[e]] += edge_post[e]
+                    if end[x] - begin[x] > 1:
+                        share_out(
+                            x, &edge_starts[0], &left[0], &right[0], item_score, edge_score, inside, post,
+                            edge_post)
                 self.n_steps += 1
                 self.spans.n_steps += 1
                 failed = self._step(
@@ -329,9 +321,7 @@ cdef class AnchoredTable:
 
     def averaged(self):
         """RETURNS (Tuple[ndarray, ndarray]): The weights of items and of anchored rules, averaged over all steps."""
-        cdef Py_ssize_t i
         result = numpy.zeros(self.weight.shape[0], dtype=numpy.float32)
         cdef float[::1] out = result
-        for i in range(self.weight.shape[0]):
-            out[i] = self.weight[i] - self.slope[i].drift / (self.n_steps + 1)
+        average(&self.weight[0], self.slope, self.weight.shape[0], self.n_steps, &out[0])
         return self.spans.averaged(), result

@@ -12,6 +12,8 @@ from libc.string cimport memset
 
 import numpy
 
+from ._cells cimport cell_of
+
 
 cdef struct Chart:
     int32_t *symbol
@@ -41,10 +43,6 @@ cdef int _grow(Chart *chart, size_t needed) noexcept nogil:
         return -1
     chart.room = room
     return 0
-
-
-cdef inline int64_t _cell(int n, int begin, int width) noexcept nogil:
-    return <int64_t>(width - 1) * n - <int64_t>(width - 1) * (width - 2) // 2 + begin
 
 
 def coarse_items(
@@ -99,10 +97,10 @@ def coarse_items(
                 else:
                     smax = -INFINITY
                     for k in range(i + 1, j):
-                        lc, rc = _cell(n, i, k - i), _cell(n, k, j - k)
+                        lc, rc = cell_of(n, i, k - i), cell_of(n, k, j - k)
                         smax = max(smax, scale[lc] + scale[rc])
                     for k in range(i + 1, j):
-                        lc, rc = _cell(n, i, k - i), _cell(n, k, j - k)
+                        lc, rc = cell_of(n, i, k - i), cell_of(n, k, j - k)
                         if cells[lc] == cells[lc + 1] or cells[rc] == cells[rc + 1]:
                             continue
                         f = exp(scale[lc] + scale[rc] - smax)
@@ -162,7 +160,7 @@ def coarse_items(
             for width in range(n if total > 0 else 0, 1, -1):
                 for i in range(n - width + 1):
                     j = i + width
-                    cell = _cell(n, i, width)
+                    cell = cell_of(n, i, width)
                     k = 0
                     for x in range(cells[cell], cells[cell + 1]):
                         if chart.post[x] > 0.01 * threshold:
@@ -171,7 +169,7 @@ def coarse_items(
                     if not k:
                         continue
                     for k in range(i + 1, j):
-                        lc, rc = _cell(n, i, k - i), _cell(n, k, j - k)
+                        lc, rc = cell_of(n, i, k - i), cell_of(n, k, j - k)
                         f = exp(scale[lc] + scale[rc] - scale[cell])
                         if f == 0 or cells[lc] == cells[lc + 1] or cells[rc] == cells[rc + 1]:
                             continue

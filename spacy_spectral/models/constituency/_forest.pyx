@@ -17,6 +17,8 @@ from libc.string cimport memset
 
 import numpy
 
+from ._cells cimport cell_of, share_out
+
 
 cdef struct Edges:
     int32_t *left
@@ -128,8 +130,8 @@ def connect(
                     j = i + width
                     from_edge = edges.n
                     for k in range(i + 1, j):
-                        lcell = _cell(n, i, k - i)
-                        rcell = _cell(n, k, j - k)
+                        lcell = cell_of(n, i, k - i)
+                        rcell = cell_of(n, k, j - k)
                         for y in range(cells[lcell], cells[lcell + 1]):
                             if not alive[y]:
                                 continue
@@ -181,11 +183,6 @@ def connect(
             out_rule[x] = edges.rule[e]
     free(edges.left); free(edges.right); free(edges.rule); free(edges.parent)
     return edge_starts, left, right, rule
-
-
-cdef inline int64_t _cell(int n, int begin, int width) noexcept nogil:
-    """The number of a span: all of width 1 first, then of width 2..."""
-    return <int64_t>(width - 1) * n - <int64_t>(width - 1) * (width - 2) // 2 + begin
 
 
 def reach(
@@ -244,10 +241,9 @@ def inside_outside(
     cdef int64_t s, x, e, first, last, n = is_word.shape[0]
     cdef double best, total, value, log_z
     inside_array = numpy.empty(n, dtype=numpy.float64)
-    outside_array = numpy.empty(n, dtype=numpy.float64)
     posteriors, edge_posteriors = numpy.zeros(n), numpy.zeros(left.shape[0])
     log_zs = numpy.full(starts.shape[0] - 1, -numpy.inf)
-    cdef double[::1] inside = inside_array, outside = outside_array
+    cdef double[::1] inside = inside_array
     cdef double[::1] post = posteriors, edge_post = edge_posteriors, out_z = log_zs
     with nogil:
         for s in range(starts.shape[0] - 1):
@@ -256,7 +252,6 @@ def inside_outside(
             for x in range(first, last):
                 inside[x] = item_score[x] + (0 if is_word[x] else _log_sum(
                     edge_starts[x], edge_starts[x + 1], &left[0], &right[0], &edge_score[0], &inside[0]))
-                outside[x] = -INFINITY
                 if root_score[x] + inside[x] > best:
                     best = root_score[x] + inside[x]
             if not isfinite(best):
@@ -271,13 +266,10 @@ def inside_outside(
             for x in range(first, last):
                 post[x] = exp(root_score[x] + inside[x] - log_z)
             for x in range(last - 1, first - 1, -1):
-                if post[x] <= 0 or is_word[x]:
-                    continue
-                value = log(post[x]) + item_score[x] - inside[x]
-                for e in range(edge_starts[x], edge_starts[x + 1]):
-                    edge_post[e] = exp(value + edge_score[e] + inside[left[e]] + inside[right[e]])
-                    post[left[e]] += edge_post[e]
-                    post[right[e]] += edge_post[e]
+                if not is_word[x]:
+                    share_out(
+                        x, &edge_starts[0], &left[0], &right[0], &item_score[0], &edge_score[0], &inside[0],
+                        &post[0], &edge_post[0])
     return log_zs, posteriors, edge_posteriors
 
 

@@ -114,6 +114,16 @@ cdef void _outside(FeatureTable table, Chart *chart) noexcept nogil:
                     chart.post[k * (n + 1) + j] += share
 
 
+cdef int _fill(
+    FeatureTable table, const int32_t *tokens, int n, Context *c, Chart *chart, Arena *arena
+) noexcept nogil:
+    """All sums over the trees of a sentence. RETURNS (int): 0, or another number without memory."""
+    if table.context(c, tokens, n, arena) or _score(table, c, chart, arena) or _inside(table, chart, arena):
+        return -1
+    _outside(table, chart)
+    return 0
+
+
 def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None, double threshold):
     """The items of sentences with at least some posterior, and the best trees of all.
 
@@ -146,11 +156,9 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
             n = starts[s + 1] - first
             if n > 0:
                 arena_reset(&arena)
-                failed = (table.context(&c, &tokens[first, 0], n, &arena) or _score(table, &c, &chart, &arena)
-                          or _inside(table, &chart, &arena))
+                failed = _fill(table, &tokens[first, 0], n, &c, &chart, &arena)
                 if failed:
                     break
-                _outside(table, &chart)
                 in_tree = _best_tree(table, &chart, &arena)
                 if in_tree == NULL:
                     failed = 1
@@ -279,11 +287,9 @@ def learn(
             first = starts[s]
             n = starts[s + 1] - first
             arena_reset(&arena)
-            failed = (table.context(&c, &tokens[first, 0], n, &arena) or _score(table, &c, &chart, &arena)
-                      or _inside(table, &chart, &arena))
+            failed = _fill(table, &tokens[first, 0], n, &c, &chart, &arena)
             if failed:
                 break
-            _outside(table, &chart)
             loss += chart.log_z - _tree_score(table, 
                 &chart, &begin[node_starts[s]], &end[node_starts[s]], &symbol[node_starts[s]], 2 * n - 1)
             if update:

@@ -6,12 +6,12 @@ Features of one end of a span are looked up once for every boundary, not for eve
 """
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 import numpy
 
-from ...base._adagrad cimport Slope, climb
+from ...base._adagrad cimport Slope, average, climb, new_slopes
 from ...base._arena cimport Arena, arena_free, arena_reset, take
 from ...base._prefetch cimport FETCH
 from ._context cimport CONTENT_WIDTH, Context, end_key, fill_context, pair_key, word_key
@@ -181,22 +181,14 @@ cdef class FeatureTable:
 
     def begin_learning(self, double initial_squares):
         """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""
-        cdef Py_ssize_t i
-        free(self.slope)
-        self.slope = <Slope *>calloc(self.weight.shape[0], sizeof(Slope))
-        if self.slope == NULL:
-            raise MemoryError
-        for i in range(self.weight.shape[0]):
-            self.slope[i].squares = initial_squares
+        self.slope = new_slopes(self.slope, self.weight.shape[0], initial_squares)
         self.n_steps = 0
 
     def averaged(self):
         """RETURNS (ndarray): The weights, averaged over all steps."""
-        cdef Py_ssize_t i
         result = numpy.zeros(self.weight.shape[0], dtype=numpy.float32)
         cdef float[::1] out = result
-        for i in range(self.weight.shape[0]):
-            out[i] = self.weight[i] - self.slope[i].drift / (self.n_steps + 1)
+        average(&self.weight[0], self.slope, self.weight.shape[0], self.n_steps, &out[0])
         return result
 
     def keys(

@@ -234,6 +234,17 @@ cdef class Engine:
         graph_outside(&scored.forest.graph, scored.shares, items, scored.mu)
         return DONE
 
+    cdef int _infer(
+        self, const Sentence *sentence, const int32_t *head, const int32_t *mod, int n_arcs,
+        const double *offsets, Scored *scored, Arena *arena
+    ) noexcept nogil:
+        """From arcs to scores of all parts, and marginals. RETURNS (int): DONE, or why not."""
+        cdef int status = self._prepare(sentence, head, mod, n_arcs, scored, arena)
+        if status != DONE:
+            return status
+        self._look_up(scored)
+        return self._score(sentence, offsets, scored, arena)
+
     def marginals(
         self, const int32_t[::1] starts not None, const uint32_t[:, ::1] tokens not None,
         const int32_t[::1] arc_starts not None, const int32_t[::1] heads not None,
@@ -265,12 +276,9 @@ cdef class Engine:
                     continue
                 arena_reset(&arena)
                 open_sentence(&sentence, s, starts, tokens, arc_starts, labels, dense)
-                status = self._prepare(
+                status = self._infer(
                     &sentence, &heads[arc_starts[s]], &modifiers[arc_starts[s]],
-                    arc_starts[s + 1] - arc_starts[s], &scored, &arena)
-                if status == DONE:
-                    self._look_up(&scored)
-                    status = self._score(&sentence, NULL, &scored, &arena)
+                    arc_starts[s + 1] - arc_starts[s], NULL, &scored, &arena)
                 if status == NO_MEMORY:
                     break
                 if status == DONE:
@@ -313,11 +321,8 @@ cdef class Engine:
         memset(&arena, 0, sizeof(arena))
         with nogil:
             open_sentence(&sentence, 0, bounds, tokens, arc_bounds, labels, dense)
-            status = self._prepare(
-                &sentence, &heads[0], &modifiers[0], heads.shape[0], &scored, &arena)
-            if status == DONE:
-                self._look_up(&scored)
-                status = self._score(&sentence, NULL, &scored, &arena)
+            status = self._infer(
+                &sentence, &heads[0], &modifiers[0], heads.shape[0], NULL, &scored, &arena)
             if status == DONE:
                 edges = <int32_t **>take(&arena, k * sizeof(int32_t *))
                 sizes = <int *>take(&arena, k * sizeof(int))

@@ -185,12 +185,9 @@ cdef class Learner(Engine):
                     continue
                 arena_reset(&arena)
                 open_sentence(&sentence, s, starts, tokens, arc_starts, labels, dense)
-                status = self._prepare(
+                status = self._infer(
                     &sentence, &heads[arc_starts[s]], &modifiers[arc_starts[s]],
-                    arc_starts[s + 1] - arc_starts[s], &scored, &arena)
-                if status == DONE:
-                    self._look_up(&scored)
-                    status = self._score(&sentence, &offsets[arc_starts[s]], &scored, &arena)
+                    arc_starts[s + 1] - arc_starts[s], &offsets[arc_starts[s]], &scored, &arena)
                 if status == NO_MEMORY:
                     break
                 if status != DONE:

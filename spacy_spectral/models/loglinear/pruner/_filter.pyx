@@ -9,24 +9,31 @@ import numpy
 
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, uint8_t, uint64_t
-from libc.string cimport memset
 
-from ....base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ....base._arena cimport Arena, arena_free, take, take_zeros
 from ....trees._eisner cimport best_projective
 from ....trees._projective cimport is_projective
 from ._arcs cimport (
-    Candidates, Scorer, arc_marginals, learn_arcs, make_keys, score_arcs, set_scorer,
+    Batch, Candidates, Scorer, learn_sentences, make_keys, open_sentence, score_arcs, set_batch, set_scorer,
     take_candidates,
 )
 
 cdef double SMALLEST = 1e-30  # of a probability whose logarithm is needed
 
 
+cdef struct Given:
+    # arcs of the batch
+    const int32_t* start
+    const int32_t* head
+
+
 cdef int _score(
-    const Scorer* scorer, const uint64_t* columns, const int32_t* tags, int n, const int32_t* arc_start,
-    const int32_t* arc_head, Candidates* some, Arena* arena
+    const Scorer* scorer, const void* given, const uint64_t* columns, const int32_t* tags, int n,
+    Py_ssize_t start, Candidates* some, Arena* arena
 ) noexcept nogil:
-    """The given arcs and their probabilities. `arc_head` is of the whole batch."""
+    """A `Lister` of the given arcs."""
+    cdef const int32_t* arc_start = (<const Given*>given).start + start
+    cdef const int32_t* arc_head = (<const Given*>given).head
     cdef int m, i, k, h, between, at, a = 0, first = arc_start[0]
     if take_candidates(some, n, arc_start[n] - first, arena):
         return -1
@@ -58,7 +65,7 @@ cdef int _score(
         some.arcs.start[m + 1] = a
     some.arcs.n_arcs = a
     score_arcs(scorer, some)
-    return arc_marginals(some, arena)
+    return 0
 
 
 def train_filter(
@@ -69,31 +76,14 @@ def train_filter(
     const uint8_t[::1] between_bit not None, float[::1] weights not None,
     float[::1] squares not None, const int32_t[::1] order not None, double rate,
 ):
-    """Some sentences' worth of AdaGrad on the log-likelihood. Slot 0 is not used and stays 0."""
+    """See `_arcs.learn_sentences`."""
     cdef Scorer scorer
-    cdef Candidates some
-    cdef Arena arena
-    cdef int i, s, start, n, failed = 0
+    cdef Given given
+    cdef Batch batch
     set_scorer(&scorer, columns.shape[1], composites, templates, between_bit, weights)
-    memset(&arena, 0, sizeof(arena))
-    with nogil:
-        for i in range(order.shape[0]):
-            s = order[i]
-            start = starts[s]
-            n = starts[s + 1] - start
-            if n == 0:
-                continue
-            arena_reset(&arena)
-            failed = _score(
-                &scorer, &columns[start, 0], &tags[start], n, &arc_start[start], &arc_head[0],
-                &some, &arena)
-            failed = failed or learn_arcs(
-                &scorer, &some, &heads[start], &weights[0], &squares[0], rate, &arena)
-            if failed:
-                break
-        arena_free(&arena)
-    if failed:
-        raise MemoryError
+    given.start, given.head = &arc_start[0], &arc_head[0]
+    set_batch(&batch, &scorer, columns, tags, starts, _score, &given)
+    learn_sentences(&batch, heads, weights, squares, order, rate)
 
 
 cdef int _best_tree(const Candidates* some, int* heads, Arena* arena) noexcept nogil:
@@ -139,8 +129,9 @@ def filter_arcs(
         knows which of them agree with the annotation.
     """
     cdef Scorer scorer
+    cdef Given given
+    cdef Batch batch
     cdef Candidates some
-    cdef Arena arena
     cdef int s, start, n, m, a, h, n_known, failed = 0
     cdef Py_ssize_t at = 0
     cdef double limit
@@ -152,19 +143,16 @@ def filter_arcs(
     cdef int32_t[::1] new_head = out_head
     cdef float[::1] new_prob = out_prob
     set_scorer(&scorer, columns.shape[1], composites, templates, between_bit, weights)
-    memset(&arena, 0, sizeof(arena))
+    given.start, given.head = &arc_start[0], &arc_head[0]
+    set_batch(&batch, &scorer, columns, tags, starts, _score, &given)
     with nogil:
         for s in range(starts.shape[0] - 1):
             start = starts[s]
-            n = starts[s + 1] - start
+            n = open_sentence(&batch, s, &some)
             if n == 0:
                 continue
-            arena_reset(&arena)
-            failed = _score(
-                &scorer, &columns[start, 0], &tags[start], n, &arc_start[start], &arc_head[0],
-                &some, &arena)
-            best = <int*>take_zeros(&arena, (n + 2) * sizeof(int))
-            failed = failed or best == NULL or _best_tree(&some, best, &arena)
+            best = <int*>take_zeros(&batch.arena, (n + 2) * sizeof(int)) if n > 0 else NULL
+            failed = best == NULL or _best_tree(&some, best, &batch.arena)
             if failed:
                 break
             n_known = 0
@@ -181,7 +169,7 @@ def filter_arcs(
                         new_head[at], new_prob[at] = h, some.mu[a]
                         at += 1
                 new_start[start + m] = at
-        arena_free(&arena)
+        arena_free(&batch.arena)
     if failed:
         raise MemoryError
     return out_start, out_head[:at].copy(), out_prob[:at].copy()

@@ -6,19 +6,18 @@ the sentence.
 import numpy
 
 from libc.stdint cimport int32_t, uint8_t, uint64_t
-from libc.string cimport memset
 
-from ....base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ....base._arena cimport Arena, arena_free, take, take_zeros
 from ._arcs cimport (
-    Candidates, Scorer, arc_marginals, learn_arcs, make_keys, score_arc, score_arcs, set_scorer,
-    take_candidates,
+    Batch, Candidates, Scorer, learn_sentences, make_keys, open_sentence, score_arc, score_arcs, set_batch,
+    set_scorer, take_candidates,
 )
 
 
-cdef struct Pruner:
-    Scorer scorer
+cdef struct Reach:
     int reach
     int n_far
+    const int32_t* keep  # a head of every token of the batch, or -1
 
 
 cdef inline int _insert(double* best, int n, int most, double value) noexcept nogil:
@@ -34,13 +33,13 @@ cdef inline int _insert(double* best, int n, int most, double value) noexcept no
 
 
 cdef void _mark_far(
-    const Pruner* pruner, const Candidates* some, uint8_t* is_far, double* score, double* best
+    const Scorer* scorer, int n_far, const Candidates* some, uint8_t* is_far, double* score, double* best
 ) noexcept nogil:
     """Mark the likeliest roots: what is far away mostly depends on one of them."""
     cdef int m, i, n_found = 0, ties = 0
     for m in range(1, some.arcs.n + 1):
-        score[m] = score_arc(&pruner.scorer, some, 0, m, 0)
-        n_found = _insert(best, n_found, pruner.n_far, score[m])
+        score[m] = score_arc(scorer, some, 0, m, 0)
+        n_found = _insert(best, n_found, n_far, score[m])
     for i in range(n_found):  # as many of those that are no better than the last as there is room for
         ties += best[i] == best[n_found - 1]
     for m in range(1, some.arcs.n + 1):
@@ -52,23 +51,25 @@ cdef void _mark_far(
 
 
 cdef int _choose(
-    const Pruner* pruner, const uint64_t* columns, const int32_t* tags, int n, const int32_t* keep,
-    Candidates* some, Arena* arena
+    const Scorer* scorer, const void* given, const uint64_t* columns, const int32_t* tags, int n,
+    Py_ssize_t start, Candidates* some, Arena* arena
 ) noexcept nogil:
-    """List and score the arcs that enter the chart: all short ones, those of likely roots, those from
-    the root, and those of `keep`. A chain of arcs from the left is a tree, so there is one."""
-    cdef int h, m, step, between, a = 0, reach = max(pruner.reach, 1)
-    cdef int size = n * min(n, 2 * reach + pruner.n_far + 2)
-    cdef const uint8_t* between_bit = pruner.scorer.between_bit
+    """A `Lister`: all short arcs, those of likely roots, those from the root, and those of `keep`. A chain of
+    arcs from the left is a tree, so there is one."""
+    cdef const Reach* limits = <const Reach*>given
+    cdef const int32_t* keep = limits.keep + start
+    cdef int h, m, step, between, a = 0, reach = max(limits.reach, 1), n_far = limits.n_far
+    cdef int size = n * min(n, 2 * reach + n_far + 2)
+    cdef const uint8_t* between_bit = scorer.between_bit
     cdef uint8_t* found = <uint8_t*>take(arena, n + 1)
     cdef uint8_t* is_far = <uint8_t*>take_zeros(arena, n + 1)
-    cdef double* best = <double*>take(arena, (pruner.n_far + n + 2) * sizeof(double))
+    cdef double* best = <double*>take(arena, (n_far + n + 2) * sizeof(double))
     if found == NULL or is_far == NULL or best == NULL or take_candidates(some, n, size, arena):
         return -1
-    if make_keys(&pruner.scorer, columns, n, some, arena):
+    if make_keys(scorer, columns, n, some, arena):
         return -1
-    if n > reach and pruner.n_far:
-        _mark_far(pruner, some, is_far, best + pruner.n_far + 1, best)
+    if n > reach and n_far:
+        _mark_far(scorer, n_far, some, is_far, best + n_far + 1, best)
     for m in range(1, n + 1):
         for step in range(-1, 2, 2):
             between = 0
@@ -88,7 +89,7 @@ cdef int _choose(
             a += 1
         some.arcs.start[m + 1] = a
     some.arcs.n_arcs = a
-    score_arcs(&pruner.scorer, some)
+    score_arcs(scorer, some)
     return 0
 
 
@@ -99,32 +100,14 @@ def train_pruner(
     const uint8_t[::1] between_bit not None, float[::1] weights not None, float[::1] squares not None,
     const int32_t[::1] order not None, double rate, int reach, int n_far,
 ):
-    """Some sentences' worth of AdaGrad on the log-likelihood. Slot 0 is not used and stays 0."""
-    cdef Pruner pruner
-    cdef Candidates some
-    cdef Arena arena
-    cdef int i, s, start, n, failed = 0
-    set_scorer(&pruner.scorer, columns.shape[1], composites, templates, between_bit, weights)
-    pruner.reach, pruner.n_far = reach, n_far
-    memset(&arena, 0, sizeof(arena))
-    with nogil:
-        for i in range(order.shape[0]):
-            s = order[i]
-            start = starts[s]
-            n = starts[s + 1] - start
-            if n == 0:
-                continue
-            arena_reset(&arena)
-            failed = _choose(
-                &pruner, &columns[start, 0], &tags[start], n, &heads[start], &some, &arena)
-            failed = failed or arc_marginals(&some, &arena)
-            failed = failed or learn_arcs(
-                &pruner.scorer, &some, &heads[start], &weights[0], &squares[0], rate, &arena)
-            if failed:
-                break
-        arena_free(&arena)
-    if failed:
-        raise MemoryError
+    """See `_arcs.learn_sentences`."""
+    cdef Scorer scorer
+    cdef Reach limits
+    cdef Batch batch
+    set_scorer(&scorer, columns.shape[1], composites, templates, between_bit, weights)
+    limits.reach, limits.n_far, limits.keep = reach, n_far, &heads[0]
+    set_batch(&batch, &scorer, columns, tags, starts, _choose, &limits)
+    learn_sentences(&batch, heads, weights, squares, order, rate)
 
 
 def prune(
@@ -144,10 +127,11 @@ def prune(
     RETURNS (Tuple[ndarray, ndarray, ndarray]): arc_start (int32[n + 1]), heads (int32) ascending for
         each token, their probabilities (float32). The head to the left is always kept, so a tree exists.
     """
-    cdef Pruner pruner
+    cdef Scorer scorer
+    cdef Reach limits
+    cdef Batch batch
     cdef Candidates some
-    cdef Arena arena
-    cdef int s, start, n, m, a, h, kept, j, ties, failed = 0
+    cdef int s, start, n = 0, m, a, h, kept, j, ties
     cdef Py_ssize_t total = columns.shape[0], at = 0
     arc_start = numpy.zeros(total + 1, dtype=numpy.int32)
     arc_head = numpy.empty(total * (most + 2) + 1, dtype=numpy.int32)
@@ -157,20 +141,14 @@ def prune(
     cdef float[::1] out_prob = arc_prob
     cdef double limit, prob
     cdef double[::1] best = numpy.empty(most, dtype=numpy.float64)
-    set_scorer(&pruner.scorer, columns.shape[1], composites, templates, between_bit, weights)
-    pruner.reach, pruner.n_far = reach, n_far
-    memset(&arena, 0, sizeof(arena))
+    set_scorer(&scorer, columns.shape[1], composites, templates, between_bit, weights)
+    limits.reach, limits.n_far, limits.keep = reach, n_far, &gold[0]
+    set_batch(&batch, &scorer, columns, tags, starts, _choose, &limits)
     with nogil:
         for s in range(starts.shape[0] - 1):
             start = starts[s]
-            n = starts[s + 1] - start
-            if n == 0:
-                continue
-            arena_reset(&arena)
-            failed = _choose(
-                &pruner, &columns[start, 0], &tags[start], n, &gold[start], &some, &arena)
-            failed = failed or arc_marginals(&some, &arena)
-            if failed:
+            n = open_sentence(&batch, s, &some)
+            if n < 0:
                 break
             for m in range(1, n + 1):
                 kept = 0
@@ -190,7 +168,7 @@ def prune(
                     out_prob[at] = prob
                     at += 1
                 out_start[start + m] = at
-        arena_free(&arena)
-    if failed:
+        arena_free(&batch.arena)
+    if n < 0:
         raise MemoryError
     return arc_start, arc_head[:at].copy(), arc_prob[:at].copy()
