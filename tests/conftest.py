@@ -28,9 +28,18 @@ settings.load_profile("unhurried")
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory):
     """A small sample treebank: the paths of its train, dev and test files."""
-    directory = tmp_path_factory.mktemp("sample")
-    write_sample(directory, seed=1, train=400, dev=60, test=60)
-    return {split: directory / f"sample-{split}.conllu" for split in ("train", "dev", "test")}
+    return draw(tmp_path_factory.mktemp("sample"), train=400, dev=60, test=60)
+
+
+@pytest.fixture(scope="session")
+def few(tmp_path_factory):
+    """A smaller one, for what takes long and is not about accuracy."""
+    return draw(tmp_path_factory.mktemp("few"), train=120, dev=30, test=30)
+
+
+def draw(directory, **sizes):
+    write_sample(directory, seed=1, **sizes)
+    return {split: directory / f"sample-{split}.conllu" for split in sizes}
 
 
 @pytest.fixture(scope="session")

@@ -144,10 +144,10 @@ def test_tok2vec(sample, tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_pipeline_then_reranker(sample, tmp_path):
-    base = train("pipeline.cfg", sample, tmp_path / "base")
-    path = train("rerank.cfg", sample, tmp_path / "rerank", **{"paths.base": str(base)})
+def test_pipeline_then_reranker(few, tmp_path):
+    base = train("pipeline.cfg", few, tmp_path / "base")
+    path = train("rerank.cfg", few, tmp_path / "rerank", **{"paths.base": str(base)})
     before, after = (srsly.read_json(own / "meta.json")["performance"] for own in (base, path))
     assert after["dep_las"] > 0.9 * before["dep_las"]
-    result = run("spectral", "evaluate", path, sample["test"])
+    result = run("spectral", "evaluate", path, few["test"])
     assert result.exit_code == 0, result.output

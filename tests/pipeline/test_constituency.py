@@ -1,7 +1,5 @@
 """The component `spectral_constituency` under the conditions of use."""
 
-import subprocess
-import sys
 import threading
 
 import numpy
@@ -18,17 +16,6 @@ from spacy_spectral.treebank.brackets import read_brackets, write_tree
 SMALL = {"model": {
     "@architectures": "spacy-spectral.ConstituencyProduct.v1", "states": 4, "epochs": 1, "anchored_epochs": 1,
 }}  # fmt: skip
-SPAWNED = """
-import multiprocessing
-
-import spacy
-
-if __name__ == "__main__":
-    multiprocessing.set_start_method("spawn")
-    nlp = spacy.load({model!r})
-    for doc in nlp.pipe(["The dog sleeps ."] * 2, n_process=2, batch_size=1):
-        print(doc[:]._.parse_string)
-"""
 TEXT = "The old dog saw a man in the park . She sleeps ."
 
 
@@ -163,15 +150,6 @@ def test_processes(nlp):
     expected = [doc.text and doc[:]._.parse_string for doc in nlp.pipe(texts)]
     found = [doc.text and doc[:]._.parse_string for doc in nlp.pipe(texts, n_process=2)]
     assert found == expected
-
-
-def test_processes_that_are_spawned(nlp, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    expected = nlp("The dog sleeps .")[:]._.parse_string
-    script = tmp_path / "spawned.py"
-    script.write_text(SPAWNED.format(model=str(tmp_path / "model")), encoding="utf8")
-    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    assert run.stdout.split("\n")[:2] == [expected] * 2
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 50])

@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_product.py"
 
 
 def test_benchmark(tmp_path):
-    write_sample(tmp_path, seed=1, train=800, dev=1, test=1)
+    write_sample(tmp_path, seed=1, train=400, dev=1, test=1)
     command = [
         sys.executable,
         str(SCRIPT),

@@ -25,7 +25,9 @@ KNOWN = {"SHAG": ["frequency"], "LogLinear": ["pairs", "size"], "reranker": ["sy
 
 @pytest.mark.parametrize("name", sorted(kinds.KINDS))
 def test_components(name, tmp_path):
-    cases = fuzz.cases(name, fuzz.sample_data(tmp_path / "data"))
+    data = fuzz.sample_data(tmp_path / "data")
+    data.sentences = 40
+    cases = fuzz.cases(name, data)
     for case in cases:
         # what is opened and closed again is what it was
         case.use(case.load(damages.closed(case.state)))

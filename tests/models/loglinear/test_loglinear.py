@@ -109,9 +109,16 @@ def no_margins(data):
     return np.full(len(data), np.inf)
 
 
+@pytest.fixture
+def random_model(made_model):
+    """A model with random weights for all features of a small random corpus, to be changed as you like."""
+    model, *corpus = made_model
+    own = {"entries": model.entries.copy(), "moves": model.moves.copy(), "_engine": None}
+    return (replace(model, **own), *corpus)
+
+
 @pytest.fixture(scope="module")
-def random_model():
-    """A model with random weights for all features of a small random corpus."""
+def made_model():
     rng = np.random.default_rng(1)
     data, heads, labels = random_corpus(rng, [1, 2, 3, 4, 5, 4, 5, 5, 3, 4])
     n_tags = len(TAGS) + 1
