@@ -1,6 +1,9 @@
 """Training of a network that sees tokens: Adam over a fixed number of epochs, its rate falling to zero.
 
 With a rate that falls to zero the last weights are the best ones: nothing is chosen by the development set.
+On a part of UD_English-EWT's training data (every fifteenth block of 50 sentences) a network that was trained
+on the others had 89.25 UAS and 86.59 LAS after 12 epochs, 89.65 and 87.05 after 20; in a product with the
+log-linear parser 90.07 and 87.47, 90.55 and 88.07.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +49,7 @@ class Settings:
     scan_depth: int = 2
     arc_size: int = 128
     label_size: int = 128
-    epochs: int = 12
+    epochs: int = 20
     rate: float = 0.004
     batch_size: int = 1000
     dropout: float = 0.33

@@ -135,9 +135,14 @@ class Network:
         ) -> NDArray[numpy.float64]:
             if not heads:
                 return numpy.zeros((0, len(self.inventory)))
-            arcs = Arcs.of_trees(vectors, starts, sentences, heads)
-            logs = self._log_labels(arcs, t.labels)
-            return numpy.exp(logs.astype("float64"))
+            if len(set(sentences)) > 1:
+                arcs = Arcs.of_trees(vectors, starts, sentences, heads)
+            else:  # of one sentence, as those of an n-best list: no others are looked at
+                tokens = numpy.arange(starts[sentences[0]], starts[sentences[0] + 1])
+                own_starts = numpy.array([0, len(tokens)], dtype="int32")
+                own = pieces_of(vectors, starts, tokens, own_starts)
+                arcs = Arcs.of_trees(own, own_starts, [0] * len(heads), heads)
+            return numpy.exp(self._log_labels(arcs, t.labels).astype("float64"))
 
         return PosteriorParses(
             starts,
