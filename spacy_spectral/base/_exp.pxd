@@ -1,13 +1,23 @@
-"""Exponentials of many numbers: what compilers make vectors of, the same everywhere."""
+"""Exponentials of many numbers: what compilers make vectors of, the same everywhere. Where processors can have
+longer vectors, there is one more version for these; no operation is another in it."""
 
 cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
 
+    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
+    #if __has_attribute(target_clones)
+    #define LONG_VECTORS __attribute__((unused, target_clones("avx2", "default")))
+    #endif
+    #endif
+    #ifndef LONG_VECTORS
+    #define LONG_VECTORS inline
+    #endif
+
     /* out[i] = exp(x[i] - shift), to 2e-7 of it; 0 below exp(-87). Cody & Waite: 2^k times a polynomial (the
        coefficients are those of Cephes' expf). Adding and taking away 1.5 * 2^23 rounds to an integer. */
-    static inline void exp_floats(double* out, const float* x, float shift, int n) {
+    static LONG_VECTORS void exp_floats(double* out, const float* x, float shift, int n) {
         for (int i = 0; i < n; i++) {
             float v = x[i] - shift, small = v < -87.0f ? -87.0f : v > 88.0f ? 88.0f : v;
             float k = (small * 1.44269504088896341f + 12582912.0f) - 12582912.0f;

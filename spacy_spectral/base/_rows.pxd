@@ -22,3 +22,19 @@ cdef inline void add(double* x, double factor, const double* y, int n) noexcept 
     cdef int i
     for i in range(n):
         x[i] += factor * y[i]
+
+
+cdef inline float largest(const float* x, int n) noexcept nogil:
+    """The largest of n numbers, -1e30 if none is larger."""
+    cdef float a = -1e30, b = -1e30, c = -1e30, d = -1e30
+    cdef int i = 0
+    while i + 4 <= n:
+        a = x[i] if x[i] > a else a
+        b = x[i + 1] if x[i + 1] > b else b
+        c = x[i + 2] if x[i + 2] > c else c
+        d = x[i + 3] if x[i + 3] > d else d
+        i += 4
+    while i < n:
+        a = x[i] if x[i] > a else a
+        i += 1
+    return max(max(a, b), max(c, d))

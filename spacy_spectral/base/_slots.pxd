@@ -17,8 +17,17 @@ cdef inline uint64_t rotate(uint64_t value, int bits) noexcept nogil:
     return (value << bits) | (value >> (64 - bits))
 
 
+# The halves of a key can be made once, for all partners that either of them meets.
+cdef inline uint64_t first_half(uint64_t first, uint64_t seed) noexcept nogil:
+    return (first + seed) * <uint64_t>0x9E3779B97F4A7C15
+
+
+cdef inline uint64_t second_half(uint64_t second) noexcept nogil:
+    return rotate(second, 27)
+
+
 cdef inline uint64_t pair_key(uint64_t first, uint64_t second, uint64_t seed) noexcept nogil:
-    return mix((first + seed) * <uint64_t>0x9E3779B97F4A7C15 ^ rotate(second, 27))
+    return mix(first_half(first, seed) ^ second_half(second))
 
 
 cdef packed struct Slot:

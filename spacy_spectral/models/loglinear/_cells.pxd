@@ -1,4 +1,4 @@
-"""The feature table as it is read in parsing: half as large as the one that is learnt, and sorted by use.
+"""The feature table as it is read in parsing: smaller than the one that is learnt, and in the order of use.
 
 Weights are whole multiples of a power of two, so that sums do not depend on their order. A row is
 
@@ -8,13 +8,21 @@ Weights are whole multiples of a power of two, so that sums do not depend on the
         their weights
         weight | number in the block, of every other output
 
-Whoever needs one block skips the others, and weights of distances are found without a search.
+Whoever needs one block skips the others, and weights of distances are found without a search. A section with
+many outputs has the weights of all outputs of its block, two to a cell, after 256 * block | DENSE.
+
+Rows are found through buckets, one line of memory each, all of whose checks are compared at once: nothing is
+to be guessed by the processor. A feature without outputs has no row, its weight stands in its bucket. Which
+bucket a key belongs to is told by the slot of the learnt table that its search would begin at.
 """
-from libc.stdint cimport int16_t, uint16_t
+from libc.stdint cimport int16_t, int32_t, uint16_t, uint32_t, uint64_t
+
+from ...base._exp cimport exp_floats  # for LONG_VECTORS
 
 cdef extern from *:
     """
     #include <stdint.h>
+    #include <string.h>
     #define B2(n) n, n + 1, n + 1, n + 2
     #define B4(n) B2(n), B2(n + 1), B2(n + 1), B2(n + 2)
     #define B6(n) B4(n), B4(n + 1), B4(n + 1), B4(n + 2)
@@ -22,13 +30,74 @@ cdef extern from *:
         static const uint8_t counts[256] = {B6(0), B6(1), B6(1), B6(2)};
         return counts[byte];
     }
+
+    typedef struct { uint32_t check[8], row[8]; } Bucket;
+
+    /* The row of a check, 0 for none. GCC and Clang compile the vector type for any processor. */
+    static inline uint32_t row_in_bucket(const Bucket* bucket, uint32_t check) {
+    #if defined(__GNUC__) || defined(__clang__)
+        typedef uint32_t four __attribute__((vector_size(16)));
+        typedef uint64_t two __attribute__((vector_size(16)));
+        four checks[2], rows[2], found;
+        memcpy(checks, bucket->check, sizeof checks);
+        memcpy(rows, bucket->row, sizeof rows);
+        found = ((four)(checks[0] == check) & rows[0]) | ((four)(checks[1] == check) & rows[1]);
+        uint64_t both = ((two)found)[0] | ((two)found)[1];
+        return (uint32_t)both | (uint32_t)(both >> 32);
+    #else
+        uint32_t row = 0;
+        for (int i = 0; i < 8; i++) row |= bucket->row[i] & -(uint32_t)(bucket->check[i] == check);
+        return row;
+    #endif
+    }
+    /* out += weights */
+    static LONG_VECTORS void add_dense(int32_t* out, const int16_t* weights, int n) {
+        for (int i = 0; i < n; i++) out[i] += weights[i];
+    }
     """
+    ctypedef struct Bucket:
+        uint32_t[8] check
+        uint32_t[8] row
     int count_of_bits(int byte) noexcept nogil
+    uint32_t row_in_bucket(const Bucket* bucket, uint32_t check) noexcept nogil
+    void add_dense(int32_t* out, const int16_t* weights, int n) noexcept nogil
 
 cdef enum:
     N_SMALL = 8  # outputs of a block with a bit of their own: the arc and its distances
+    BUCKET = 8  # rows that a bucket has room for
+    DENSE = 0x8000  # in place of the number of other outputs
+
+
+cdef enum:
+    # in place of a row: a weight, 16 bits of it
+    ALONE = 0x40000000
 
 
 cdef packed struct Cell:
     int16_t weight
     uint16_t output
+
+
+cdef struct CellTable:
+    const Cell* cells  # NULL in training
+    const Bucket* buckets
+    uint64_t n_buckets
+    uint64_t mask  # of slots
+    int n_bits  # of a slot's number
+    float step  # what weights are multiples of
+
+
+cdef inline uint64_t bucket_of(const CellTable* table, uint64_t key) noexcept nogil:
+    return (key & table.mask) * table.n_buckets >> table.n_bits
+
+
+cdef inline uint32_t find_cells(const CellTable* table, uint64_t key) noexcept nogil:
+    """Where the row of a key is, 0 for none, ALONE | weight for a feature without outputs."""
+    cdef uint64_t at = bucket_of(table, key)
+    cdef uint32_t check = <uint32_t>(key >> 32)
+    cdef uint32_t row = row_in_bucket(table.buckets + at, check)
+    # A full one goes on in the next. That is rare, and so is the branch: not two conditions.
+    while row | (table.buckets[at].row[BUCKET - 1] == 0) == 0:
+        at = at + 1 if at + 1 < table.n_buckets else 0
+        row = row_in_bucket(table.buckets + at, check)
+    return row & -<uint32_t>(key != 0)

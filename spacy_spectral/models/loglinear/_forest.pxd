@@ -1,6 +1,9 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 
 from ._layout cimport Machine, Scored
+
+cpdef enum:
+    MAX_STATES = 1000  # room for what is summed by states
 
 
 cdef struct Forest:
@@ -10,18 +13,17 @@ cdef struct Forest:
     double log_z  # nan if the chart failed
     int32_t* head
     int32_t* mod
-    int32_t* label  # the likeliest one of the arc
-    int32_t* state  # its class
     int32_t* rank
     int32_t* pair_start
-    double* score  # of the arc with its label
-    double* log_prob  # of the arc, whatever its label
     double* last
     double* empty
     double* sibling
     int32_t* tags
-    float* joint  # arcs x labels: P(arc and label)
+    float* score  # arcs x labels
+    float* mu  # arcs x states: P(arc and class of its label)
     int n_labels
+    const int32_t* label_state
+    const uint8_t* allowed  # see Machine
     const float* moves  # see Machine.log_moves
     int n_states
 
@@ -31,7 +33,4 @@ cdef class Forests:
     cdef int n_forests
     cdef object owner
 
-    cdef int keep(
-        self, int sentence, const Machine* machine, const Scored* scored, const float* probs,
-        const int32_t* labels
-    ) noexcept nogil
+    cdef int keep(self, int sentence, const Machine* machine, const Scored* scored) noexcept nogil

@@ -3,6 +3,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+MAX_STATES: int
+
 class Forests:
     def __init__(self, n: int, owner: Any) -> None: ...
     def __len__(self) -> int: ...

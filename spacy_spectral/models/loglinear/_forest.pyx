@@ -7,8 +7,8 @@ length.
 """
 import numpy
 
-from libc.math cimport INFINITY, isfinite, log
-from libc.stdint cimport int32_t
+from libc.math cimport INFINITY, exp, isfinite, log
+from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -41,47 +41,43 @@ cdef class Forests:
     def __len__(self):
         return self.n_forests
 
-    cdef int keep(
-        self, int sentence, const Machine* machine, const Scored* scored, const float* probs,
-        const int32_t* labels
-    ) noexcept nogil:
+    cdef int keep(self, int sentence, const Machine* machine, const Scored* scored) noexcept nogil:
         """Copy what is needed from a chart. RETURNS (int): 0, or -1 without memory."""
         cdef const Chart* chart = &scored.chart
-        cdef int a, i, n = scored.n, n_arcs = scored.n_arcs, n_pairs = chart.pair_start[n_arcs]
+        cdef int i, n = scored.n, n_arcs = scored.n_arcs, n_pairs = chart.pair_start[n_arcs]
+        cdef int n_scores = n_arcs * machine.n_labels
         cdef Forest* forest
-        cdef double* numbers
         cdef int32_t* integers
         forest = <Forest*>malloc(
-            sizeof(Forest) + (3 * n_arcs + 2 * n + 2 + n_pairs) * sizeof(double)
-            + (6 * n_arcs + n) * sizeof(int32_t) + n_arcs * machine.n_labels * sizeof(float))
+            sizeof(Forest) + (n_arcs + 2 * n + 2 + n_pairs) * sizeof(double)
+            + (4 * n_arcs + n) * sizeof(int32_t)
+            + (n_scores + n_arcs * machine.n_states) * sizeof(float))
         if forest == NULL:
             return -1
         self.forests[sentence] = forest
         forest.n, forest.n_arcs, forest.log_z = n, n_arcs, scored.log_z
         forest.moves, forest.n_states = machine.log_moves, machine.n_states
-        forest.n_labels = machine.n_labels
-        numbers = <double*>(forest + 1)
-        forest.score, forest.log_prob, forest.last = numbers, numbers + n_arcs, numbers + 2 * n_arcs
-        forest.empty = numbers + 3 * n_arcs
+        forest.n_labels, forest.label_state = machine.n_labels, machine.label_state
+        forest.allowed = machine.allowed
+        forest.last = <double*>(forest + 1)
+        forest.empty = forest.last + n_arcs
         forest.sibling = forest.empty + 2 * n + 2
         integers = <int32_t*>(forest.sibling + n_pairs)
-        forest.head, forest.mod, forest.label = integers, integers + n_arcs, integers + 2 * n_arcs
-        forest.state, forest.rank = integers + 3 * n_arcs, integers + 4 * n_arcs
-        forest.pair_start, forest.tags = integers + 5 * n_arcs, integers + 6 * n_arcs
-        forest.joint = <float*>(forest.tags + n)
-        for a in range(n_arcs):
-            i = scored.origin[a]
-            forest.head[a], forest.mod[a] = chart.head[a], chart.mod[a]
-            forest.rank[a], forest.pair_start[a] = chart.rank[a], chart.pair_start[a]
-            forest.label[a] = labels[i]
-            forest.state[a] = machine.label_state[labels[i]]
-            forest.score[a] = scored.score[a * machine.n_labels + labels[i]]
-            forest.log_prob[a] = log(probs[i])
-            forest.last[a] = scored.last_score[a]
+        forest.head, forest.mod, forest.rank = integers, integers + n_arcs, integers + 2 * n_arcs
+        forest.pair_start, forest.tags = integers + 3 * n_arcs, integers + 4 * n_arcs
+        forest.score = <float*>(forest.tags + n)
+        forest.mu = forest.score + n_scores
+        memcpy(forest.head, chart.head, n_arcs * sizeof(int32_t))
+        memcpy(forest.mod, chart.mod, n_arcs * sizeof(int32_t))
+        memcpy(forest.rank, chart.rank, n_arcs * sizeof(int32_t))
+        memcpy(forest.pair_start, chart.pair_start, n_arcs * sizeof(int32_t))
+        memcpy(forest.last, scored.last_score, n_arcs * sizeof(double))
         memcpy(forest.sibling, scored.sibling_score, n_pairs * sizeof(double))
         memcpy(forest.empty, scored.empty_score, (2 * n + 2) * sizeof(double))
         memcpy(forest.tags, scored.tags, n * sizeof(int32_t))
-        memcpy(forest.joint, scored.joint, n_arcs * machine.n_labels * sizeof(float))
+        memcpy(forest.score, scored.score, n_scores * sizeof(float))
+        for i in range(n_arcs * machine.n_states):
+            forest.mu[i] = chart.mu[i]
         return 0
 
     def joint(self, int sentence):
@@ -102,7 +98,7 @@ cdef class Forests:
         if n_arcs:
             memcpy(&out_heads[0], forest.head, n_arcs * sizeof(int32_t))
             memcpy(&out_mods[0], forest.mod, n_arcs * sizeof(int32_t))
-            memcpy(&out_probs[0, 0], forest.joint, n_arcs * n_labels * sizeof(float))
+            _fill_joint(forest, &out_probs[0, 0])
         return heads, mods, probs
 
     def k_best(self, int sentence, int k):
@@ -134,25 +130,60 @@ cdef class Forests:
         return heads[order], labels[order], logs[order]
 
 
+cdef void _fill_joint(const Forest* forest, float* joint) noexcept nogil:
+    """P(arc and label) = P(arc and class) exp(s_label) / sum of the exponentials of its class."""
+    cdef int a, l, n_labels = forest.n_labels
+    cdef const float* score
+    cdef const int32_t* state = forest.label_state
+    cdef const uint8_t* allowed
+    cdef double total[MAX_STATES]
+    cdef float top
+    for a in range(forest.n_arcs):
+        score = forest.score + a * n_labels
+        allowed = forest.allowed + (forest.head[a] == 0) * n_labels
+        memset(total, 0, forest.n_states * sizeof(double))
+        top = -1e30
+        for l in range(n_labels):
+            if allowed[l]:
+                top = max(top, score[l])
+        for l in range(n_labels):
+            joint[a * n_labels + l] = exp(score[l] - top) if allowed[l] else 0
+            total[state[l]] += joint[a * n_labels + l]
+        for l in range(n_labels):
+            if joint[a * n_labels + l] > 0:
+                joint[a * n_labels + l] *= forest.mu[a * forest.n_states + state[l]] / total[state[l]]
+
+
 cdef int _k_best(
     const Forest* forest, int k, int32_t* heads, int32_t* labels, double* logs, Arena* arena
 ) noexcept nogil:
     """RETURNS (int): How many trees there are, or -1 without memory."""
-    cdef int width = forest.n + 1, a, t, found
+    cdef int width = forest.n + 1, a, c, l, t, found, n_labels = forest.n_labels
+    cdef float best
+    cdef double total
     cdef double* arcs = <double*>take(arena, <size_t>width * width * sizeof(double))
     cdef int* arc_at = <int*>take(arena, <size_t>width * width * sizeof(int))
     cdef int* latest = <int*>take(arena, 2 * width * sizeof(int))
-    if arcs == NULL or arc_at == NULL or latest == NULL:
+    cdef int* likeliest = <int*>take(arena, forest.n_arcs * sizeof(int))
+    cdef float* joint = <float*>take(arena, forest.n_arcs * n_labels * sizeof(float))
+    if arcs == NULL or arc_at == NULL or latest == NULL or likeliest == NULL or joint == NULL:
         return -1
+    _fill_joint(forest, joint)
     for a in range(width * width):
         arcs[a] = -INFINITY
     for a in range(forest.n_arcs):
-        arcs[forest.head[a] * width + forest.mod[a]] = forest.log_prob[a]
+        best, total = -1, 0
+        for l in range(n_labels):
+            if joint[a * n_labels + l] > best:
+                best, likeliest[a] = joint[a * n_labels + l], l
+        for c in range(forest.n_states):
+            total += forest.mu[a * forest.n_states + c]
+        arcs[forest.head[a] * width + forest.mod[a]] = log(total)
         arc_at[forest.head[a] * width + forest.mod[a]] = a
     found = k_best(forest.n, arcs, k, <int*>heads, logs, arena)
     for t in range(found):
         logs[t] = _tree_log_prob(
-            forest, arc_at, heads + t * forest.n, labels + t * forest.n, latest)
+            forest, arc_at, likeliest, heads + t * forest.n, labels + t * forest.n, latest)
     return found
 
 
@@ -167,23 +198,26 @@ cdef inline double _move(
 
 
 cdef inline double _arc_score(
-    const Forest* forest, int a, int head, int side, int* latest
+    const Forest* forest, const int* likeliest, int a, int head, int side, int* latest
 ) noexcept nogil:
     """Score of the next arc on one side of a head; `latest` is the one before it, or -1."""
-    cdef double score = forest.score[a]
+    cdef double score = forest.score[a * forest.n_labels + likeliest[a]]
+    cdef int state = forest.label_state[likeliest[a]]
     if head:
         if latest[0] < 0:
             score += forest.sibling[forest.pair_start[a]]
-            score += _move(forest, head, side, forest.n_states, forest.state[a])
+            score += _move(forest, head, side, forest.n_states, state)
         else:
             score += forest.sibling[forest.pair_start[a] + forest.rank[latest[0]] + 1]
-            score += _move(forest, head, side, forest.state[latest[0]], forest.state[a])
+            score += _move(
+                forest, head, side, forest.label_state[likeliest[latest[0]]], state)
         latest[0] = a
     return score
 
 
 cdef double _tree_log_prob(
-    const Forest* forest, const int* arc_at, const int32_t* heads, int32_t* labels, int* latest
+    const Forest* forest, const int* arc_at, const int* likeliest, const int32_t* heads, int32_t* labels,
+    int* latest
 ) noexcept nogil:
     """Log-probability of a tree whose arcs are all in the forest; writes its labels."""
     cdef int n = forest.n, width = n + 1, m, h, a, side
@@ -193,17 +227,19 @@ cdef double _tree_log_prob(
     for m in range(1, n + 1):  # to the right of heads, from the inside out
         h = heads[m - 1]
         a = arc_at[h * width + m]
-        labels[m - 1] = forest.label[a]
+        labels[m - 1] = likeliest[a]
         if h < m:
-            score += _arc_score(forest, a, h, 1, &latest[2 * h + 1])
+            score += _arc_score(forest, likeliest, a, h, 1, &latest[2 * h + 1])
     for m in range(n, 0, -1):  # to the left
         h = heads[m - 1]
         if h > m:
-            score += _arc_score(forest, arc_at[h * width + m], h, 0, &latest[2 * h])
+            score += _arc_score(
+                forest, likeliest, arc_at[h * width + m], h, 0, &latest[2 * h])
     for h in range(1, n + 1):
         for side in range(2):
             a = latest[2 * h + side]
             score += forest.empty[2 * h + side] if a < 0 else forest.last[a]
             score += _move(
-                forest, h, side, forest.n_states if a < 0 else forest.state[a], forest.n_states)
+                forest, h, side,
+                forest.n_states if a < 0 else forest.label_state[likeliest[a]], forest.n_states)
     return score

@@ -21,8 +21,7 @@ class Engine:
         sharpness: float = 1.0,
         label_sharpness: float = 1.0,
         choice: float = 1.0,
-        cells: NDArray[Any] | None = None,
-        step: float = 0.0,
+        table: Any = None,
     ) -> None: ...
     def parse(
         self,

@@ -7,7 +7,7 @@ given is the one with the best product of arc marginals.
 import numpy
 
 from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, log, pow
-from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
@@ -15,9 +15,9 @@ from ...base._slots cimport Slot
 from ...trees._eisner cimport best_projective
 from ...trees._projective cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
-from ._cells cimport Cell
+from ._cells cimport Bucket, Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
-from ._forest cimport Forests
+from ._forest cimport MAX_STATES, Forests
 from ._layout cimport Entry, Machine, Scored, move_size
 from ._score cimport score_sentence
 
@@ -32,9 +32,7 @@ cdef class Engine:
     sharpness, label_sharpness (float): By what scores are multiplied, see `_score._sharpen`; moves already
         are. Not for learning.
     choice (float): The tree is chosen by P(tree)^choice, see `_sharper`.
-    cells (Optional[structured array]): The feature table as it is read in parsing, to which `slots` belong;
-        without them, entries are read.
-    step (float): What weights of cells are multiples of.
+    table (Optional[ReadTable]): The feature table as it is read in parsing; without it, slots and entries are.
     """
 
     def __init__(
@@ -44,11 +42,13 @@ cdef class Engine:
         float[:, :, :, ::1] moves not None, const int32_t[::1] label_state not None,
         const uint8_t[:, ::1] allowed not None, const uint8_t[::1] between_bit not None, int n_columns,
         double sharpness=1.0, double label_sharpness=1.0, double choice=1.0,
-        const Cell[::1] cells=None, float step=0,
+        table=None,
     ):
         cdef Machine* machine = &self.machine
+        cdef const Cell[::1] cells
+        cdef const uint32_t[:, ::1] buckets
         self.keep = (
-            composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit, cells)
+            composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit, table)
         self.entries = entries
         self.moves = moves
         memset(machine, 0, sizeof(Machine))
@@ -64,8 +64,13 @@ cdef class Engine:
         machine.slots = &slots[0]
         machine.mask = slots.shape[0] - 1
         machine.entries = &entries[0]
-        machine.cells = &cells[0] if cells is not None else NULL
-        machine.step = step
+        if table is not None:
+            cells, buckets = table.cells, table.buckets
+            machine.table.cells, machine.table.step = &cells[0], table.step
+            machine.table.buckets = <const Bucket*>&buckets[0, 0]
+            machine.table.n_buckets = buckets.shape[0]
+            machine.table.mask = machine.mask
+            machine.table.n_bits = (<object>slots.shape[0]).bit_length() - 1
         machine.n_labels = label_state.shape[0]
         machine.n_states = moves.shape[2] - 1
         machine.label_state = &label_state[0]
@@ -108,9 +113,8 @@ cdef class Engine:
         extra (Optional[float32[arcs, labels]]): What else speaks for arcs with labels, in logarithms: it is
             added to what the model says.
         RETURNS (Dict[str, Any]): heads (int32[n]); labels (int32[n]); label_probs (float32[n, labels]),
-            the probability of every label given the head; arc_probs (float32[arcs]); arc_labels
-            (int32[arcs]), the likeliest label of every arc; log_probs (float64[sentences]) of the
-            labelled trees, nan if the chart failed; forests (Forests).
+            the probability of every label given the head; arc_probs (float32[arcs]); log_probs
+            (float64[sentences]) of the labelled trees, nan if the chart failed; forests (Forests).
         """
         cdef int s, n, start, attempt, n_sentences = starts.shape[0] - 1, failed = 0
         cdef Arena arena
@@ -120,13 +124,11 @@ cdef class Engine:
         labels = numpy.zeros(columns.shape[0], dtype=numpy.int32)
         label_probs = numpy.zeros((columns.shape[0], self.machine.n_labels), dtype=numpy.float32)
         arc_probs = numpy.zeros(arc_head.shape[0], dtype=numpy.float32)
-        arc_labels = numpy.zeros(arc_head.shape[0], dtype=numpy.int32)
         log_probs = numpy.zeros(n_sentences, dtype=numpy.float64)
         cdef int32_t[::1] out_heads = heads
         cdef int32_t[::1] out_labels = labels
         cdef float[:, ::1] out_label_probs = label_probs
         cdef float[::1] out_probs = arc_probs
-        cdef int32_t[::1] out_arc_labels = arc_labels
         cdef double[::1] out_log_probs = log_probs
         cdef const float* more = &extra[0, 0] if extra is not None and extra.size else NULL
         cdef const float* own
@@ -148,11 +150,8 @@ cdef class Engine:
                         break
                 failed = failed or _decode(
                     &self.machine, &scored, &arena, &out_heads[start], &out_labels[start],
-                    &out_label_probs[start, 0], &out_probs[arc_start[start]],
-                    &out_arc_labels[arc_start[start]])
-                failed = failed or forests.keep(
-                    s, &self.machine, &scored, &out_probs[arc_start[start]],
-                    &out_arc_labels[arc_start[start]])
+                    &out_label_probs[start, 0], &out_probs[arc_start[start]])
+                failed = failed or forests.keep(s, &self.machine, &scored)
                 if failed:
                     break
                 out_log_probs[s] = scored.likelihood
@@ -161,7 +160,7 @@ cdef class Engine:
             raise MemoryError
         return {
             "heads": heads, "labels": labels, "label_probs": label_probs, "arc_probs": arc_probs,
-            "arc_labels": arc_labels, "log_probs": log_probs, "forests": forests,
+            "log_probs": log_probs, "forests": forests,
         }
 
 
@@ -212,34 +211,24 @@ cdef int run_chart(
 
 cdef int _decode(
     const Machine* machine, Scored* scored, Arena* arena, int32_t* heads, int32_t* labels,
-    float* label_probs, float* probs, int32_t* arc_labels
+    float* label_probs, float* probs
 ) noexcept nogil:
-    """Read the tree and all probabilities from a chart; `likelihood` becomes the tree's."""
-    cdef int a, l, m, c, n = scored.n, n_labels = machine.n_labels, best_label
+    """Read the tree and the probabilities of arcs from a chart, and those of labels given the chosen heads;
+    `likelihood` becomes the tree's."""
+    cdef int a, l, m, c, n = scored.n, n_labels = machine.n_labels
     cdef int n_states = machine.n_states
     cdef Chart* chart = &scored.chart
     cdef Chart sharp
     cdef int* best = <int*>take_zeros(arena, (n + 2) * sizeof(int))
-    cdef double* ratio = <double*>take(arena, scored.n_arcs * n_states * sizeof(double))
+    cdef double ratio[MAX_STATES]
     cdef double total, value, best_value
-    scored.joint = <float*>take(arena, scored.n_arcs * n_labels * sizeof(float))
-    if best == NULL or ratio == NULL or scored.joint == NULL:
+    if best == NULL:
         return -1
-    for a in range(scored.n_arcs * n_states):
-        ratio[a] = chart.mu[a] / chart.phi[a] if chart.phi[a] > 0 else 0
     for a in range(scored.n_arcs):
         total = 0
-        best_value, best_label = -1, 0
         for c in range(n_states):
             total += chart.mu[a * n_states + c]
-        for l in range(n_labels):
-            value = (scored.potential[a * n_labels + l]
-                     * ratio[a * n_states + machine.label_state[l]])
-            scored.joint[a * n_labels + l] = value
-            if value > best_value:
-                best_value, best_label = value, l
         probs[scored.origin[a]] = total
-        arc_labels[scored.origin[a]] = best_label
     if machine.choice == 1:
         if _choose(chart, best, arena):
             return -1
@@ -249,10 +238,16 @@ cdef int _decode(
         m = chart.mod[a]
         if best[m] != chart.head[a]:
             continue
-        labels[m - 1] = arc_labels[scored.origin[a]]
         total = max(<double>probs[scored.origin[a]], MIN_PROB)
+        for c in range(n_states):
+            value = chart.phi[a * n_states + c]
+            ratio[c] = chart.mu[a * n_states + c] / (value * total) if value > 0 else 0
+        best_value = -1
         for l in range(n_labels):
-            label_probs[(m - 1) * n_labels + l] = scored.joint[a * n_labels + l] / total
+            value = scored.potential[a * n_labels + l] * ratio[machine.label_state[l]]
+            label_probs[(m - 1) * n_labels + l] = value
+            if value > best_value:
+                best_value, labels[m - 1] = value, l
     for m in range(1, n + 1):
         heads[m - 1] = best[m]
     scored.likelihood = tree_score(machine, scored, heads, labels, False) - scored.log_z

@@ -1,7 +1,7 @@
 """Keys of features: what a template sees in a token, in an arc, in two neighbouring modifiers."""
 from libc.stdint cimport int32_t, uint64_t
 
-from ...base._slots cimport pair_key
+from ...base._slots cimport first_half, pair_key
 from ._layout cimport Machine
 
 cdef extern from *:
@@ -29,6 +29,22 @@ cdef inline uint64_t arc_key(
     if head == 0 or mod == 0:
         return 0
     return pair_key(head, mod, PAIR * (4 * template + direction + 1) + BETWEEN * between)
+
+
+cdef inline uint64_t head_half(int template, int direction, uint64_t head) noexcept nogil:
+    """What an arc's key has of its head; `between_half` is to be added, and 0 stands for no key."""
+    return first_half(head, PAIR * (4 * template + direction + 1)) if head else 0
+
+
+cdef inline uint64_t between_half(int between) noexcept nogil:
+    return first_half(0, BETWEEN * between)
+
+
+cdef inline uint64_t sibling_half(int template, int side, uint64_t head, uint64_t mod) noexcept nogil:
+    """What the key of two neighbouring modifiers has of the head and the second of them."""
+    if head == 0 or mod == 0:
+        return 0
+    return first_half(pair_key(head, mod, SIBLING * (2 * template + side + 1)), SIBLING)
 
 
 cdef inline uint64_t sibling_key(

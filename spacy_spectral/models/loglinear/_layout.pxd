@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from ...base._slots cimport Slot
 from ...trees._lengths cimport N_DISTANCES
-from ._cells cimport Cell
+from ._cells cimport CellTable
 from ._chart cimport Chart
 from ._features cimport Context
 
@@ -34,8 +34,7 @@ cdef struct Machine:
     const Slot* slots
     uint64_t mask
     const Entry* entries
-    const Cell* cells  # in place of entries, NULL in training
-    float step  # what weights of cells are multiples of
+    CellTable table  # in place of slots and entries, but in training
     const double* moves  # tags x 2 sides x (C+1) x (C+1), exponentiated
     const float* log_moves  # the same before; those of tag 0 are to be added to every other's
     int n_labels
@@ -71,7 +70,6 @@ cdef struct Scored:
     double shift  # sum of the shifts
     double log_z
     Chart chart
-    float* joint  # arcs x labels: P(arc and label), after decoding
     # gradients, after differentiation
     double* gradient  # arcs x labels
     double* sibling_gradient

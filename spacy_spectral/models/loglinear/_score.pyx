@@ -13,6 +13,7 @@ from libc.string cimport memcpy, memset
 
 from ...base._arena cimport Arena, take, take_zeros
 from ...base._exp cimport exp_floats
+from ...base._rows cimport largest
 from ...base._slots cimport find_row
 from ...base._prefetch cimport FETCH
 from ...trees._lengths cimport N_DISTANCES, distance_bin
@@ -20,13 +21,15 @@ from ._chart cimport Chart, chart_layout
 from ._features cimport fill_composites
 from ._keys cimport arc_key, between_of, sibling_keys, unary_key
 from ._layout cimport Entry, Machine, Scored, block_width, direction_of, token_width
-from ._read cimport read_arcs
+from ._read cimport read_arcs, read_siblings
 
 cpdef enum:
     MAX_TEMPLATES = 256  # room for keys
 
 cdef enum:
     AHEAD = 4
+
+cdef float FORBIDDEN = -1e30  # the score of a label that an arc cannot have
 
 
 def token_outputs(int n_labels):
@@ -46,10 +49,7 @@ cdef inline void _look_up(
     cdef int t
     for t in range(n):
         rows[t] = find_row(machine.slots, machine.mask, keys[t]) if keys[t] else 0
-        if machine.cells != NULL:
-            FETCH(machine.cells + rows[t])
-        else:
-            FETCH(machine.entries + rows[t])
+        FETCH(machine.entries + rows[t])
 
 
 cdef struct Siblings:
@@ -67,20 +67,14 @@ cdef void _advance(const Machine* machine, Siblings* queue) noexcept nogil:
     cdef int t, at = queue.n - AHEAD
     cdef uint32_t* rows
     cdef double total = 0
-    cdef int32_t steps = 0
     if at >= 0 and queue.rows[at % (2 * AHEAD)] != NULL:
         _look_up(
             machine, queue.keys[at % AHEAD], machine.n_siblings, queue.rows[at % (2 * AHEAD)])
     at -= AHEAD
     if at >= 0 and queue.rows[at % (2 * AHEAD)] != NULL:
         rows = queue.rows[at % (2 * AHEAD)]
-        if machine.cells != NULL:
-            for t in range(machine.n_siblings):
-                steps += machine.cells[rows[t]].weight
-            total = machine.step * steps
-        else:
-            for t in range(machine.n_siblings):
-                total += machine.entries[rows[t]].weight
+        for t in range(machine.n_siblings):
+            total += machine.entries[rows[t]].weight
         total *= machine.sharpness
         queue.score[at % (2 * AHEAD)][0] = total
         queue.potential[at % (2 * AHEAD)][0] = exp(total)
@@ -164,7 +158,10 @@ cdef int _score_arcs(const Machine* machine, Scored* scored, Arena* arena) noexc
     cdef uint64_t keys[2][MAX_TEMPLATES]
     cdef int a, width = token_width(machine.n_labels)
     cdef float* own = <float*>take_zeros(arena, (scored.n + 1) * width * sizeof(float))
-    if own == NULL:
+    scored.unary_rows = <uint32_t*>take(
+        arena, (scored.n + 1) * machine.n_unaries * sizeof(uint32_t))
+    scored.pair_rows = <uint32_t*>take(arena, scored.n_arcs * machine.n_pairs * sizeof(uint32_t))
+    if own == NULL or scored.unary_rows == NULL or scored.pair_rows == NULL:
         return -1
     _score_tokens(machine, scored, own)
     for a in range(scored.n_arcs + 2):
@@ -213,30 +210,112 @@ cdef void state_potentials(
             phi[a * machine.n_states + machine.label_state[l]] += potential[a * machine.n_labels + l]
 
 
-cdef void _sharpen(
-    const Machine* machine, float* score, const uint8_t* allowed, double* room
+cdef int _score_siblings(const Machine* machine, Scored* scored, Arena* arena) noexcept nogil:
+    """Scores and potentials of neighbouring modifiers. RETURNS (int): 0, or -1 without memory."""
+    cdef Chart* chart = &scored.chart
+    cdef int n = scored.n, n_arcs = scored.n_arcs, n_siblings = machine.n_siblings
+    cdef int a, h, i, r, t, side, first
+    cdef Siblings queue
+    queue.n = 0
+    scored.last_rows = <uint32_t*>take_zeros(arena, n_arcs * n_siblings * sizeof(uint32_t))
+    scored.empty_rows = <uint32_t*>take_zeros(arena, (2 * n + 2) * n_siblings * sizeof(uint32_t))
+    scored.sibling_rows = <uint32_t*>take(
+        arena, (chart.pair_start[n_arcs] + 1) * n_siblings * sizeof(uint32_t))
+    if scored.last_rows == NULL or scored.empty_rows == NULL or scored.sibling_rows == NULL:
+        return -1
+    for h in range(1, n + 1):
+        for side in range(2):
+            _queue(machine, &queue, scored.composites, side, h, 0, 0,
+                   scored.empty_rows + (2 * h + side) * n_siblings,
+                   scored.empty_score + 2 * h + side, chart.empty + 2 * h + side)
+    for a in range(n_arcs):
+        h = chart.head[a]
+        if h == 0:
+            continue
+        side = chart.mod[a] > h
+        _queue(machine, &queue, scored.composites, side, h, chart.mod[a], 0,
+               scored.last_rows + a * n_siblings, scored.last_score + a, chart.last + a)
+        first = chart.side_start[2 * h + side]
+        for r in range(chart.rank[a] + 1):
+            i = chart.mod[chart.side_arcs[first + r - 1]] if r else 0
+            t = chart.pair_start[a] + r
+            _queue(machine, &queue, scored.composites, side, h, i, chart.mod[a],
+                   scored.sibling_rows + t * n_siblings, scored.sibling_score + t,
+                   chart.sibling + t)
+    _finish(machine, &queue)
+    return 0
+
+
+cdef float _sharpen(
+    const Machine* machine, float* score, const uint8_t* allowed, double* potential
 ) noexcept nogil:
     """Scores of one arc's labels: the arc's own score is what they amount to together,
 
         A = log(sum_l exp(b s_l)) / b          s_l becomes a A + b (s_l - A)
 
-    with a for trees and b for labels given their arcs; all scores are multiplied by a if a = b."""
+    with a for trees and b for labels given their arcs; all scores are multiplied by a if a = b.
+    RETURNS (float): The largest score of an allowed label, by whose exponential the potentials are divided."""
     cdef int l, n_labels = machine.n_labels
-    cdef float a = machine.sharpness, b = machine.label_sharpness, top = -1e30
+    cdef float a = machine.sharpness, b = machine.label_sharpness, top, shift = 0
     cdef double total = 0
     for l in range(n_labels):
-        score[l] *= b
-        if allowed[l]:
-            top = max(top, score[l])
-    if a == b:
-        return
-    exp_floats(room, score, top, n_labels)
-    for l in range(n_labels):
-        total += room[l] * allowed[l]
-    if total > 0:
-        top = (a - b) * (top + log(total)) / b
+        score[l] = b * score[l] if allowed[l] else FORBIDDEN
+    top = largest(score, n_labels)
+    exp_floats(potential, score, top, n_labels)
+    if a != b:
         for l in range(n_labels):
-            score[l] += top
+            total += potential[l]
+        shift = (a - b) * (top + log(total)) / b
+        for l in range(n_labels):
+            score[l] += shift
+    return top + shift
+
+
+cdef void _choose_arcs(
+    const Machine* machine, Scored* scored, const int32_t* arc_start, bint sharpened, float* tops,
+    double margin, int* head, int* mod
+) noexcept nogil:
+    """Potentials of arcs with labels. Arcs that are worse than the best of their modifier by the margin are
+    dropped. If scores are `sharpened`, potentials need but a factor."""
+    cdef int n_labels = machine.n_labels, a, l, m, t = 0, first, end
+    cdef const uint8_t* allowed
+    cdef float top
+    cdef double factor
+    cdef double* potential
+    # every modifier takes exactly one arc: dividing its potentials by their maximum only shifts log Z
+    scored.shift = 0
+    for m in range(1, scored.n + 1):
+        first, end = arc_start[m - 1] - arc_start[0], arc_start[m] - arc_start[0]
+        top = -1e30
+        for a in range(first, end):
+            if not sharpened:
+                tops[a] = -1e30
+                allowed = machine.allowed + (head[a] == 0) * n_labels
+                for l in range(n_labels):
+                    if allowed[l] and scored.score[a * n_labels + l] > tops[a]:
+                        tops[a] = scored.score[a * n_labels + l]
+            top = max(top, tops[a])
+        scored.shift += top
+        for a in range(first, end):
+            # the arc from the left stays, so that there is a tree
+            if tops[a] < top - margin and head[a] != m - 1:
+                continue
+            if t < a:
+                memcpy(scored.score + t * n_labels, scored.score + a * n_labels, n_labels * sizeof(float))
+            potential = scored.potential + t * n_labels
+            if sharpened:
+                factor = exp(tops[a] - top)
+                for l in range(n_labels):
+                    potential[l] = factor * scored.potential[a * n_labels + l]
+            else:
+                allowed = machine.allowed + (head[a] == 0) * n_labels
+                exp_floats(potential, scored.score + t * n_labels, top, n_labels)
+                for l in range(n_labels):
+                    potential[l] *= allowed[l]
+            head[t], mod[t], scored.distance[t] = head[a], m, scored.distance[a]
+            scored.origin[t] = a
+            t += 1
+    scored.n_arcs = t
 
 
 cdef int score_sentence(
@@ -249,23 +328,16 @@ cdef int score_sentence(
     modifier by `margin` are dropped before siblings are looked at; not to be used in training.
     RETURNS (int): 0, or -1 without memory."""
     cdef int n_arcs = arc_start[n] - arc_start[0], k = machine.context.n_composites
-    cdef int n_labels = machine.n_labels, n_siblings = machine.n_siblings
-    cdef int i, a, l, r, t, h, m, side, first
+    cdef int n_labels = machine.n_labels
+    cdef int i, a, t, h, m, side
     cdef int* head = <int*>take(arena, (n_arcs + 1) * sizeof(int))
     cdef int* mod = <int*>take(arena, (n_arcs + 1) * sizeof(int))
     cdef Chart* chart = &scored.chart
-    cdef const uint8_t* allowed
-    cdef float top
     cdef float* tops
-    cdef double* potential
-    cdef Siblings queue
-    queue.n = 0
+    cdef bint to_read = machine.table.cells != NULL
+    cdef bint to_sharpen = machine.sharpness != 1 or machine.label_sharpness != 1
     scored.n, scored.n_arcs, scored.tags = n, n_arcs, tags
     scored.composites = <uint64_t*>take(arena, (n + 1) * k * sizeof(uint64_t))
-    scored.unary_rows = <uint32_t*>take(arena, (n + 1) * machine.n_unaries * sizeof(uint32_t))
-    scored.pair_rows = <uint32_t*>take(arena, n_arcs * machine.n_pairs * sizeof(uint32_t))
-    scored.last_rows = <uint32_t*>take_zeros(arena, n_arcs * n_siblings * sizeof(uint32_t))
-    scored.empty_rows = <uint32_t*>take_zeros(arena, (2 * n + 2) * n_siblings * sizeof(uint32_t))
     scored.distance = <int*>take(arena, n_arcs * sizeof(int))
     scored.origin = <int*>take(arena, n_arcs * sizeof(int))
     tops = <float*>take(arena, n_arcs * sizeof(float))
@@ -273,9 +345,7 @@ cdef int score_sentence(
     scored.potential = <double*>take(arena, n_arcs * n_labels * sizeof(double))
     if head == NULL or mod == NULL or scored.composites == NULL:
         return -1
-    if scored.unary_rows == NULL or scored.pair_rows == NULL or scored.last_rows == NULL:
-        return -1
-    if scored.empty_rows == NULL or scored.distance == NULL or scored.score == NULL:
+    if scored.distance == NULL or scored.score == NULL:
         return -1
     if scored.potential == NULL or scored.origin == NULL or tops == NULL:
         return -1
@@ -288,80 +358,29 @@ cdef int score_sentence(
             a += 1
     chart.head, chart.mod = head, mod
     fill_composites(&machine.context, columns, n, scored.composites)
-    if machine.cells != NULL:
-        if read_arcs(machine, scored, arena):
-            return -1
-    elif _score_arcs(machine, scored, arena):
+    if (read_arcs if to_read else _score_arcs)(machine, scored, arena):
         return -1
-    if machine.sharpness != 1 or machine.label_sharpness != 1:
+    if to_sharpen:
         for a in range(n_arcs):
-            _sharpen(
+            tops[a] = _sharpen(
                 machine, scored.score + a * n_labels, machine.allowed + (head[a] == 0) * n_labels,
-                scored.potential)
+                scored.potential + a * n_labels)
     if extra != NULL:
         for i in range(n_arcs * n_labels):
             scored.score[i] += extra[i]
-    # every modifier takes exactly one arc: dividing its potentials by their maximum only shifts log Z
-    scored.shift = 0
-    t = 0  # arcs that stay
-    for m in range(1, n + 1):
-        first = arc_start[m - 1] - arc_start[0]
-        r = arc_start[m] - arc_start[0]
-        top = -1e30
-        for a in range(first, r):
-            tops[a] = -1e30
-            allowed = machine.allowed + (head[a] == 0) * n_labels
-            for l in range(n_labels):
-                if allowed[l] and scored.score[a * n_labels + l] > tops[a]:
-                    tops[a] = scored.score[a * n_labels + l]
-            top = max(top, tops[a])
-        scored.shift += top
-        for a in range(first, r):
-            # the arc from the left stays, so that there is a tree
-            if tops[a] < top - margin and head[a] != m - 1:
-                continue
-            allowed = machine.allowed + (head[a] == 0) * n_labels
-            if t < a:
-                memcpy(scored.score + t * n_labels, scored.score + a * n_labels, n_labels * sizeof(float))
-            potential = scored.potential + t * n_labels
-            exp_floats(potential, scored.score + t * n_labels, top, n_labels)
-            for l in range(n_labels):
-                potential[l] *= allowed[l]
-            head[t], mod[t], scored.distance[t] = head[a], m, scored.distance[a]
-            scored.origin[t] = a
-            t += 1
-    scored.n_arcs = n_arcs = t
+    _choose_arcs(
+        machine, scored, arc_start, to_sharpen and extra == NULL, tops, margin, head, mod)
+    n_arcs = scored.n_arcs
     if chart_layout(chart, arena, n, n_arcs, machine.n_states, head, mod):
         return -1
-    scored.sibling_rows = <uint32_t*>take(
-        arena, (chart.pair_start[n_arcs] + 1) * n_siblings * sizeof(uint32_t))
     scored.sibling_score = <double*>take(arena, chart.pair_start[n_arcs] * sizeof(double))
     scored.last_score = <double*>take(arena, n_arcs * sizeof(double))
     scored.empty_score = <double*>take(arena, (2 * n + 2) * sizeof(double))
-    if scored.sibling_rows == NULL or scored.sibling_score == NULL:
-        return -1
-    if scored.last_score == NULL or scored.empty_score == NULL:
+    if scored.sibling_score == NULL or scored.last_score == NULL or scored.empty_score == NULL:
         return -1
     state_potentials(machine, scored.potential, n_arcs, chart.phi)
     t = 2 * (machine.n_states + 1) * (machine.n_states + 1)
     for h in range(1, n + 1):
         for side in range(2):
             chart.moves[2 * h + side] = machine.moves + tags[h - 1] * t + side * (t // 2)
-            _queue(machine, &queue, scored.composites, side, h, 0, 0,
-                   scored.empty_rows + (2 * h + side) * n_siblings,
-                   scored.empty_score + 2 * h + side, chart.empty + 2 * h + side)
-    for a in range(n_arcs):
-        if head[a] == 0:
-            continue
-        side = mod[a] > head[a]
-        _queue(machine, &queue, scored.composites, side, head[a], mod[a], 0,
-               scored.last_rows + a * n_siblings, scored.last_score + a, chart.last + a)
-        first = chart.side_start[2 * head[a] + side]
-        for r in range(chart.rank[a] + 1):
-            i = mod[chart.side_arcs[first + r - 1]] if r else 0
-            t = chart.pair_start[a] + r
-            _queue(machine, &queue, scored.composites, side, head[a], i, mod[a],
-                   scored.sibling_rows + t * n_siblings, scored.sibling_score + t,
-                   chart.sibling + t)
-    _finish(machine, &queue)
-    return 0
+    return (read_siblings if to_read else _score_siblings)(machine, scored, arena)

@@ -23,8 +23,10 @@ def number_keys(
 def make_cells(
     slots: NDArray[Any],
     entries: NDArray[Any],
-    new_slots: NDArray[Any],
     used: NDArray[numpy.uint32],
     n_labels: int,
     scale: float,
-) -> NDArray[Any]: ...
+) -> tuple[NDArray[Any], NDArray[numpy.uint32]]: ...
+def make_buckets(
+    slots: NDArray[Any], used: NDArray[numpy.uint32], places: NDArray[numpy.uint32]
+) -> NDArray[numpy.uint32]: ...

@@ -8,6 +8,7 @@ import numpy
 from ...base.fields import Array, Float, Format, Int, Record, Strings
 from ...trees.interface import TEMPERATURE, Temperature
 from . import _score
+from ._forest import MAX_STATES
 from .pruner import _arcs
 from .pruner.filter import ArcFilter
 from .pruner.model import ArcPruner
@@ -17,7 +18,6 @@ from .templates import COLUMNS, MAX_PARTS, Templates
 # Farther from 0 than any weight that training gives; sums of so large numbers are finite.
 _LARGEST = 1e6
 _WEIGHTS: dict[str, Any] = {"low": -_LARGEST, "high": _LARGEST}
-MAX_STATES = 1000
 MAX_LABELS = 1 << 12
 MAX_HEADS = 999
 _MAX_OFFSET = 8

@@ -20,7 +20,7 @@ from .format import pack_model, unpack_model
 from .packed import packed_trees
 from .pruner.filter import ArcFilter
 from .pruner.model import ArcPruner
-from .table import cells_of
+from .table import ReadTable, read_table
 from .templates import COLUMNS, Templates
 
 # Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
@@ -36,7 +36,6 @@ class ModelParses:
     heads (ndarray): int32, positions in the sentence, 0 for the root.
     labels (ndarray): int32, indices into the model's labels.
     label_probs (ndarray): float32, tokens x labels, the probability of every label given the head.
-    arc_labels (ndarray): int32, the likeliest label of each kept arc.
     log_probs (ndarray): float64 for each sentence, log p(labelled tree | sentence); nan where a chart
         failed and tokens were parsed one by one.
     forests (Forests): All trees of the sentences, packed: `forests.k_best(sentence, k)`.
@@ -47,7 +46,6 @@ class ModelParses:
     heads: NDArray[numpy.int32]
     labels: NDArray[numpy.int32]
     label_probs: NDArray[numpy.float32]
-    arc_labels: NDArray[numpy.int32]
     log_probs: NDArray[numpy.float64]
     forests: Forests
 
@@ -103,7 +101,7 @@ class LogLinearModel:
     filter: ArcFilter | None = None
     temperature: Temperature = NEUTRAL
     _engine: Engine | None = field(default=None, compare=False, repr=False)
-    _cells: Any = field(default=None, compare=False, repr=False)
+    _table: ReadTable | None = field(default=None, compare=False, repr=False)
 
     def encoder(self) -> Encoder:
         """RETURNS (Encoder): Encodes sentences for this model."""
@@ -117,18 +115,17 @@ class LogLinearModel:
         RETURNS (Engine): The engine.
         """
         heads, labels, choice = self.temperature
-        slots, cells, step = self.slots, None, 0.0
+        table = None
         if not to_learn:
-            slots, cells, step = self._packed_table()
+            table = self._read_table()
         return Engine(
             composites=self.templates.composites,
             pairs=self.templates.pairs,
             unaries=self.templates.unaries,
             siblings=self.templates.siblings,
-            slots=slots,
+            slots=self.slots,
             entries=self.entries,
-            cells=cells,
-            step=step,
+            table=table,
             moves=self.moves if heads == 1 else self.moves / numpy.float32(heads),
             label_state=self.label_classes,
             allowed=self.allowed,
@@ -139,15 +136,15 @@ class LogLinearModel:
             choice=choice,
         )
 
-    def _packed_table(self) -> Any:
-        """RETURNS (Tuple): The table as parsing reads it, see `cells_of`; made when it is needed first."""
-        if self._cells is None:
-            self._cells = cells_of(self.slots, self.entries, n_labels=len(self.labels))
-        return self._cells
+    def _read_table(self) -> ReadTable:
+        """RETURNS (ReadTable): The table as parsing reads it, made when it is needed first."""
+        if self._table is None:
+            self._table = read_table(self.slots, self.entries, n_labels=len(self.labels))
+        return self._table
 
     def with_temperature(self, temperature: Temperature) -> "LogLinearModel":
         """RETURNS (LogLinearModel): The same model with the same tables, surer or less sure."""
-        return replace(self, temperature=temperature, _engine=None, _cells=self._packed_table())
+        return replace(self, temperature=temperature, _engine=None, _table=self._read_table())
 
     def _reader(self) -> Engine:
         """RETURNS (Engine): The engine that parses, made when it is needed first."""

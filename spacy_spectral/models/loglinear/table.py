@@ -5,13 +5,13 @@ training and is never seen again. A row is a weight for the arc, then weights fo
 labels that were seen with the feature (`_layout.pxd` has the layout of outputs).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
 from ...trees.lengths import N_BINS, distance_bins
-from ._table import build_slots, make_cells, number_keys, training_keys
+from ._table import build_slots, make_buckets, make_cells, number_keys, training_keys
 from .encode import Sentences
 from .statistics import positions
 from .templates import Templates
@@ -171,20 +171,31 @@ def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
     return slots, entries
 
 
-def cells_of(slots: NDArray, entries: NDArray, *, n_labels: int) -> tuple[NDArray, NDArray, float]:
+class ReadTable(NamedTuple):
     """The table as it is read in parsing, see `_cells.pxd`.
 
-    slots, entries (ndarray): The table.
+    buckets (ndarray): uint32[buckets, 16].
+    cells (ndarray): Rows.
+    step (float): What weights are multiples of.
+    """
+
+    buckets: NDArray[numpy.uint32]
+    cells: NDArray[Any]
+    step: float
+
+
+def read_table(slots: NDArray, entries: NDArray, *, n_labels: int) -> ReadTable:
+    """slots, entries (ndarray): The table as it is learnt.
     n_labels (int): How many labels there are.
-    RETURNS (Tuple[ndarray, ndarray, float]): Slots, cells, and what weights of cells are multiples of.
+    RETURNS (ReadTable): The same for parsing.
     """
     in_use = numpy.flatnonzero(slots["start"])
     used = in_use[numpy.argsort(slots["start"][in_use])].astype(numpy.uint32)
     scale, largest = STEPS, float(numpy.abs(entries["weight"]).max())
     while largest * scale > 32767:
         scale /= 2
-    copied = slots.copy()
-    return copied, make_cells(slots, entries, copied, used, n_labels, scale), 1 / scale
+    cells, places = make_cells(slots, entries, used, n_labels, scale)
+    return ReadTable(make_buckets(slots, used, places), cells, 1 / scale)
 
 
 def _narrow(values: NDArray) -> NDArray:
