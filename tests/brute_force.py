@@ -5,6 +5,8 @@ from itertools import product
 
 import numpy
 
+LEFT, RIGHT = 0, 1  # directions
+
 
 def is_single_root_projective(heads):
     """By definition: one root, everyone reaches it, and every subtree covers a gapless span.
@@ -132,3 +134,19 @@ def marginals(scores, trees):
         for m, h in enumerate(heads, start=1):
             result[h, m] += score
     return result
+
+
+def automata_probability(automata, symbols, heads):
+    """Of a tree by head automata: the product over all halves (Luque et al. 2012, eq. 2).
+
+    symbols: of every token. heads: 1-based, 0 is the root.
+    """
+    value = 1.0
+    for h in range(len(symbols) + 1):
+        head = automata.root if h == 0 else symbols[h - 1]
+        right = [symbols[m - 1] for m in range(h + 1, len(heads) + 1) if heads[m - 1] == h]
+        value *= automata.probability(head, RIGHT, right)
+        if h > 0:
+            left = [symbols[m - 1] for m in range(h - 1, 0, -1) if heads[m - 1] == h]
+            value *= automata.probability(head, LEFT, left)
+    return value

@@ -7,7 +7,7 @@ constituents, S8xx refinement, S9xx packed forests.
 
 
 class _WithCodes(type):
-    """Put the code of a message in front of it: `Errors.S001` -> "[S001] ..."."""
+    """Put the code of a message in front of it: `Errors.S002` -> "[S002] ..."."""
 
     def __getattribute__(cls, code: str) -> str:
         message = super().__getattribute__(code)
@@ -15,10 +15,6 @@ class _WithCodes(type):
 
 
 class Errors(metaclass=_WithCodes):
-    S001 = (
-        "The compiled module '{name}' is missing. You are probably running from the source tree "
-        "without having built it: run 'pip install -e .' there, or change to another directory."
-    )
     S002 = (
         "Can't read {what}: the data is damaged or was not written by spacy-spectral ({reason}). "
         "Write it again, or train the model anew."
@@ -536,11 +532,6 @@ class Errors(metaclass=_WithCodes):
     )
     S704 = "'{name}' can't keep {value} trees of a sentence: set nbest to 0 or more."
     S705 = "Unknown format '{value}'. Choose one of: {choices}."
-    S706 = (
-        "There is no trained 'spectral_constituency' named '{name}' in this pipeline (components: {known}). "
-        "Train one with configs/constituency.cfg, or give its name with --component."
-    )
-    S707 = "Can't tell from its name that {path} has bracketed trees. Give a file that ends in {suffixes}."
     S708 = (
         "The pipeline '{model}' finds no constituents: it has no trained 'spectral_constituency'."
     )

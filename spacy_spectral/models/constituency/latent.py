@@ -160,17 +160,3 @@ class LatentGrammar:
         wanted = row * numpy.int64(n) + forest.symbol[items]
         at = numpy.minimum(numpy.searchsorted(self._entry_keys, wanted), len(self._entry_keys) - 1)
         return numpy.where(self._entry_keys[at] == wanted, at, -1)
-
-
-def max_rule(
-    forest: Forest, items: NDArray[numpy.float64], edges: NDArray[numpy.float64]
-) -> list[list[int]]:
-    """The tree with the greatest product of posteriors of its edges (Petrov & Klein 2007).
-
-    forest (Forest): The trees.
-    items, edges (ndarray): Posteriors, their signs do not matter.
-    RETURNS (List[List[int]]): The items of each tree.
-    """
-    log_items = numpy.log(numpy.maximum(numpy.abs(items), 1e-30))
-    log_edges = numpy.log(numpy.maximum(numpy.abs(edges), 1e-30))
-    return forest.best(numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items)

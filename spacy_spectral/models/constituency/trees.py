@@ -7,7 +7,6 @@ ones. What is joined on the way to a constituent A is `@A>` as long as it grows 
 once it grows to the left. A sentence of n words has exactly 2n - 1 nodes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -160,44 +159,3 @@ def _add(
     tree.end.append(end)
     tree.head.append(head)
     return len(tree.symbols) - 1
-
-
-def restore(
-    words: Sequence[str],
-    symbols: Sequence[Symbol],
-    left: Sequence[int],
-    right: Sequence[int],
-    *,
-    root: str = "",
-) -> Tree:
-    """The tree that a binary tree stands for. Parts are opened wherever they are, so that any binary tree
-    gives a tree.
-
-    words (Sequence[str]): The words.
-    symbols (Sequence[Symbol]), left, right (Sequence[int]): By node, the root last; children come before
-        their parents, and -1 stands for those of words, which are in the order of the sentence.
-    root (str): The label around the tree, "" for none.
-    RETURNS (Tree): The tree.
-    """
-    parts: list[list[Tree]] = []
-    n_words = 0
-    for symbol, a, b in zip(symbols, left, right, strict=True):
-        if a < 0:
-            parts.append([_chain(symbol.labels, Tree("", word=words[n_words]))])
-            n_words += 1
-        else:
-            children = parts[a] + parts[b]
-            if symbol.is_part and len(parts) < len(symbols) - 1:
-                parts.append(children)
-            else:
-                parts.append([_chain(symbol.labels, Tree("", children))])
-    tree = parts[-1][0]
-    return Tree(root, [tree]) if root else tree
-
-
-def _chain(labels: Sequence[str], innermost: Tree) -> Tree:
-    innermost.label = labels[-1]
-    tree = innermost
-    for label in reversed(labels[:-1]):
-        tree = Tree(label, [tree])
-    return tree

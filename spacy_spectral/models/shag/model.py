@@ -9,7 +9,6 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Bool, Record
-from .statistics import LEFT, RIGHT
 
 UNKNOWN_SYMBOL = "<unk>"
 # `OperatorModel.to_payload`; heads are the named symbols, the unknown one and the root
@@ -155,22 +154,6 @@ class OperatorModel:
         for symbol in prefix:
             state = self.operators[head, direction, symbol] @ state
         return state
-
-    def tree_probability(self, symbols: Sequence[int], heads: Sequence[int]) -> float:
-        """Probability of a tree: the product over all halves (Luque et al. 2012, eq. 2).
-
-        symbols (Sequence[int]): Symbol of every token.
-        heads (Sequence[int]): Head of every token, 1-based; 0 is the root.
-        """
-        value = 1.0
-        for h in range(len(symbols) + 1):
-            head = self.root if h == 0 else symbols[h - 1]
-            right = [symbols[m - 1] for m in range(h + 1, len(heads) + 1) if heads[m - 1] == h]
-            value *= self.probability(head, RIGHT, right)
-            if h > 0:
-                left = [symbols[m - 1] for m in range(h - 1, 0, -1) if heads[m - 1] == h]
-                value *= self.probability(head, LEFT, left)
-        return value
 
     def to_payload(self) -> dict:
         return {

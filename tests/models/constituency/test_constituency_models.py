@@ -21,7 +21,6 @@ from spacy_spectral.models.constituency.estimate import (
 )
 from spacy_spectral.models.constituency.forest import RulePairs
 from spacy_spectral.models.constituency.kbest import k_best
-from spacy_spectral.models.constituency.latent import max_rule
 from spacy_spectral.models.constituency.lexicon import learn_lexicon
 from spacy_spectral.models.constituency.mixture import Mixture
 from spacy_spectral.models.constituency.model import ConstituencyModel
@@ -259,7 +258,9 @@ def test_max_rule_against_enumeration():
         )
 
     best = max(trees, key=value)
-    assert set(max_rule(forest, items, edges)[0]) == {x for x, _ in best}
+    log_items, log_edges = numpy.log(numpy.abs(items)), numpy.log(numpy.abs(edges))
+    found = forest.best(numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items)
+    assert set(found[0]) == {x for x, _ in best}
 
 
 @pytest.mark.parametrize("beam", [0.0, 1e-9])

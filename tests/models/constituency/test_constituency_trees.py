@@ -15,7 +15,6 @@ from spacy_spectral.models.constituency.trees import (
     bare,
     binarize,
     clean,
-    restore,
 )
 from spacy_spectral.treebank.brackets import Tree, read_brackets, write_tree
 
@@ -33,6 +32,27 @@ def read(tmp_path, text):
     path = tmp_path / "trees.ptb"
     path.write_text(text, encoding="utf8")
     return list(read_brackets(path))
+
+
+def restore(words, symbols, left, right, root=""):
+    """The tree that a binary tree stands for, by definition: parts are opened.
+
+    words, symbols, left, right: By node, the root last; -1 stands for the children of words. root: The label
+    around the tree.
+    """
+    parts, words = [], iter(words)
+    for node, (symbol, a, b) in enumerate(zip(symbols, left, right, strict=True)):
+        children = parts[a] + parts[b] if a >= 0 else []
+        if a >= 0 and symbol.is_part and node < len(symbols) - 1:
+            parts.append(children)
+            continue
+        *outer, label = symbol.labels
+        tree = Tree(label, children) if a >= 0 else Tree(label, word=next(words))
+        for label in reversed(outer):
+            tree = Tree(label, [tree])
+        parts.append([tree])
+    ((tree,),) = parts[-1:]
+    return Tree(root, [tree]) if root else tree
 
 
 def back(tree):

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brute_force import is_single_root_projective, marginals, projective_trees
+from brute_force import (
+    automata_probability,
+    is_single_root_projective,
+    marginals,
+    projective_trees,
+)
 from spacy_spectral.base.serialize import pack, unpack
 from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
@@ -88,7 +93,9 @@ def test_marginals_by_enumeration(estimator):
     grammar = fit(estimator=estimator, lengths=False)
     tags = SENTENCE[:5]
     symbols = grammar.symbols.encode(tags).tolist()
-    scores = [grammar.automata.tree_probability(symbols, heads) for heads in projective_trees(5)]
+    scores = [
+        automata_probability(grammar.automata, symbols, heads) for heads in projective_trees(5)
+    ]
     expected = marginals(scores, projective_trees(5)) / sum(scores)
     posterior = parse(grammar, tags)
     numpy.testing.assert_allclose(posterior.marginals, expected, rtol=1e-9, atol=1e-12)

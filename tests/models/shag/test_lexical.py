@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from brute_force import marginals, modifiers, projective_trees
+from brute_force import automata_probability, marginals, modifiers, projective_trees
 from spacy_spectral.models.shag.estimate import EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
 from spacy_spectral.models.shag.lexical import LEXICAL_MODELS, LexicalModel
@@ -111,7 +111,7 @@ def test_product_with_automata_equals_enumeration(kind, estimator, lengths):
     for heads in projective_trees(n):
         score = root_arc[heads.index(0)]
         if estimator is not None:
-            score *= grammar.automata.tree_probability(symbols.tolist(), heads)
+            score *= automata_probability(grammar.automata, symbols.tolist(), heads)
         for h in range(1, n + 1):
             for side, sequence in enumerate(modifiers(heads, h)):
                 previous = 0
