@@ -14,6 +14,7 @@ from statistics import median
 from time import process_time
 from typing import Any
 
+from arguments import parser_with
 from benchmark_pipeline import in_own_process, percent, print_table, train_ours
 from pipeline_rivals import SpacySystem, running_text, score
 
@@ -21,13 +22,7 @@ THRESHOLDS = (0.0, 0.002, 0.005, 0.01, 0.02)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("train", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("dev", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
-    parser.add_argument("--lang", default="en", help="code of the language")
-    parser.add_argument("--symbol", default="TAG", help="what the parser sees: TAG or POS")
-    parser.add_argument("--text", type=Path, help="running text to measure speed on")
+    parser = parser_with(__doc__, "train", "dev", "--vectors", "--lang", "--symbol", "--text")
     parser.add_argument("--lines", type=int, default=2000, help="so many lines of it")
     parser.add_argument("--thresholds", type=float, nargs="+", default=THRESHOLDS)
     parser.add_argument("--rounds", type=int, default=5, help="of timing")

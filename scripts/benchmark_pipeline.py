@@ -35,6 +35,7 @@ from time import process_time
 from typing import Any
 
 import srsly
+from arguments import SYSTEMS, parser_with
 from pipeline_picture import render
 from pipeline_rivals import (
     Curve,
@@ -95,26 +96,15 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("train", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("dev", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
+    parser = parser_with(__doc__, *SYSTEMS)
     parser.add_argument(
         "--fair-vectors",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="spaCy gets the vectors, too",
     )
-    parser.add_argument("--lang", default="en", help="code of the language")
-    parser.add_argument("--minutes", type=float, default=60, help="limit of others' training")
-    parser.add_argument("--quick", action="store_true", help="a trial: a few steps of everything")
-    parser.add_argument("--symbol", default="TAG", help="what our parsers see: TAG or POS")
     parser.add_argument("--no-accurate", action="store_true", help="leave out the accurate config")
-    parser.add_argument("--no-udpipe", action="store_true", help="leave out UDPipe")
     parser.add_argument("--no-ablation", action="store_true", help="leave out the ablation")
-    parser.add_argument("--keep", type=Path, help="keep trained models here, use those found here")
-    parser.add_argument("--text", type=Path, help="running text to measure speed on, too")
-    parser.add_argument("--json", type=Path, help="write all figures here")
     parser.add_argument("--plot", type=Path, help="draw LAS against speed here (SVG)")
     options = parser.parse_args()
     options.fair_vectors = options.fair_vectors and options.vectors is not None

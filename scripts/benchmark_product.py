@@ -18,6 +18,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
     os.environ[variable] = "1"
 
 import numpy
+from arguments import parser_with
 from numpy.typing import NDArray
 from pipeline_rivals import note
 from spacy import util
@@ -39,11 +40,7 @@ BLOCK, HELD_OUT = 50, 15
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("train", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
-    parser.add_argument("--lang", default="en", help="code of the language")
-    parser.add_argument("--symbol", default="TAG", help="what the parsers see: TAG or POS")
+    parser = parser_with(__doc__, "train", "--vectors", "--lang", "--symbol")
     parser.add_argument(
         "--sentences", type=int, default=0, help="train on about so many; 0 for all"
     )

@@ -31,6 +31,7 @@ from time import process_time
 from typing import Any
 
 import spacy
+from arguments import SYSTEMS, parser_with
 import srsly
 from pipeline_rivals import note, train_in_steps, trained
 from spacy import util
@@ -69,19 +70,8 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("train", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("dev", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
-    parser.add_argument("--lang", default="en", help="code of the language")
-    parser.add_argument("--symbol", default="TAG", help="what our parser sees: TAG or POS")
-    parser.add_argument("--minutes", type=float, default=60, help="limit of others' training")
-    parser.add_argument("--quick", action="store_true", help="a trial: a few steps of everything")
+    parser = parser_with(__doc__, *SYSTEMS)
     parser.add_argument("--no-spacy", action="store_true", help="leave out spaCy's own pipeline")
-    parser.add_argument("--no-udpipe", action="store_true", help="leave out UDPipe")
-    parser.add_argument("--keep", type=Path, help="keep trained models here, use those found here")
-    parser.add_argument("--text", type=Path, help="running text to time the parts of ours on")
-    parser.add_argument("--json", type=Path, help="write all figures here")
     return parser.parse_args(namespace=argparse.Namespace(fair_vectors=False))
 
 

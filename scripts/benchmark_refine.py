@@ -29,6 +29,7 @@ from typing import Any
 import numpy
 import spacy
 import srsly
+from arguments import parser_with
 from numpy.typing import NDArray
 from spacy.training import Example
 from wasabi import msg
@@ -93,10 +94,7 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("train", type=Path, nargs="?", help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("dev", type=Path, nargs="?", help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("--sample", action="store_true", help="use the sample treebank")
+    parser = parser_with(__doc__, "train", "dev", "--sample", "--json", is_optional=True)
     parser.add_argument("--symbol", choices=ATTRIBUTES, default="xpos", help="what tags are")
     parser.add_argument("--seeds", type=int, default=1, help="over how many seeds to average")
     parser.add_argument("--rows", nargs="*", choices=PARSERS, help="these rows only")
@@ -106,7 +104,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--multiply", type=Path, help="a trained pipeline to multiply with")
     parser.add_argument("--sentences", type=int, default=3500, help="to find classes in")
     parser.add_argument("--sweeps", type=int, default=100, help="of the samplers of classes")
-    parser.add_argument("--json", type=Path, help="write all figures here")
     options = parser.parse_args()
     if not options.sample and not (options.train and (options.dev or options.choose)):
         parser.error("give TRAIN and DEV, TRAIN and --choose, or --sample")

@@ -24,6 +24,7 @@ from typing import Any
 import numpy
 import spacy
 import srsly
+from arguments import parser_with
 from pipeline_rivals import note, read
 from rerank_measures import DevCandidates, counts, interval, reduction, sizes
 from spacy import util
@@ -106,21 +107,16 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("train", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("dev", type=Path, help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("--vectors", type=Path, help="made by 'spacy spectral eigenwords'")
+    parser = parser_with(__doc__, "train", "dev", "--vectors", "--lang", "--json")
     parser.add_argument("--beam", action="store_true", help="rerank spaCy's beam_parser")
     parser.add_argument("--model", choices=sorted(MODELS), help="of the base; default: loglinear")
     parser.add_argument("--epochs", type=int, default=10, help="passes that train a beam_parser")
     parser.add_argument("--base", type=Path, help="a trained pipeline; it must not have seen DEV")
-    parser.add_argument("--lang", default="en", help="code of the language")
     parser.add_argument("-n", type=int, default=50, help="candidates of a sentence")
     parser.add_argument("--margin", type=float, default=6.0, help="see the component")
     parser.add_argument("--folds", type=int, default=ForestSettings.folds, help="of jack-knifing")
     parser.add_argument("--only", choices=("forests", "lists"), help="leave out the other")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of timing")
-    parser.add_argument("--json", type=Path, help="write all figures here")
     return parser.parse_args()
 
 

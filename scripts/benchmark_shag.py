@@ -26,6 +26,7 @@ from typing import Any
 import numpy
 import spacy
 import srsly
+from arguments import parser_with
 from spacy.tokens import Doc
 from spacy.training import Example
 from wasabi import msg
@@ -64,15 +65,11 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("train", type=Path, nargs="?", help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("dev", type=Path, nargs="?", help="CoNLL-U or .spacy, or a directory")
-    parser.add_argument("--sample", action="store_true", help="use the sample treebank")
+    parser = parser_with(__doc__, "train", "dev", "--sample", "--json", is_optional=True)
     parser.add_argument("--symbol", choices=ATTRIBUTES, default="xpos", help="what automata see")
     parser.add_argument("--states", type=int, default=EstimatorSettings.states)
     parser.add_argument("--quick", action="store_true", help="accuracies only, no curve, no times")
     parser.add_argument("--plot", type=Path, help="draw the curve over states (needs matplotlib)")
-    parser.add_argument("--json", type=Path, help="write all figures here")
     options = parser.parse_args()
     if not options.sample and not (options.train and options.dev):
         parser.error("give TRAIN and DEV, or --sample")

@@ -5,7 +5,7 @@ to be learnt and measured on gold tags inside gold sentences (the usual setting 
 needs them on the *predicted* document, where it looks for them at run time.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from spacy.attrs import LEMMA, MORPH, POS, SENT_START, TAG
@@ -20,60 +20,13 @@ from .treebank.documents import read_docs
 ANNOTATIONS = {"tag": TAG, "pos": POS, "morph": MORPH, "lemma": LEMMA, "sents": SENT_START}
 
 
-def create_corpus(
-    path: Path | None,
-    annotations: list[str] = list(ANNOTATIONS),  # noqa: B006 (spaCy shows it in filled configs)
-    n_sents: int = 0,
-    syntactic_words: bool = False,
-    gold_tokens: bool = True,
-    trees: bool = True,
-    max_length: int = 0,
-    limit: int = 0,
-) -> Callable[[Language], Iterable[Example]]:
-    """Make a corpus reader.
-
-    path (Optional[Path]): A `.spacy`, `.conllu` or `.conll` file, or a directory of such files.
-    annotations (List[str]): The gold annotation that predicted documents carry: any of "tag",
-        "pos", "morph", "lemma", "sents".
-    n_sents (int): How many sentences of CoNLL-U make a document. Defaults to 0, documents and paragraphs as
-        the comments `newdoc` and `newpar` have them; a file without is one document.
-    syntactic_words (bool): Whether the words of CoNLL-U's multiword tokens are tokens as they are. By
-        default they are cut out of the token (do+n't), which stays whole where that can't be (French du).
-    gold_tokens (bool): Whether predicted documents have the treebank's tokens. Otherwise the pipeline's
-        tokenizer makes them of the text; then they can carry no other annotation.
-    trees (bool): Whether documents without dependency trees are a problem.
-    max_length (int): Documents of this many tokens or more are split into sentences, sentences of
-        this many or more are left out. Defaults to 0, no limit.
-    limit (int): The largest number of examples. Defaults to 0, no limit.
-    RETURNS (Callable[[Language], Iterable[Example]]): The reader.
-    """
-    if path is None:
-        raise ValueError(Errors.S033)
-    unknown = [name for name in annotations if name not in ANNOTATIONS]
-    if unknown:
-        raise ValueError(Errors.S034.format(names=unknown, known=list(ANNOTATIONS)))
-    if annotations and not gold_tokens:
-        raise ValueError(Errors.S601.format(names=annotations))
-    return Corpus(
-        path,
-        annotations=annotations,
-        n_sents=n_sents,
-        syntactic_words=syntactic_words,
-        gold_tokens=gold_tokens,
-        trees=trees,
-        max_length=max_length,
-        limit=limit,
-    )
-
-
 class Corpus:
-    """Read Examples whose predicted documents carry gold annotation. See `create_corpus`."""
+    """Reads Examples whose predicted documents carry gold annotation."""
 
     def __init__(
         self,
-        path: str | Path,
-        *,
-        annotations: Iterable[str],
+        path: str | Path | None,
+        annotations: Sequence[str] = list(ANNOTATIONS),
         n_sents: int = 0,
         syntactic_words: bool = False,
         gold_tokens: bool = True,
@@ -81,6 +34,29 @@ class Corpus:
         max_length: int = 0,
         limit: int = 0,
     ) -> None:
+        """path (Optional[Union[str, Path]]): A `.spacy`, `.conllu` or `.conll` file, or a directory of such
+            files.
+        annotations (Sequence[str]): The gold annotation that predicted documents carry: any of "tag",
+            "pos", "morph", "lemma", "sents".
+        n_sents (int): How many sentences of CoNLL-U make a document. Defaults to 0, documents and paragraphs
+            as the comments `newdoc` and `newpar` have them; a file without is one document.
+        syntactic_words (bool): Whether the words of CoNLL-U's multiword tokens are tokens as they are. By
+            default they are cut out of the token (do+n't), which stays whole where that can't be (French
+            du).
+        gold_tokens (bool): Whether predicted documents have the treebank's tokens. Otherwise the pipeline's
+            tokenizer makes them of the text; then they can carry no other annotation.
+        trees (bool): Whether documents without dependency trees are a problem.
+        max_length (int): Documents of this many tokens or more are split into sentences, sentences of
+            this many or more are left out. Defaults to 0, no limit.
+        limit (int): The largest number of examples. Defaults to 0, no limit.
+        """
+        if path is None:
+            raise ValueError(Errors.S033)
+        unknown = [name for name in annotations if name not in ANNOTATIONS]
+        if unknown:
+            raise ValueError(Errors.S034.format(names=unknown, known=list(ANNOTATIONS)))
+        if annotations and not gold_tokens:
+            raise ValueError(Errors.S601.format(names=list(annotations)))
         self.path = path
         self.annotations = tuple(annotations)
         self.n_sents = n_sents

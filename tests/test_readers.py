@@ -8,7 +8,7 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_spectral.cli.evaluate import evaluate
-from spacy_spectral.readers import create_corpus
+from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
 from spacy_spectral.treebank.validate import TreebankError
@@ -35,29 +35,29 @@ def test_predicted_documents_carry_what_was_asked_for(treebank, name):
         assert [s.text for s in eg.x.sents] == [s.text for s in eg.y.sents]
         assert eg.x.text == eg.y.text
         assert eg.y.has_annotation("DEP") and not eg.x.has_annotation("DEP")
-    bare = next(create_corpus(treebank / name, annotations=[])(nlp)).x
+    bare = next(Corpus(treebank / name, annotations=[])(nlp)).x
     for attribute in ("TAG", "POS", "LEMMA", "DEP", "SENT_START"):
         assert not bare.has_annotation(attribute)
 
 
 def test_length_and_limit(treebank):
     nlp = spacy.blank("en")
-    sentences = create_corpus(treebank / "sample-train.conllu", n_sents=1)
+    sentences = Corpus(treebank / "sample-train.conllu", n_sents=1)
     lengths = [len(eg.x) for eg in sentences(nlp)]
-    short = [len(eg.x) for eg in create_corpus(treebank / "train.spacy", max_length=12)(nlp)]
+    short = [len(eg.x) for eg in Corpus(treebank / "train.spacy", max_length=12)(nlp)]
     assert short == [n for n in lengths if n < 12]
-    assert len(list(create_corpus(treebank / "train.spacy", limit=3)(nlp))) == 3
-    everything = list(create_corpus(treebank, n_sents=1)(nlp))
+    assert len(list(Corpus(treebank / "train.spacy", limit=3)(nlp))) == 3
+    everything = list(Corpus(treebank, n_sents=1)(nlp))
     assert len(everything) == 20 + 5 + 5 + 5
 
 
 def test_clear_errors(tmp_path):
     with pytest.raises(ValueError, match="S033"):
-        create_corpus(None)
+        Corpus(None)
     with pytest.raises(ValueError, match="S034"):
-        create_corpus(tmp_path, annotations=["tags"])
+        Corpus(tmp_path, annotations=["tags"])
     with pytest.raises(TreebankError, match=r"none\.spacy.*S010"):
-        list(create_corpus(tmp_path / "none.spacy")(spacy.blank("en")))
+        list(Corpus(tmp_path / "none.spacy")(spacy.blank("en")))
 
 
 def test_resolves_from_a_config():

@@ -7,6 +7,7 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parse_checks import check_batches_and_processes, parse_of
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
@@ -34,10 +35,6 @@ def trained(model, examples):
     return nlp
 
 
-def parse_of(doc):
-    return [(token.head.i, token.dep_) for token in doc]
-
-
 @pytest.fixture
 def docs(trained, examples):
     return [eg.predicted for eg in examples(trained, "dev")]
@@ -60,13 +57,7 @@ def test_every_sentence_is_a_projective_tree_with_one_root(trained, docs):
 
 
 def test_batches_and_processes_give_the_same_parses(trained, docs):
-    expected = [parse_of(trained(doc.copy())) for doc in docs]
-    for size in (1, 7, 1000):
-        batch = trained.pipe([doc.copy() for doc in docs], batch_size=size)
-        assert [parse_of(doc) for doc in batch] == expected
-    parallel = list(trained.pipe([doc.copy() for doc in docs], n_process=2))
-    assert [parse_of(doc) for doc in parallel] == expected
-    assert all(token._.head_prob is not None for doc in parallel for token in doc)
+    check_batches_and_processes(trained, docs)
 
 
 def test_parsing_again_changes_nothing(trained, docs):

@@ -14,7 +14,7 @@ from spacy.training.converters import conllu_to_docs
 from spacy.training.corpus import Corpus as SpacyCorpus
 from spacy.vocab import Vocab
 
-from spacy_spectral.readers import create_corpus
+from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.check import check_treebanks, only_in_one_split
 from spacy_spectral.treebank.conllu import read_conllu, scan_conllu
 from spacy_spectral.treebank.documents import read_docs
@@ -285,7 +285,7 @@ def assert_clear(path):
     for read in (
         lambda: list(read_docs(path, nlp.vocab)),
         lambda: list(read_docs(path, nlp.vocab, n_sents=0)),
-        lambda: list(create_corpus(path)(nlp)),
+        lambda: list(Corpus(path)(nlp)),
     ):
         try:
             for item in read():

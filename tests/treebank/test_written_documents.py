@@ -8,7 +8,7 @@ from spacy.tokens import DocBin
 from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 
-from spacy_spectral.readers import create_corpus
+from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.conllu import Sentence, read_conllu
 from spacy_spectral.treebank.documents import MULTIWORD, read_docs
 from spacy_spectral.treebank.multiword import as_tokens
@@ -160,40 +160,40 @@ def test_merged_words_are_trees_of_all_words(sentence):
 
 def test_corpus_reads_documents_for_every_kind_of_file(path, tmp_path):
     nlp = spacy.blank("fr")
-    examples = list(create_corpus(path)(nlp))
+    examples = list(Corpus(path)(nlp))
     assert [eg.x.text for eg in examples] == [eg.y.text for eg in examples]
     assert [len(list(eg.x.sents)) for eg in examples] == [4, 1]
     DocBin(docs=[eg.y for eg in examples]).to_disk(tmp_path / "treebank.spacy")
-    again = list(create_corpus(tmp_path / "treebank.spacy")(spacy.blank("fr")))
+    again = list(Corpus(tmp_path / "treebank.spacy")(spacy.blank("fr")))
     for one, two in zip(examples, again, strict=True):
         assert one.y.text == two.y.text
         assert [t.tag_ for t in one.y] == [t.tag_ for t in two.y]
         assert [span.text for span in one.y.spans.get(MULTIWORD, [])] == [
             span.text for span in two.y.spans.get(MULTIWORD, [])
         ]
-    assert len(list(create_corpus(path, n_sents=1)(nlp))) == 5
+    assert len(list(Corpus(path, n_sents=1)(nlp))) == 5
 
 
 def test_corpus_with_the_pipelines_own_tokens(path):
     nlp = spacy.blank("en")
-    for eg in create_corpus(path, annotations=[], gold_tokens=False)(nlp):
+    for eg in Corpus(path, annotations=[], gold_tokens=False)(nlp):
         assert [t.text for t in eg.x] == [t.text for t in nlp.tokenizer(eg.y.text)]
         assert not eg.x.has_annotation("SENT_START")
     with pytest.raises(ValueError, match="S601"):
-        create_corpus(path, gold_tokens=False)
+        Corpus(path, gold_tokens=False)
 
 
 def test_documents_without_trees(tmp_path):
     path = tmp_path / "tagged.conllu"
     path.write_text("1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_\n\n", encoding="utf8")
     with pytest.raises(ValueError, match="S024"):
-        list(create_corpus(path)(spacy.blank("en")))
-    (example,) = create_corpus(path, trees=False)(spacy.blank("en"))
+        list(Corpus(path)(spacy.blank("en")))
+    (example,) = Corpus(path, trees=False)(spacy.blank("en"))
     assert not example.y.has_annotation("DEP")
     DocBin(attrs=["TAG"], docs=[example.y]).to_disk(tmp_path / "tagged.spacy")
     with pytest.raises(ValueError, match="S030"):
-        list(create_corpus(tmp_path / "tagged.spacy")(spacy.blank("en")))
-    (again,) = create_corpus(tmp_path / "tagged.spacy", trees=False)(spacy.blank("en"))
+        list(Corpus(tmp_path / "tagged.spacy")(spacy.blank("en")))
+    (again,) = Corpus(tmp_path / "tagged.spacy", trees=False)(spacy.blank("en"))
     assert [t.tag_ for t in again.y] == ["VB"]
 
 

@@ -20,7 +20,7 @@ import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings, estimate
 from spacy_spectral.models.shag.model import OperatorModel, SymbolTable
 from spacy_spectral.models.shag.statistics import SequenceSet
-from spacy_spectral.readers import create_corpus
+from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.sample.draw import write_sample
 from spacy_spectral.viz.automaton import (
     AutomatonEdge,
@@ -224,7 +224,7 @@ def pipelines(tmp_path_factory):
         nlp = spacy.blank("en")
         model = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": estimator}
         nlp.add_pipe("spectral_parser", config={"model": model})
-        corpus = create_corpus(path / "sample-train.conllu")
+        corpus = Corpus(path / "sample-train.conllu")
         nlp.initialize(lambda nlp=nlp, corpus=corpus: corpus(nlp))
         result[estimator] = nlp
     return result

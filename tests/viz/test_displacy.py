@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral import displacy
 from spacy_spectral.pipeline.annotations import ParseValues, store_parse
-from spacy_spectral.readers import create_corpus
+from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
 
@@ -186,7 +186,7 @@ def files(tmp_path_factory):
     nlp.add_pipe("sentencizer")
     ruler = nlp.add_pipe("attribute_ruler")
     nlp.add_pipe("spectral_parser")
-    corpus = create_corpus(path / "sample-train.conllu")
+    corpus = Corpus(path / "sample-train.conllu")
     nlp.initialize(lambda: corpus(nlp))
     ruler.add([[{"IS_PUNCT": True}]], {"TAG": "."})
     ruler.add([[{"IS_PUNCT": False}]], {"TAG": "NN"})

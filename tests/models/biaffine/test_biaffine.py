@@ -6,6 +6,7 @@ import numpy
 import pytest
 import spacy
 import srsly
+from parse_checks import check_batches_and_processes, parse_of
 from spacy.cli._util import app
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -77,10 +78,6 @@ def trained(examples):
 @pytest.fixture
 def docs(trained, examples):
     return [eg.predicted for eg in examples(trained, "dev", annotations=["sents"])]
-
-
-def parse_of(doc):
-    return [(token.head.i, token.dep_) for token in doc]
 
 
 def random_scores(n, *, scale=2.0, seed=0):
@@ -274,13 +271,7 @@ def test_replaced_listeners_give_the_same_parses(trained, docs):
 
 
 def test_batches_and_processes_give_the_same_parses(trained, docs):
-    expected = [parse_of(trained(doc.copy())) for doc in docs]
-    for size in (1, 7, 1000):
-        batch = trained.pipe([doc.copy() for doc in docs], batch_size=size)
-        assert [parse_of(doc) for doc in batch] == expected
-    parallel = list(trained.pipe([doc.copy() for doc in docs], n_process=2))
-    assert [parse_of(doc) for doc in parallel] == expected
-    assert all(token._.head_prob is not None for doc in parallel for token in doc)
+    check_batches_and_processes(trained, docs)
 
 
 def test_serialisation_keeps_parses(trained, docs, tmp_path):
