@@ -13,11 +13,13 @@ many outputs has the weights of all outputs of its block, two to a cell, after 2
 
 Rows are found through buckets, one line of memory each, all of whose checks are compared at once: nothing is
 to be guessed by the processor. A feature without outputs has no row, its weight stands in its bucket. Which
-bucket a key belongs to is told by the slot of the learnt table that its search would begin at.
+bucket a key belongs to is told by the slot of the learnt table that its search would begin at. Most keys are in
+no bucket: bits of checks, few enough to stay in the cache, tell of four in five of them.
 """
 from libc.stdint cimport int16_t, int32_t, uint16_t, uint32_t, uint64_t
 
 from ...base._exp cimport exp_floats  # for LONG_VECTORS
+from ...base._prefetch cimport FETCH
 
 cdef extern from *:
     """
@@ -51,7 +53,8 @@ cdef extern from *:
     #endif
     }
     /* out += weights */
-    static LONG_VECTORS void add_dense(int32_t* out, const int16_t* weights, int n) {
+    static LONG_VECTORS void add_dense(int32_t* out, const void* cells, int n) {
+        const int16_t* weights = cells;
         for (int i = 0; i < n; i++) out[i] += weights[i];
     }
     """
@@ -60,7 +63,7 @@ cdef extern from *:
         uint32_t[8] row
     int count_of_bits(int byte) noexcept nogil
     uint32_t row_in_bucket(const Bucket* bucket, uint32_t check) noexcept nogil
-    void add_dense(int32_t* out, const int16_t* weights, int n) noexcept nogil
+    void add_dense(int32_t* out, const void* cells, int n) noexcept nogil
 
 cdef enum:
     N_SMALL = 8  # outputs of a block with a bit of their own: the arc and its distances
@@ -80,24 +83,40 @@ cdef packed struct Cell:
 
 cdef struct CellTable:
     const Cell* cells  # NULL in training
-    const Bucket* buckets
+    const Bucket* buckets  # one more, which is empty
     uint64_t n_buckets
     uint64_t mask  # of slots
     int n_bits  # of a slot's number
+    const uint32_t* bits
+    int shift  # of a check, to the number of its bit
     float step  # what weights are multiples of
 
 
-cdef inline uint64_t bucket_of(const CellTable* table, uint64_t key) noexcept nogil:
+cdef struct Query:
+    uint32_t bucket
+    uint32_t check
+
+
+cdef inline uint32_t bucket_of(const CellTable* table, uint64_t key) noexcept nogil:
     return (key & table.mask) * table.n_buckets >> table.n_bits
 
 
-cdef inline uint32_t find_cells(const CellTable* table, uint64_t key) noexcept nogil:
+cdef inline void ask_for(const CellTable* table, uint64_t key, Query* query) noexcept nogil:
+    """Have the bucket of a key brought; that of key 0, and of one whose bit is not set, is the empty one."""
+    cdef uint32_t check = <uint32_t>(key >> 32), bit = check >> table.shift
+    cdef uint32_t known = table.bits[bit >> 5] >> (bit & 31) & (key != 0)
+    cdef uint32_t none = <uint32_t>table.n_buckets
+    query.check = check
+    query.bucket = none + ((bucket_of(table, key) - none) & -known)
+    FETCH(table.buckets + query.bucket)
+
+
+cdef inline uint32_t find_cells(const CellTable* table, const Query* query) noexcept nogil:
     """Where the row of a key is, 0 for none, ALONE | weight for a feature without outputs."""
-    cdef uint64_t at = bucket_of(table, key)
-    cdef uint32_t check = <uint32_t>(key >> 32)
-    cdef uint32_t row = row_in_bucket(table.buckets + at, check)
+    cdef uint64_t at = query.bucket
+    cdef uint32_t row = row_in_bucket(table.buckets + at, query.check)
     # A full one goes on in the next. That is rare, and so is the branch: not two conditions.
     while row | (table.buckets[at].row[BUCKET - 1] == 0) == 0:
         at = at + 1 if at + 1 < table.n_buckets else 0
-        row = row_in_bucket(table.buckets + at, check)
-    return row & -<uint32_t>(key != 0)
+        row = row_in_bucket(table.buckets + at, query.check)
+    return row

@@ -47,6 +47,7 @@ cdef class Engine:
         cdef Machine* machine = &self.machine
         cdef const Cell[::1] cells
         cdef const uint32_t[:, ::1] buckets
+        cdef const uint32_t[::1] bits
         self.keep = (
             composites, pairs, unaries, siblings, slots, label_state, allowed, between_bit, table)
         self.entries = entries
@@ -65,10 +66,12 @@ cdef class Engine:
         machine.mask = slots.shape[0] - 1
         machine.entries = &entries[0]
         if table is not None:
-            cells, buckets = table.cells, table.buckets
+            cells, buckets, bits = table.cells, table.buckets, table.bits
             machine.table.cells, machine.table.step = &cells[0], table.step
             machine.table.buckets = <const Bucket*>&buckets[0, 0]
-            machine.table.n_buckets = buckets.shape[0]
+            machine.table.n_buckets = buckets.shape[0] - 1
+            machine.table.bits = &bits[0]
+            machine.table.shift = 33 - (32 * (<object>bits.shape[0])).bit_length()
             machine.table.mask = machine.mask
             machine.table.n_bits = (<object>slots.shape[0]).bit_length() - 1
         machine.n_labels = label_state.shape[0]

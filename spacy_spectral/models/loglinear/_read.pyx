@@ -14,7 +14,7 @@ from ...base._exp cimport exp_floats
 from ...base._prefetch cimport FETCH
 from ...base._slots cimport mix, second_half
 from ._cells cimport (
-    ALONE, DENSE, N_SMALL, Cell, CellTable, add_dense, bucket_of, count_of_bits, find_cells,
+    ALONE, DENSE, N_SMALL, Cell, CellTable, Query, add_dense, ask_for, count_of_bits, find_cells,
 )
 from ._chart cimport Chart
 from ._keys cimport NOBODY, between_half, between_of, head_half, sibling_half, unary_key
@@ -23,6 +23,8 @@ from ._layout cimport Machine, Scored, block_width, direction_of, token_width
 cdef enum:
     MAX_TEMPLATES = 256  # as in `_score`
     AHEAD = 4
+    LINE = 16  # cells of a line of memory
+    TOKEN_LINES = 3  # of a token's row that are asked for beforehand
 
 
 cdef struct Asked:
@@ -32,24 +34,21 @@ cdef struct Asked:
     uint64_t* as_mod  # (n+1) x pairs
 
 
-cdef inline void _fetch_bucket(const CellTable* table, uint64_t key) noexcept nogil:
-    FETCH(table.buckets + bucket_of(table, key))
-
-
 cdef inline int _find(
-    const CellTable* table, const uint64_t* keys, int n, uint32_t* rows, int32_t* alone
+    const CellTable* table, const Query* queries, int n, uint32_t* rows, int32_t* alone, int n_lines
 ) noexcept nogil:
-    """Rows of the known ones of several keys, whose cells are asked for; weights of those without rows are
-    added up. RETURNS (int): How many rows."""
-    cdef int t, n_rows = 0
+    """Rows of the known ones of several keys, of whose cells so many lines are asked for; weights of those
+    without rows are added up. RETURNS (int): How many rows."""
+    cdef int t, i, n_rows = 0
     cdef uint32_t row
     for t in range(n):
-        row = find_cells(table, keys[t])
+        row = find_cells(table, queries + t)
         if row & ALONE:
             alone[0] += <int16_t>(row & 0xFFFF)
             continue
         rows[n_rows] = row
-        FETCH(table.cells + row)
+        for i in range(n_lines):
+            FETCH(table.cells + row + LINE * i)
         n_rows += row != 0
     return n_rows
 
@@ -71,7 +70,7 @@ cdef inline void _add_token(
             cell += 1
             if n == DENSE:
                 if asked >> block & 1:
-                    add_dense(out, <const int16_t*>cell, width)
+                    add_dense(out, cell, width)
                 cell += (width + 1) // 2
                 continue
             n += count_of_bits(bits)
@@ -137,7 +136,7 @@ cdef int32_t* _read_tokens(
     const Machine* machine, const Scored* scored, const Asked* asked, Arena* arena
 ) noexcept nogil:
     """RETURNS (int32[n + 1, outputs]): What tokens' own features say, as far as arcs ask."""
-    cdef uint64_t keys[2][MAX_TEMPLATES]
+    cdef Query queries[2][MAX_TEMPLATES]
     cdef uint32_t rows[2][MAX_TEMPLATES]
     cdef int n_rows[2]
     cdef int m, t, n = scored.n, k = machine.context.n_composites
@@ -149,33 +148,35 @@ cdef int32_t* _read_tokens(
     for m in range(1, n + 3):
         if m <= n:
             for t in range(machine.n_unaries):
-                keys[m & 1][t] = unary_key(t, scored.composites[m * k + machine.unaries[t]])
-                _fetch_bucket(&machine.table, keys[m & 1][t])
+                ask_for(
+                    &machine.table, unary_key(t, scored.composites[m * k + machine.unaries[t]]),
+                    &queries[m & 1][t])
         if m >= 3:
             _add_token(
                 machine, rows[m & 1], n_rows[m & 1], asked.sides[m - 2], own + (m - 2) * width)
         if 2 <= m <= n + 1:
             n_rows[(m - 1) & 1] = _find(
-                &machine.table, keys[(m - 1) & 1], machine.n_unaries, rows[(m - 1) & 1], &nothing)
+                &machine.table, queries[(m - 1) & 1], machine.n_unaries, rows[(m - 1) & 1], &nothing,
+                TOKEN_LINES)
     return own
 
 
-cdef inline void _arc_keys(
-    const Machine* machine, const Scored* scored, const Asked* asked, int a, uint64_t* keys
+cdef inline void _ask_for_arc(
+    const Machine* machine, const Scored* scored, const Asked* asked, int a, Query* queries
 ) noexcept nogil:
     cdef int h = scored.chart.head[a], m = scored.chart.mod[a], t, n_pairs = machine.n_pairs
     cdef uint64_t between = between_half(between_of(machine, scored.tags, h, m) + 1)
     cdef const uint64_t* head = asked.as_head + (2 * h + (h > 0 and m > h)) * n_pairs
     cdef const uint64_t* mod = asked.as_mod + m * n_pairs
+    cdef uint64_t key
     for t in range(n_pairs):
-        keys[t] = mix((head[t] + (between if machine.pairs[3 * t + 2] else 0)) ^ mod[t])
-        keys[t] = keys[t] if head[t] and mod[t] else 0
-        _fetch_bucket(&machine.table, keys[t])
+        key = mix((head[t] + (between if machine.pairs[3 * t + 2] else 0)) ^ mod[t])
+        ask_for(&machine.table, key if head[t] and mod[t] else 0, queries + t)
 
 
 cdef int read_arcs(const Machine* machine, Scored* scored, Arena* arena) noexcept nogil:
     """Fill the scores of all arcs with all labels. RETURNS (int): 0, or -1 without memory."""
-    cdef uint64_t keys[2][MAX_TEMPLATES]
+    cdef Query queries[2][MAX_TEMPLATES]
     cdef uint32_t rows[2][MAX_TEMPLATES]
     cdef int n_rows[2]
     cdef int32_t alone[2]
@@ -195,7 +196,7 @@ cdef int read_arcs(const Machine* machine, Scored* scored, Arena* arena) noexcep
         return -1
     for a in range(scored.n_arcs + 2):
         if a < scored.n_arcs:
-            _arc_keys(machine, scored, &asked, a, keys[a & 1])
+            _ask_for_arc(machine, scored, &asked, a, queries[a & 1])
         if a >= 2:
             b = a - 2
             h, m, bin = scored.chart.head[b], scored.chart.mod[b], scored.distance[b]
@@ -217,13 +218,13 @@ cdef int read_arcs(const Machine* machine, Scored* scored, Arena* arena) noexcep
             b = a - 1
             alone[b & 1] = 0
             n_rows[b & 1] = _find(
-                &machine.table, keys[b & 1], machine.n_pairs, rows[b & 1], &alone[b & 1])
+                &machine.table, queries[b & 1], machine.n_pairs, rows[b & 1], &alone[b & 1], 1)
     return 0
 
 
 cdef struct Queue:
     # look-ups whose memory is on its way
-    uint64_t keys[AHEAD][MAX_TEMPLATES]
+    Query queries[AHEAD][MAX_TEMPLATES]
     float* out[AHEAD]
     int n
 
@@ -236,7 +237,7 @@ cdef void _finish(const Machine* machine, Queue* queue, double scale) noexcept n
     if queue.out[at] == NULL:
         return
     for t in range(machine.n_siblings):
-        row = find_cells(&machine.table, queue.keys[at][t])
+        row = find_cells(&machine.table, &queue.queries[at][t])
         if row and not row & ALONE:  # the row of an arc, by the same bucket and check
             continue
         steps += <int16_t>(row & 0xFFFF)
@@ -249,13 +250,14 @@ cdef inline void _queue(
 ) noexcept nogil:
     """Score two neighbouring modifiers, some steps later."""
     cdef int t
-    cdef uint64_t* keys = queue.keys[queue.n % AHEAD]
+    cdef Query* queries = queue.queries[queue.n % AHEAD]
     _finish(machine, queue, scale)
     queue.out[queue.n % AHEAD] = out
     queue.n += 1
     for t in range(machine.n_siblings):
-        keys[t] = mix(half[t] ^ previous[t]) if half[t] and previous[t] else 0
-        _fetch_bucket(&machine.table, keys[t])
+        ask_for(
+            &machine.table, mix(half[t] ^ previous[t]) if half[t] and previous[t] else 0,
+            queries + t)
 
 
 cdef inline void _halves(

@@ -251,14 +251,21 @@ def make_buckets(
     slots (structured array): The table as it is learnt.
     used (uint32[rows]): The slots that are used, in the order of their rows.
     places (uint32[rows]): From `make_cells`.
-    RETURNS (ndarray): uint32[buckets, 16]: checks, then what was found for them.
+    RETURNS (Tuple[ndarray, ndarray]): Buckets, uint32[buckets + 1, 16]: checks, then what was found for them;
+        and a power of two of bits of checks (uint32).
     """
     cdef CellTable table
     cdef Py_ssize_t i, step, n_entries = 0
     cdef uint64_t at, home, bucket, latest
     table.n_buckets = used.shape[0] // FILLED + 1
     table.mask, table.n_bits = slots.shape[0] - 1, (<object>slots.shape[0]).bit_length() - 1
-    result = zeros_in_large_pages((table.n_buckets, 2 * BUCKET), numpy.uint32)
+    result = zeros_in_large_pages((table.n_buckets + 1, 2 * BUCKET), numpy.uint32)
+    table.shift = 27
+    while table.shift > 0 and 1 << (32 - table.shift) < 5 * used.shape[0]:
+        table.shift -= 1
+    all_bits = numpy.zeros(1 << (27 - table.shift), dtype=numpy.uint32)
+    cdef uint32_t[::1] bits = all_bits
+    cdef uint32_t bit
     cdef uint32_t[:, ::1] values = result
     cdef Bucket* buckets = <Bucket*>&values[0, 0]
     with nogil:
@@ -266,6 +273,8 @@ def make_buckets(
             # A row that was not put where its search begins stands after others that were there before: its
             # search may begin at any of them.
             at = home = used[i]
+            bit = slots[at].check >> table.shift
+            bits[bit >> 5] |= <uint32_t>1 << (bit & 31)
             latest = table.n_buckets
             for step in range(MAX_STEPS):
                 bucket = bucket_of(&table, home)
@@ -276,7 +285,7 @@ def make_buckets(
                 home = (home - 1) & table.mask
                 if slots[home].start == 0 or slots[home].start >= slots[at].start:
                     break
-    return result
+    return result, all_bits
 
 
 cdef int _enter(

@@ -174,12 +174,14 @@ def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
 class ReadTable(NamedTuple):
     """The table as it is read in parsing, see `_cells.pxd`.
 
-    buckets (ndarray): uint32[buckets, 16].
+    buckets (ndarray): uint32[buckets + 1, 16].
+    bits (ndarray): uint32, which checks there may be.
     cells (ndarray): Rows.
     step (float): What weights are multiples of.
     """
 
     buckets: NDArray[numpy.uint32]
+    bits: NDArray[numpy.uint32]
     cells: NDArray[Any]
     step: float
 
@@ -195,7 +197,7 @@ def read_table(slots: NDArray, entries: NDArray, *, n_labels: int) -> ReadTable:
     while largest * scale > 32767:
         scale /= 2
     cells, places = make_cells(slots, entries, used, n_labels, scale)
-    return ReadTable(make_buckets(slots, used, places), cells, 1 / scale)
+    return ReadTable(*make_buckets(slots, used, places), cells, 1 / scale)
 
 
 def _narrow(values: NDArray) -> NDArray:
