@@ -1,8 +1,5 @@
 """`spectral_refiner` and `spectral_parser` by a refined grammar, as spaCy uses them."""
 
-import subprocess
-import sys
-
 import numpy
 import pytest
 import spacy
@@ -78,24 +75,6 @@ def test_batches_and_single_documents(nlp, texts):
 def test_processes(nlp, texts, n_process):
     docs = list(nlp.pipe(texts, n_process=n_process, batch_size=4))
     assert [found(doc) for doc in docs] == [found(nlp(text)) for text in texts]
-
-
-def test_processes_spawn(nlp, texts, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import multiprocessing, spacy, sys\n"
-        "def values(docs):\n"
-        "    return [[(t.head.i, t._.subtag, t._.subtag_prob) for t in doc] for doc in docs]\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp, texts = spacy.load(sys.argv[1]), sys.argv[2:]\n"
-        "    two = values(nlp.pipe(texts, n_process=2, batch_size=3))\n"
-        "    assert two == values(map(nlp, texts)) and two[0][0][1], two[0]\n"
-    )
-    command = [sys.executable, str(script), str(tmp_path / "model"), *texts]
-    result = subprocess.run(command, stderr=subprocess.PIPE, text=True)
-    assert result.returncode == 0, result.stderr
 
 
 def test_damaged_files(nlp, tmp_path):
