@@ -1,4 +1,4 @@
-"""Arguments that several commands have."""
+"""Arguments that several commands have, and what they mean for configs."""
 
 import argparse
 from pathlib import Path
@@ -36,3 +36,14 @@ def parser_with(doc: str | None, *names: str, is_optional: bool = False) -> argp
             own = own | {"nargs": "?"}
         parser.add_argument(name, **own)
     return parser
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, Any]:
+    """RETURNS (Dict[str, Any]): What arguments override in the configs of our pipelines."""
+    return {
+        "paths.train": str(options.train),
+        "paths.dev": str(options.dev),
+        "paths.vectors": str(options.vectors) if options.vectors else None,
+        "nlp.lang": options.lang,
+        "components.spectral_parser.symbol": options.symbol,
+    }

@@ -35,7 +35,7 @@ from time import process_time
 from typing import Any
 
 import srsly
-from arguments import SYSTEMS, parser_with
+from arguments import SYSTEMS, parser_with, settings_of
 from pipeline_picture import render
 from pipeline_rivals import (
     Curve,
@@ -225,17 +225,7 @@ def train_ours(
     *,
     config: str = "pipeline.cfg",
 ) -> dict[str, Any]:
-    loaded = util.load_config(
-        CONFIGS / config,
-        overrides={
-            "paths.train": str(options.train),
-            "paths.dev": str(options.dev),
-            "paths.vectors": str(options.vectors) if options.vectors else None,
-            "nlp.lang": options.lang,
-            "components.spectral_parser.symbol": options.symbol,
-        }
-        | (overrides or {}),
-    )
+    loaded = util.load_config(CONFIGS / config, overrides=settings_of(options) | (overrides or {}))
     log = EpochLog()
     util.logger.handlers = [log]
     util.logger.setLevel(logging.INFO)

@@ -18,7 +18,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
     os.environ[variable] = "1"
 
 import numpy
-from arguments import parser_with
+from arguments import parser_with, settings_of
 from numpy.typing import NDArray
 from pipeline_rivals import note
 from spacy import util
@@ -58,18 +58,11 @@ def main() -> None:
 def prepare(options: argparse.Namespace) -> tuple[Treebank, Treebank, dict[str, Any], dict]:
     """RETURNS (Tuple): Jack-knifed sentences to train on and held-out ones, how to train the experts, and
     what is known of words."""
-    vectors = str(options.vectors) if options.vectors else None
-    config = util.load_config(
-        CONFIG,
-        overrides={
-            "paths.train": str(options.train),
-            "paths.dev": str(options.train),  # is not looked at
-            "paths.vectors": vectors,
-            "nlp.lang": options.lang,
-            "components.spectral_parser.symbol": options.symbol,
-        }
-        | ({f"{EXPERTS}.biaffine.epochs": 2} if options.quick else {}),
-    )
+    options.dev = options.train  # is not looked at
+    settings = settings_of(options)
+    quick = {f"{EXPERTS}.biaffine.epochs": 2} if options.quick else {}
+    config = util.load_config(CONFIG, overrides=settings | quick)
+    vectors = settings["paths.vectors"]
     nlp = util.load_model_from_config(config, auto_fill=True)
     (corpus,) = util.resolve_dot_names(nlp.config.interpolate(), ["corpora.train"])
     examples = list(corpus(nlp))

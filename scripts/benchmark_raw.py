@@ -31,7 +31,7 @@ from time import process_time
 from typing import Any
 
 import spacy
-from arguments import SYSTEMS, parser_with
+from arguments import SYSTEMS, parser_with, settings_of
 import srsly
 from pipeline_rivals import note, train_in_steps, trained
 from spacy import util
@@ -117,16 +117,7 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
 
 
 def train_ours(options: argparse.Namespace, path: Path) -> dict[str, Any]:
-    config = util.load_config(
-        CONFIG,
-        overrides={
-            "paths.train": str(options.train),
-            "paths.dev": str(options.dev),
-            "paths.vectors": str(options.vectors) if options.vectors else None,
-            "nlp.lang": options.lang,
-            "components.spectral_parser.symbol": options.symbol,
-        },
-    )
+    config = util.load_config(CONFIG, overrides=settings_of(options))
     started = process_time()
     with clocked() as parts:
         nlp = init_nlp(config)
