@@ -1,8 +1,6 @@
 """The benchmark of constituents: annotated trees, and its rows on the sample."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -10,16 +8,6 @@ from spacy_spectral.models.constituency.evalb import constituents, score_trees
 from spacy_spectral.models.constituency.nodes import Node, Parsed
 from spacy_spectral.models.constituency.trees import clean
 from spacy_spectral.treebank.brackets import read_brackets, write_tree
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_constituency.py"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("benchmark_constituency", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_annotated_trees(script, tmp_path):

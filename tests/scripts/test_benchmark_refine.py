@@ -1,20 +1,7 @@
 """The benchmark of refinement: its measures against scikit-learn's, and its figures on the sample."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy
 import pytest
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_refine.py"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("benchmark_refine", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_agreement_equals_another_library(script):

@@ -1,23 +1,11 @@
 """The benchmark script, and what it must show on the sample treebank."""
 
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
 from spacy_spectral.treebank.sample.draw import write_sample
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_shag.py"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("benchmark_shag", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

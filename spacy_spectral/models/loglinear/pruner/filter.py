@@ -1,31 +1,18 @@
 """A second look at the arcs that the pruner left."""
 
-from dataclasses import dataclass
-
 import numpy
 from numpy.typing import NDArray
 
 from ..arcs import Arcs
 from ..encode import Sentences
-from ..templates import FILTER, Templates, compile_templates
+from ..templates import FILTER, compile_templates
 from ._filter import filter_arcs, train_filter
 from .halves import Weights, mean, prune_halves, train_halves
+from .model import ArcModel
 
 
-@dataclass
-class ArcFilter:
-    """A first-order model with many features.
-
-    templates (Templates): Its templates.
-    weights (ndarray): float32, a power of two of them; the first is not used.
-    between_bit (ndarray): Bits of separating tags.
-    threshold (float): Keep heads with at least this probability relative to the token's best.
-    """
-
-    templates: Templates
-    weights: NDArray[numpy.float32]
-    between_bit: NDArray[numpy.uint8]
-    threshold: float
+class ArcFilter(ArcModel):
+    """One with many features."""
 
     def __call__(
         self, data: Sentences, arcs: Arcs, keep: NDArray[numpy.int32] | None = None

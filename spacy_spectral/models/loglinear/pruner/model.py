@@ -17,20 +17,28 @@ _N_FAR = 16
 
 
 @dataclass
-class ArcPruner:
-    """A first-order model with few features.
+class ArcModel:
+    """A first-order model of arcs.
 
     templates (Templates): Its templates.
     weights (ndarray): float32, a power of two of them; the first is not used.
     between_bit (ndarray): Bits of separating tags.
     threshold (float): Keep heads with at least this probability relative to the token's best.
-    most (int): Keep at most so many heads of a token.
     """
 
     templates: Templates
     weights: NDArray[numpy.float32]
     between_bit: NDArray[numpy.uint8]
     threshold: float
+
+
+@dataclass
+class ArcPruner(ArcModel):
+    """One with few features.
+
+    most (int): Keep at most so many heads of a token.
+    """
+
     most: int
 
     def __call__(self, data: Sentences, keep: NDArray[numpy.int32] | None = None) -> Arcs:
