@@ -90,6 +90,15 @@ def test_lemmas_of_new_words():
     }
     assert MODEL.lemmatize(list(new)) == list(new.values())
     assert MODEL.lemmatize([]) == []
+    # the script of the first reading is one of its part of speech, too
+    few = LemmaModel.fit(
+        [
+            (Reading(f"{stem}{end}", "NNS", "NOUN", ""), stem)
+            for end in ("s", "ub")
+            for stem in "abcd"
+        ]
+    )
+    assert few.lemmatize([Reading("zorks", "NNS", "NOUN", "")]) == ["zork"]
 
 
 def test_what_was_seen_is_never_wrong():
@@ -139,6 +148,12 @@ def test_bytes():
     assert LemmaModel.from_bytes(data).to_bytes() == data
     with pytest.raises(ValueError, match="S606"):
         LemmaModel.fit([])
+    one = LemmaModel.fit(readings[:1]).to_bytes()
+    assert LemmaModel.from_bytes(one).lemmatize([readings[0][0]]) == [readings[0][1]]
+    payload = unpack("lemmatizer", 1, one)
+    payload["scripts"] *= 2
+    with pytest.raises(ValueError, match=r"S005.*'scripts' has an entry twice"):
+        LemmaModel.from_bytes(pack("lemmatizer", 1, payload))
 
 
 SMALL = LemmaModel.fit(

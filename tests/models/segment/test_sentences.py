@@ -18,7 +18,7 @@ from spacy_spectral.models.segment.layout import (
     Layout,
     count_line_ends,
 )
-from spacy_spectral.models.segment.sentences import Passage, SenterModel, Types
+from spacy_spectral.models.segment.sentences import Passage, SenterModel, Types, _is_end, _look
 
 STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim"]
 
@@ -132,6 +132,21 @@ def predict(model, passages):
 
 
 MODEL = SenterModel.fit(make_passages(150, seed=1))
+
+
+def test_what_is_seen_of_words():
+    assert [_is_end(word) for word in (".", "?!", ".)", "...", "Mr.")] == [True] * 5
+    assert not any(map(_is_end, ["dog", "a", ")", "U.S"]))
+    assert len({_look(word) for word in ("USA", "Dog", "dog", "12", "-")}) == 5
+    assert _look("A") == _look("Dog")
+
+
+def test_texts_of_one_word_and_texts_without_a_second_sentence():
+    words, layout = read_layout("kal")
+    one = numpy.array([1], dtype="int32")
+    assert MODEL.probabilities(words, one, layout, numpy.array([0, 1], "int32")).tolist() == [1.0]
+    words, layout = read_layout("kal mor")
+    SenterModel.fit([Passage(words, layout, numpy.array([1, 0], dtype="int32"))], epochs=1)
 
 
 def test_starts_of_new_texts():
