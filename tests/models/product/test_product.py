@@ -16,7 +16,7 @@ from spacy_spectral.forest.conditions import (
 )
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.loglinear.architecture import build_loglinear
-from spacy_spectral.models.loglinear.table import cells_of
+from spacy_spectral.models.loglinear.table import read_table
 from spacy_spectral.models.product.architecture import build_product
 from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.models.refine.architecture import build_refined
@@ -199,9 +199,9 @@ def test_tables_are_packed_once(experts, monkeypatch):
 
     def count(*arguments, **settings):
         packed.append(1)
-        return cells_of(*arguments, **settings)
+        return read_table(*arguments, **settings)
 
-    monkeypatch.setattr("spacy_spectral.models.loglinear.model.cells_of", count)
+    monkeypatch.setattr("spacy_spectral.models.loglinear.model.read_table", count)
     loaded = ProductParser.from_bytes(
         ProductParser(experts, dict.fromkeys(experts, 0.5)).to_bytes()
     )
