@@ -44,7 +44,7 @@ def fitted_temperature(
         lambda t: parser.learner.with_temperature(t).parse(batch, fixed=None, decode=parser.decode),
         treebank,
         grammar.label_names,
-        chosen_at=None if now.choice == 1 else now.heads / now.choice,
+        chosen_at=now.heads / now.choice,
     )
 
 

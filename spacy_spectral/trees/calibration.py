@@ -150,14 +150,15 @@ def fit_temperature(
     treebank: Treebank,
     names: Sequence[str],
     *,
-    chosen_at: float | None = None,
+    chosen_at: float | None = 1.0,
 ) -> Temperature:
     """Find the temperature under which what is said to be likely is as often right.
 
     parse (Callable[[Temperature], Parses]): Parses the treebank's sentences.
     treebank (Treebank): Sentences that the parser was not trained on.
     names (Sequence[str]): The parser's labels.
-    chosen_at (Optional[float]): The temperature at which trees are chosen; None for the one that is found.
+    chosen_at (Optional[float]): The temperature at which trees are chosen; None for the one that is found. A
+        parser that is less sure chooses worse: `Temperature` says why.
     RETURNS (Temperature): The temperature.
     """
 
@@ -194,7 +195,7 @@ def best_factor(evidence: Callable[[float], float]) -> float:
 
 
 def calibrated(
-    model: ParserModel, treebank: Treebank, *, chosen_at: float | None = None
+    model: ParserModel, treebank: Treebank, *, chosen_at: float | None = 1.0
 ) -> ParserModel:
     """Make a parser as sure as it should be.
 

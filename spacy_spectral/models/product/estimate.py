@@ -77,8 +77,7 @@ def fit(
         judges = fit_weights(judges, held_out)
         rounded = ", ".join(f"{name} {weight:.2f}" for name, weight in judges.weights.items())
         report(f"weights of experts: {rounded}")
-    several = sum(weight > 0 for weight in judges.weights.values()) > 1
-    chosen_at = _CHOSEN_AT * sum(judges.weights.values()) if several else None
+    chosen_at = _CHOSEN_AT * sum(judges.weights.values())
     judged = cast(ProductParser, calibrated(judges, held_out, chosen_at=chosen_at))
     return ProductParser(experts, judged.weights, temperature=judged.temperature)
 

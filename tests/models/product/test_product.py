@@ -21,7 +21,7 @@ from spacy_spectral.models.product.architecture import build_product
 from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.models.refine.architecture import build_refined
 from spacy_spectral.models.shag.architecture import build_shag
-from spacy_spectral.trees.calibration import judge
+from spacy_spectral.trees.calibration import calibrated, judge, log_scores
 from spacy_spectral.trees.interface import NEUTRAL, AskedArcs, Temperature
 from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
 
@@ -250,6 +250,21 @@ def test_trees_are_chosen_by_a_sharper_distribution(experts, shag, chart):
             parses.marginals(0)[found.heads, columns], rel=1e-5
         )
     assert n_other > 0
+
+
+def test_calibration_changes_how_sure_a_parser_is_and_not_at_what_it_chooses(experts):
+    unseen = sentences([5] * 60, seed=11)
+    for expert in experts.values():
+        sure = calibrated(expert, unseen)
+        t = sure.temperature
+        assert abs(t.heads - 1) > 0.05
+        assert t.heads / t.choice == pytest.approx(1.0)
+        before, after = (
+            judge(parser.parse(unseen.tokens), unseen, parser.label_names)
+            for parser in (expert, sure)
+        )
+        scores = [log_scores(own.arcs, own.arc_right).sum() for own in (before, after)]
+        assert scores[1] > scores[0]
 
 
 def test_fixed_heads(experts):
