@@ -101,12 +101,12 @@ def compare(
     rows["mixture of marginals"] = mixture(own, measured)
     equal = ProductParser(experts, dict.fromkeys(experts, 1 / len(experts)))
     learnt = fit_weights(equal, teaches)
-    shares = ", ".join(f"{weight:.2f}" for weight in learnt.weights.values())
-    for title, product in (("equal weights", equal), (f"weights {shares}", learnt)):
-        add(f"product, {title}, one temperature", calibrated(product, teaches, chosen_at=None))
+    shares = " : ".join(f"{weight:.2f}" for weight in learnt.weights.values())
+    for title, product in (("1 : 1", equal), (shares, learnt)):
+        add(f"product {title}", calibrated(product, teaches, chosen_at=None))
         for chosen_at in (0.5, 0.75, 1.0):
             fitted = calibrated(product, teaches, chosen_at=chosen_at)
-            add(f"product, {title}, chosen at {chosen_at:g}", fitted)
+            add(f"product {title}, trees at {chosen_at:g}", fitted)
     return rows
 
 

@@ -21,7 +21,7 @@ def test_benchmark(tmp_path):
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    titles = ("loglinear", "biaffine", "mixture of marginals", "equal weights, chosen at 0.75")
+    titles = ("loglinear", "biaffine", "mixture of marginals", "1 : 1, trees at 0.75")
     for title in titles:
         (row,) = [line for line in done.stdout.splitlines() if title in line]
         uas, las, *errors = map(float, row.split()[-4:])
