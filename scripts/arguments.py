@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from spacy_spectral.base.serialize import output_path
+
 _TREEBANK = {"type": Path, "help": "CoNLL-U or .spacy, or a directory"}
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "train": _TREEBANK,
@@ -15,9 +17,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--minutes": {"type": float, "default": 60, "help": "limit of others' training"},
     "--quick": {"action": "store_true", "help": "a trial: a few steps of everything"},
     "--no-udpipe": {"action": "store_true", "help": "leave out UDPipe"},
-    "--keep": {"type": Path, "help": "keep trained models here, use those found here"},
+    "--keep": {"type": output_path, "help": "keep trained models here, use those found here"},
     "--text": {"type": Path, "help": "running text to measure speed on"},
-    "--json": {"type": Path, "help": "write all figures here"},
+    "--json": {"type": output_path, "help": "write all figures here"},
 }
 # of commands that compare pipelines
 SYSTEMS = tuple(name for name in ARGUMENTS if name != "--sample")

@@ -57,7 +57,7 @@ from spacy.training.initialize import init_nlp
 from wasabi import msg
 
 from spacy_spectral.base.progress import progress_bar
-from spacy_spectral.base.serialize import require_writable, write_atomically
+from spacy_spectral.base.serialize import output_path, require_writable, write_atomically
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 # of a trial (--quick)
@@ -105,7 +105,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--no-accurate", action="store_true", help="leave out the accurate config")
     parser.add_argument("--no-ablation", action="store_true", help="leave out the ablation")
-    parser.add_argument("--plot", type=Path, help="draw LAS against speed here (SVG)")
+    parser.add_argument("--plot", type=output_path, help="draw LAS against speed here (SVG)")
     options = parser.parse_args()
     options.fair_vectors = options.fair_vectors and options.vectors is not None
     return options

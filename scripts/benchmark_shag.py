@@ -32,7 +32,7 @@ from spacy.training import Example
 from wasabi import msg
 
 from spacy_spectral.base.progress import progress_bar
-from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.base.serialize import output_path, write_atomically
 from spacy_spectral.models.shag.estimate import EstimatorSettings, estimate
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
 from spacy_spectral.models.shag.statistics import modifier_sequences
@@ -69,7 +69,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--symbol", choices=ATTRIBUTES, default="xpos", help="what automata see")
     parser.add_argument("--states", type=int, default=EstimatorSettings.states)
     parser.add_argument("--quick", action="store_true", help="accuracies only, no curve, no times")
-    parser.add_argument("--plot", type=Path, help="draw the curve over states (needs matplotlib)")
+    parser.add_argument(
+        "--plot", type=output_path, help="draw the curve over states (needs matplotlib)"
+    )
     options = parser.parse_args()
     if not options.sample and not (options.train and options.dev):
         parser.error("give TRAIN and DEV, or --sample")

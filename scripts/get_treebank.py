@@ -7,14 +7,14 @@ from pathlib import Path
 
 from wasabi import msg
 
-from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.base.serialize import output_path, write_atomically
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", help="A local treebank; empty to fetch the project's asset")
     parser.add_argument("asset", type=Path, help="Where 'spacy project assets' puts the treebank")
-    parser.add_argument("output", type=Path, help="Where the splits go")
+    parser.add_argument("output", type=output_path, help="Where the splits go")
     options = parser.parse_args()
     source = Path(options.directory) if options.directory else options.asset
     if not options.directory and not source.exists():

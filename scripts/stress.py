@@ -50,6 +50,7 @@ from wasabi import msg
 
 from fuzz import numbers
 from kinds import KINDS, Data, train
+from spacy_spectral.base.serialize import output_path
 
 _STEP = 1000
 COLUMNS = ("wrong", "wrong, hurried", "one by one", "long s", "long MB", "finite", "documents")
@@ -78,7 +79,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--brackets", type=Path, help="bracketed trees, for constituents")
     parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--sentences", type=int, default=500, help="how many of it are trained on")
-    parser.add_argument("--keep", type=Path, help="keep trained pipelines here, use those found")
+    parser.add_argument(
+        "--keep", type=output_path, help="keep trained pipelines here, use those found"
+    )
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--texts", type=int, default=2000)
     parser.add_argument("--short-lived", type=int, default=200)

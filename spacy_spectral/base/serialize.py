@@ -89,6 +89,18 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
         raise
 
 
+def output_path(name: str) -> Path:
+    """Read the name of a file or directory to write to.
+
+    name (str): What a user typed.
+    RETURNS (Path): The path.
+    """
+    # Path("") is the current directory, which an unset variable of a shell does not mean
+    if not name.strip():
+        raise ValueError(Errors.S004.format(path=name, reason="the name is empty"))
+    return Path(name)
+
+
 def require_writable(path: str | Path) -> None:
     """Find out before long work whether its result can be written, or raise a ValueError.
 

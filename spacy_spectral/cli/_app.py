@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import typer
 from spacy.cli._util import app
@@ -23,3 +25,21 @@ def reported() -> Iterator[None]:
         yield
     except (ValueError, OSError, ImportError) as error:
         msg.fail(str(error), exits=1)
+
+
+def output_option(*names: str, help: str) -> Any:
+    """An option for a file or directory to write to.
+
+    names (str): What users type.
+    help (str): What is written there.
+    RETURNS (OptionInfo): The option. Its check comes before all work, as the name is read.
+    """
+    return typer.Option(*names, help=help, metavar="PATH", parser=_read_output)
+
+
+def _read_output(name: str) -> Path:
+    from ..base.serialize import output_path
+
+    with reported():
+        path = output_path(name)
+    return path

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 _WRITERS = {".svg": "to_svg", ".dot": "to_dot"}
 
@@ -17,7 +17,7 @@ def automaton_cli(
     direction: Annotated[
         str, typer.Option("--direction", help="Side of its modifiers: left or right")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .svg or .dot file to write")],
+    output: Annotated[Path, output_option("--output", "-o", help="The .svg or .dot file to write")],
     component: Annotated[
         str, typer.Option("--component", help="The parser's name in the pipeline")
     ] = "spectral_parser",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @spectral_cli.command("convert-brackets")
 def convert_brackets_cli(
     path: Annotated[Path, typer.Argument(help="A file of bracketed trees (.ptb, .mrg, .brackets)")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .spacy file to write")],
+    output: Annotated[Path, output_option("--output", "-o", help="The .spacy file to write")],
     n_sents: Annotated[int, typer.Option("--n-sents", min=1, help="Trees to a document")] = 1,
     lang: Annotated[str, typer.Option("--lang", help="The language of the documents")] = "en",
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 
 @spectral_cli.command("calibrate")
@@ -13,10 +13,10 @@ def calibrate_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     data: Annotated[Path, typer.Argument(help="CoNLL-U or .spacy file, or a directory")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the calibrated pipeline here")
+        Path | None, output_option("--output", "-o", help="Write the calibrated pipeline here")
     ] = None,
     component: Annotated[str, typer.Option(help="The parser's name")] = "spectral_parser",
-    json: Annotated[Path | None, typer.Option("--json", help="Write the figures here")] = None,
+    json: Annotated[Path | None, output_option("--json", help="Write the figures here")] = None,
 ) -> None:
     """Fit the temperatures of a parser to one half of a treebank and measure its probabilities on the other,
     and the reverse. The treebank must not be the one that the parser was trained on.

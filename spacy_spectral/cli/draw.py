@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -57,7 +57,7 @@ def draw_cli(
     data: Annotated[
         str, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a text in quotes")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write")],
+    output: Annotated[Path, output_option("--output", "-o", help="The HTML file to write")],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most sentences to draw")] = 10,
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from typer import Argument, Option
 from wasabi import msg
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
     from ..models.eigenwords.estimate import Context
@@ -19,7 +19,7 @@ def eigenwords_cli(
     texts: Annotated[
         list[Path], Argument(help="Text files: plain, .jsonl, either of them .gz, .spacy (DocBin)")
     ],
-    output: Annotated[Path, Option("--output", "-o", help="Directory to write to")],
+    output: Annotated[Path, output_option("--output", "-o", help="Directory to write to")],
     k: Annotated[int, Option("--dimensions", "-k", help="Number of dimensions")] = 100,
     window: Annotated[
         int, Option("--window", "-w", help="Words of context on either side", min=1, max=5)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 _CURVES = {"heads": "Heads", "arcs": "Labelled arcs"}
 
@@ -27,9 +27,9 @@ def evaluate_cli(
         ),
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw the reliability diagram (SVG) here")
+        Path | None, output_option("--plot", help="Draw the reliability diagram (SVG) here")
     ] = None,
-    json: Annotated[Path | None, typer.Option("--json", help="Write the scores here")] = None,
+    json: Annotated[Path | None, output_option("--json", help="Write the scores here")] = None,
     gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU to use, -1 for CPU")] = -1,
 ) -> None:
     """Evaluate a pipeline on a treebank: all tokens count, and once more without punctuation.

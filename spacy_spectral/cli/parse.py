@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -36,7 +36,7 @@ def parse_cli(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Directory to write to; printed if there is none"),
+        output_option("--output", "-o", help="Directory to write to; printed if there is none"),
     ] = None,
     format_: Annotated[
         str, typer.Option("--format", "-f", help="What to write: conllu, spacy or brackets")

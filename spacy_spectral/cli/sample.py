@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 
 @spectral_cli.command("sample")
 def sample_cli(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The directory to write to")],
+    output: Annotated[Path, output_option("--output", "-o", help="The directory to write to")],
     seed: Annotated[int, typer.Option(help="The same seed gives the same treebank")] = 0,
     train: Annotated[int, typer.Option(min=1, help="Sentences to train on")] = 4000,
     dev: Annotated[int, typer.Option(min=1, help="Sentences to develop on")] = 500,

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 
 @spectral_cli.command("score")
@@ -15,7 +15,9 @@ def score_cli(
     arcs: Annotated[int, typer.Option(min=0, help="How many unlikely arcs to list")] = 20,
     trees: Annotated[int, typer.Option(min=0, help="How many unlikely trees to list")] = 10,
     component: Annotated[str, typer.Option(help="The reranker's name")] = "spectral_reranker",
-    json: Annotated[Path | None, typer.Option(help="Write the scores of all trees here")] = None,
+    json: Annotated[
+        Path | None, output_option("--json", help="Write the scores of all trees here")
+    ] = None,
 ) -> None:
     """List the least likely arcs and trees of a treebank.
 

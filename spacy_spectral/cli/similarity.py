@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 from wasabi import msg
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -29,7 +29,7 @@ Vectors = Annotated[str, Argument(help="A pipeline with vectors: a directory or 
 def train_cli(
     vectors: Vectors,
     pairs: Pairs,
-    output: Annotated[Path, Option("--output", "-o", help="File to write the model to")],
+    output: Annotated[Path, output_option("--output", "-o", help="File to write the model to")],
     features: Features = None,
     surface_only: Annotated[
         bool, Option("--surface-only", help="Leave the word vectors out")
@@ -59,7 +59,7 @@ def evaluate_cli(
     pairs: Pairs,
     features: Features = None,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="Directory for the predictions")
+        Path | None, output_option("--output", "-o", help="Directory for the predictions")
     ] = None,
 ) -> None:
     """Print Pearson's correlation per file, and ALL, ALLnrm and Mean of SemEval-2012 task 6."""

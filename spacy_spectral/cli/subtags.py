@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -18,7 +18,7 @@ _MOST_DOCUMENTS = 2000
 @spectral_cli.command("subtags")
 def subtags_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write")],
+    output: Annotated[Path, output_option("--output", "-o", help="The HTML file to write")],
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="Show this tag only; can be repeated")
     ] = None,

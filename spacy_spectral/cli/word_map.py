@@ -7,14 +7,14 @@ from typing import Annotated
 from typer import Argument, Option
 from wasabi import msg
 
-from ._app import reported, spectral_cli
+from ._app import output_option, reported, spectral_cli
 
 
 @spectral_cli.command("word-map")
 def word_map_cli(
     vectors: Annotated[str, Argument(help="A pipeline with vectors: a directory or a package")],
     tagged: Annotated[Path, Argument(help="Tagged text: .conllu, or .spacy (DocBin)")],
-    output: Annotated[Path, Option("--output", "-o", help="SVG file to write")],
+    output: Annotated[Path, output_option("--output", "-o", help="SVG file to write")],
     n_words: Annotated[int, Option("--words", "-n", help="How many words", min=4)] = 400,
 ) -> None:
     """Draw the most frequent words of tagged text; similar words are near each other."""

@@ -1,14 +1,16 @@
 """What commands say when they can't do what is asked: before the work, and with the right words."""
 
 import re
+from pathlib import Path
 
 import pytest
 import spacy
 from spacy.cli._util import app
+from typer.main import get_command
 from typer.testing import CliRunner
 
-import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral.base.serialize import require_writable
+from spacy_spectral.cli import spectral_cli
 
 
 def run(*arguments):
@@ -70,6 +72,39 @@ def test_outputs_are_checked_before_the_work(pipeline, sample, unwritable):
     ):
         code, text = run(*command)
         assert code == 1 and "[S004]" in text, (command, text)
+
+
+def _outputs():
+    """YIELDS (Tuple[List[str], Option]): Every option that names something to write, and its command."""
+
+    def found(group, words):
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from found(command, [*words, name])
+            else:
+                yield from (([*words, name], option) for option in command.params)
+
+    for words, option in found(get_command(spectral_cli), []):
+        if {"--output", "--json", "--plot"} & set(option.opts):
+            yield words, option
+
+
+def test_empty_names_are_no_outputs(tmp_path, monkeypatch):
+    """Path("") is the current directory: a shell's unset variable would fill it."""
+    monkeypatch.chdir(tmp_path)
+    commands = list(_outputs())
+    assert len(commands) >= 15 and any(words == ["parse"] for words, _ in commands)
+    for words, option in commands:
+        for empty in ("", " "):
+            code, text = run(*words, "x", "x", "x", option.opts[0], empty)
+            assert code == 1 and "[S004]" in text and "empty" in text, (words, option.opts, text)
+    assert not list(tmp_path.iterdir())
+
+
+def test_outputs_may_be_the_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("sample", "-o", ".", "--train", 1, "--dev", 1, "--test", 1)[0] == 0
+    assert Path("sample-train.conllu").exists()
 
 
 def test_evaluate_refuses_a_pipeline_without_parser(blank, sample):
