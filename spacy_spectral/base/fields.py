@@ -17,14 +17,16 @@ does not fit is a ValueError [S005] that names the field and what is wrong with 
         lexicon=Record(kind=Str(choices=("a", "b")), ids=Array("int32", "ids", below="tags")),
     )
 
-    def to_bytes(self) -> bytes:
-        return _FORMAT.pack({"words": self.words, ...})
+    class Toy(Stored):                                     # see `stored`
+        FORMAT = _FORMAT
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Toy":
-        read = _FORMAT.unpack(data)                        # a dict of exactly the declared fields
-        _FORMAT.require(read["counts"].any(), "counts", "has no counts")        # what no field can say
-        return cls(**read)
+        def to_payload(self) -> dict[str, Any]:
+            return {"words": self.words, ...}
+
+        @classmethod
+        def from_payload(cls, read: dict[str, Any]) -> "Toy":      # exactly the declared fields
+            _FORMAT.require(read["counts"].any(), "counts", "has no counts")    # what no field can say
+            return cls(**read)
 
 Sizes and bounds are numbers or names. A name stands for a number that is given to `unpack`, for the value
 of an `Int` field that was read before, or for a size that the first shape with that name decides; they can be

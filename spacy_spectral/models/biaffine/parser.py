@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Array, Bytes, Float, Format, Int, Record, Strings
+from ...base.stored import Stored
 from ...trees.calibration import judge
 from ...trees.interface import TEMPERATURE, AskedArcs, Clusters, Parses, Temperature, Vectors
 from ...trees.inventory import Inventory
@@ -59,13 +60,14 @@ _FORMAT = Format(
 )
 
 
-class BiaffineParser:
+class BiaffineParser(Stored):
     """A trained parser; see `trees.interface.ParserModel`.
 
     lexicon (Lexicon): Turns tokens to numbers.
     network (Network): What was learnt.
     """
 
+    FORMAT = _FORMAT
     decoders = ("mbr", "viterbi")
 
     def __init__(self, lexicon: Lexicon, network: Network, settings: Settings):
@@ -137,26 +139,21 @@ class BiaffineParser:
         """RETURNS (BiaffineScores): Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
         return BiaffineScores(self, tokens)
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
+    def to_payload(self) -> dict[str, Any]:
         vectors = self.lexicon.vectors
         weights = [value.ravel() for value in parameters(self.network).values()]
-        return _FORMAT.pack(
-            {
-                "settings": asdict(self.settings),
-                "temperature": self.temperature._asdict(),
-                "strings": self.lexicon.strings,
-                "inventory": self.inventory.to_bytes(),
-                "clusters": clusters_to_bytes(self.lexicon.clusters),
-                "vectors": b"" if vectors is None else vectors.to_bytes(),
-                "weights": numpy.concatenate(weights),
-            }
-        )
+        return {
+            "settings": asdict(self.settings),
+            "temperature": self.temperature._asdict(),
+            "strings": self.lexicon.strings,
+            "inventory": self.inventory.to_bytes(),
+            "clusters": clusters_to_bytes(self.lexicon.clusters),
+            "vectors": b"" if vectors is None else vectors.to_bytes(),
+            "weights": numpy.concatenate(weights),
+        }
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "BiaffineParser":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "BiaffineParser":
         settings = read["settings"]
         _FORMAT.require(settings["scan_size"] % 2 == 0, "settings.scan_size", "is not even")
         inventory = Inventory.from_bytes(read["inventory"])
@@ -178,10 +175,6 @@ class BiaffineParser:
         set_parameters(network, values)
         network.temperature = Temperature.read(read["temperature"])
         return cls(lexicon, network, Settings(**settings))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # through the same bytes: caches don't travel to other processes
-        return BiaffineParser.from_bytes, (self.to_bytes(),)
 
 
 class BiaffineScores:

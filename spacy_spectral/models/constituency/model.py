@@ -21,10 +21,12 @@ Long sentences are parsed in pieces, see `pieces`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
+from ...base.stored import Stored
 from ._anchored import AnchoredTable
 from ._span import items
 from ._table import FeatureTable
@@ -33,7 +35,7 @@ from .kbest import k_best
 from .latent import LatentGrammar
 from .mixture import ALONE, Mixture
 from .nodes import Node, Parsed, constituents
-from .packing import Parts, pack_parts, unpack_parts
+from .packing import FORMAT, Parts, parts_payload, read_parts
 from .pieces import MAX_LENGTH, MAX_LENGTH_OF_GRAMMAR, cut, join
 from .statistics import Symbols
 from .tokens import Encoder
@@ -73,7 +75,7 @@ def _log(values: NDArray) -> NDArray[numpy.float64]:
     return numpy.log(numpy.maximum(numpy.abs(values.astype("float64")), _LEAST))
 
 
-class ConstituencyModel:
+class ConstituencyModel(Stored):
     """A trained parser.
 
     grammar (Symbols): Symbols and rules.
@@ -83,6 +85,8 @@ class ConstituencyModel:
         `latent`.
     mixture (Mixture): How they are weighted, where there are both.
     """
+
+    FORMAT = FORMAT
 
     def __init__(
         self,
@@ -99,27 +103,13 @@ class ConstituencyModel:
         self.pairs = RulePairs(grammar, possible=True)
         self.mixture = Mixture() if mixture is None else mixture
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
+    def to_payload(self) -> dict[str, Any]:
         parts = self.grammar, self.encoder, self.spans, self.anchored, self.latent
-        return pack_parts(Parts(*parts, self.mixture))
+        return parts_payload(Parts(*parts, self.mixture))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "ConstituencyModel":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised parser.
-        RETURNS (ConstituencyModel): The parser.
-        """
-        parts = unpack_parts(data)
-        return cls(
-            parts.grammar,
-            encoder=parts.encoder,
-            spans=parts.spans,
-            anchored=parts.anchored,
-            latent=parts.latent,
-            mixture=parts.mixture,
-        )
+    def from_payload(cls, read: dict[str, Any]) -> "ConstituencyModel":
+        return cls(**read_parts(read)._asdict())
 
     @property
     def labels(self) -> list[str]:

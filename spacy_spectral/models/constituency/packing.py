@@ -21,7 +21,7 @@ from .trees import GROWS_LEFT, WORD, Symbol
 _MOST_SYMBOLS = 4096
 _MOST_STATES = 64
 
-_FORMAT = Format(
+FORMAT = Format(
     "constituency",
     2,
     root=Str(),
@@ -88,8 +88,8 @@ class Parts(NamedTuple):
     mixture: Mixture
 
 
-def pack_parts(parts: Parts) -> bytes:
-    """RETURNS (bytes): The parts of a parser; equal parsers give equal bytes."""
+def parts_payload(parts: Parts) -> dict[str, Any]:
+    """RETURNS (Dict[str, Any]): The fields of a parser's file."""
     grammar = parts.grammar
     payload: dict[str, Any] = {
         "root": grammar.root,
@@ -106,7 +106,7 @@ def pack_parts(parts: Parts) -> bytes:
         payload["spans"] = _span_payload(parts.encoder, parts.spans, parts.anchored)
     if parts.latent is not None:
         payload["latent"] = _latent_payload(parts.latent)
-    return _FORMAT.pack(payload)
+    return payload
 
 
 def _span_payload(
@@ -162,24 +162,23 @@ def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
     }
 
 
-def unpack_parts(data: bytes) -> Parts:
-    """Read what `pack_parts` wrote, or raise a ValueError that says what is wrong.
+def read_parts(read: dict[str, Any]) -> Parts:
+    """Make a parser's parts of the fields of its file, or raise a ValueError that says what is wrong.
 
-    data (bytes): The serialised parts.
+    read (Dict[str, Any]): The fields.
     RETURNS (Parts): The parts.
     """
-    read = _FORMAT.unpack(data)
     kinds = read["kinds"].tolist()
     pairs = zip(read["chains"], kinds, strict=True)
     symbols = [Symbol(tuple(chain), kind) for chain, kind in pairs]
     n_words = kinds.count(WORD)
-    _FORMAT.require(n_words, "kinds", "has no symbols of words")
-    _FORMAT.require(all(all(chain) for chain in read["chains"]), "chains", "has an empty label")
+    FORMAT.require(n_words, "kinds", "has no symbols of words")
+    FORMAT.require(all(all(chain) for chain in read["chains"]), "chains", "has an empty label")
     rules, seen = read["rules"].astype("int32"), read["seen"]
     is_sorted = (numpy.diff((seen > 0).astype("int8")) <= 0).all()
-    _FORMAT.require(is_sorted, "seen", "has rules that were seen behind others")
-    _FORMAT.require((rules[:, 0] >= n_words).all(), "rules", "has a rule that makes a word")
-    _FORMAT.require(len(numpy.unique(rules, axis=0)) == len(rules), "rules", "has a rule twice")
+    FORMAT.require(is_sorted, "seen", "has rules that were seen behind others")
+    FORMAT.require((rules[:, 0] >= n_words).all(), "rules", "has a rule that makes a word")
+    FORMAT.require(len(numpy.unique(rules, axis=0)) == len(rules), "rules", "has a rule twice")
     backoff = read["backoff"].astype("float64")
     grammar = Symbols(symbols, n_words, rules, seen, backoff, read["root"])
     encoder = spans = anchored = latent = None
@@ -187,7 +186,7 @@ def unpack_parts(data: bytes) -> Parts:
         encoder, spans, anchored = _read_spans(read["spans"], grammar)
     if read["latent"] is not None:
         latent = _read_latent(read["latent"], grammar)
-    _FORMAT.require(
+    FORMAT.require(
         spans is not None or latent is not None, "latent", "is missing, and so is 'spans'"
     )
     return Parts(grammar, encoder, spans, anchored, latent, Mixture(**read["mixture"]))
@@ -197,9 +196,9 @@ def _read_spans(
     read: dict[str, Any], grammar: Symbols
 ) -> tuple[Encoder, FeatureTable, AnchoredTable | None]:
     n_slots, n_rows = read["n_slots"], len(read["places"])
-    _FORMAT.require(n_slots & (n_slots - 1) == 0, "spans.n_slots", "is no power of 2")
+    FORMAT.require(n_slots & (n_slots - 1) == 0, "spans.n_slots", "is no power of 2")
     # a search ends at an empty slot
-    _FORMAT.require(n_rows < n_slots <= 4 * n_rows + 16, "spans.n_slots", "does not fit the rows")
+    FORMAT.require(n_rows < n_slots <= 4 * n_rows + 16, "spans.n_slots", "does not fit the rows")
     tagger = TaggerModel.from_bytes(read["tagger"])
     encoder = Encoder(read["known"], tagger, tagger.lexicon.clusters)
     # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
@@ -220,12 +219,12 @@ def _read_spans(
     if read["anchored"] is not None:
         own = read["anchored"]
         n_edges = own["n_edges"]
-        _FORMAT.require(n_edges & (n_edges - 1) == 0, "spans.anchored.n_edges", "is no power of 2")
+        FORMAT.require(n_edges & (n_edges - 1) == 0, "spans.anchored.n_edges", "is no power of 2")
         fits = 8 * len(own["there"]) == n_edges
-        _FORMAT.require(fits, "spans.anchored.there", "has not a bit for every weight")
+        FORMAT.require(fits, "spans.anchored.there", "has not a bit for every weight")
         there = numpy.unpackbits(own["there"]).astype(bool)
         fits = there.sum() == len(own["edges"])
-        _FORMAT.require(fits, "spans.anchored.edges", "has not as many as 'there' says")
+        FORMAT.require(fits, "spans.anchored.edges", "has not as many as 'there' says")
         edges = numpy.empty(n_edges, dtype="float32")
         edges[:] = 0
         edges[there] = own["edges"]
@@ -237,20 +236,20 @@ def _read_spans(
 
 def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
     n_rows = len(read["words"]) + len(read["signatures"]) + 1
-    _FORMAT.require(len(read["row_sizes"]) == n_rows, "latent.row_sizes", "does not fit the words")
-    _FORMAT.require(read["row_sizes"].min() > 0, "latent.row_sizes", "has a word without symbols")
+    FORMAT.require(len(read["row_sizes"]) == n_rows, "latent.row_sizes", "does not fit the words")
+    FORMAT.require(read["row_sizes"].min() > 0, "latent.row_sizes", "has a word without symbols")
     below = read["row_symbols"].max(initial=0) < grammar.n_words
-    _FORMAT.require(below, "latent.row_symbols", "has a symbol that words do not have")
+    FORMAT.require(below, "latent.row_symbols", "has a symbol that words do not have")
     n_states, kind = read["n_states"], read["kind"]
     fits = n_states.max() <= read["root"].shape[1]
-    _FORMAT.require(fits, "latent.n_states", "has more states than vectors have")
+    FORMAT.require(fits, "latent.n_states", "has more states than vectors have")
     states = n_states[grammar.rules].astype("int64")
     by_kind = [states.sum(axis=1), states.prod(axis=1), numpy.zeros(len(states), dtype="int64")]
     sizes = numpy.choose(kind, by_kind)
     # before anything is as large as they say
-    _FORMAT.require(sizes.sum() == len(read["tensors"]), "latent.tensors", "does not fit the rules")
+    FORMAT.require(sizes.sum() == len(read["tensors"]), "latent.tensors", "does not fit the rules")
     rows = row_sizes(kind, states)
-    _FORMAT.require(len(rows) == len(read["scales"]), "latent.scales", "does not fit the rules")
+    FORMAT.require(len(rows) == len(read["scales"]), "latent.scales", "does not fit the rules")
     starts = numpy.concatenate([[0], numpy.cumsum(read["row_sizes"], dtype="int64")])
     lexicon = Lexicon(
         read["words"],

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Array, Bool, Float, Format, Map, Record, Strings
+from ...base.stored import Stored
 
 Values: TypeAlias = Sequence[float] | NDArray
 
@@ -108,12 +109,14 @@ class SimilarityRegression:
 
 
 @dataclass
-class SimilarityModel:
+class SimilarityModel(Stored):
     """One regression per dataset, and one on all datasets for sentences from elsewhere.
 
     regressions (Dict[str, SimilarityRegression]): By the name of the dataset; "ALL" for any other.
     eigenwords (bool): Whether the features include those of word vectors.
     """
+
+    FORMAT = _FORMAT
 
     regressions: dict[str, SimilarityRegression]
     eigenwords: bool
@@ -143,16 +146,12 @@ class SimilarityModel:
         """RETURNS (ndarray): Scores by the regression of that dataset, or by the one for all."""
         return self.regressions.get(dataset, self.regressions["ALL"]).predict(features)
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised form."""
+    def to_payload(self) -> dict[str, Any]:
         regressions = {name: vars(regression) for name, regression in self.regressions.items()}
-        payload = {"regressions": regressions, "eigenwords": self.eigenwords}
-        return _FORMAT.pack(payload)
+        return {"regressions": regressions, "eigenwords": self.eigenwords}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "SimilarityModel":
-        """RETURNS (SimilarityModel): What `to_bytes` wrote."""
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "SimilarityModel":
         _FORMAT.require("ALL" in read["regressions"], "regressions", "has none for all datasets")
         for name, regression in read["regressions"].items():
             n, columns = len(regression["names"]), len(regression["mean"])

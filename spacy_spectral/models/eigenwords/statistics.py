@@ -21,6 +21,7 @@ from tqdm import tqdm
 from ...base.distribute import open_workers
 from ...base.errors import Errors
 from ...base.fields import Array, Bool, Format, Int, Strings
+from ...base.stored import Stored
 from ...base.text_files import PART_SIZE, Part, find_parts
 from ._kernels import ChunkCounter, PairCounter
 from .sources import is_tokenized, read_blocks, write_token_lists
@@ -53,8 +54,10 @@ class PairCounts:
 
 
 @dataclass
-class Counts:
+class Counts(Stored):
     """Everything that is known of a corpus: from here on the text is not needed any more."""
+
+    FORMAT = _FORMAT
 
     vocabulary: Vocabulary
     window: int
@@ -78,9 +81,8 @@ class Counts:
         values = self.pairs.counts[first:last].astype("float64")
         return csr_matrix((values, columns.astype("int32"), starts), shape=(n_words, n_words))
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised form; the same counts always give the same bytes."""
-        payload = {
+    def to_payload(self) -> dict[str, Any]:
+        return {
             "words": self.vocabulary.words,
             "classes": self.vocabulary.classes,
             "word_counts": self.vocabulary.counts,
@@ -90,12 +92,9 @@ class Counts:
             "counts": self.pairs.counts,
             "n_tokens": self.pairs.n_tokens,
         }
-        return _FORMAT.pack(payload)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Counts":
-        """RETURNS (Counts): What `to_bytes` wrote."""
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "Counts":
         vocabulary = Vocabulary(
             read["words"], read["classes"], read["word_counts"], lowercase=read["lowercase"]
         )

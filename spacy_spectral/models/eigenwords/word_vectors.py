@@ -1,6 +1,7 @@
 """Word vectors that a model keeps for itself: it must not depend on the vocabulary it happens to meet."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from spacy.vocab import Vocab
 
 from ...base.fields import Array, Format, Strings
 from ...base.linalg import unit_rows
+from ...base.stored import Stored
 from .vocabulary import normalize, signatures
 
 _FORMAT = Format(
@@ -19,11 +21,13 @@ _FORMAT = Format(
 )
 
 
-class WordVectors:
+class WordVectors(Stored):
     """Vectors of length 1 by word.
 
     size (int): Their dimensions.
     """
+
+    FORMAT = _FORMAT
 
     def __init__(self, names: Sequence[str], data: NDArray[numpy.float16]):
         """names (Sequence[str]): Words, and classes of words as `spacy spectral eigenwords` has them.
@@ -61,9 +65,5 @@ class WordVectors:
         names = (form, shape, shape.lower(), *signatures(form))
         return next((self._rows[name] for name in names if name in self._rows), -1)
 
-    def to_bytes(self) -> bytes:
-        return _FORMAT.pack({"names": self._names, "data": self._data})
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "WordVectors":
-        return cls(**_FORMAT.unpack(data))
+    def to_payload(self) -> dict[str, Any]:
+        return {"names": self._names, "data": self._data}

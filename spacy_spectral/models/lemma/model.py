@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...base.cache import Memory
 from ...base.errors import Errors
 from ...base.fields import Array, Format, Strings
+from ...base.stored import Stored
 from ..tagger._features import FORM_COLUMNS, form_attributes
 from ..tagger.classifier import ClassScheme, LinearClassifier, classifier_fields, require_parts
 from ..tagger.estimate import FeatureIndex, Progress, train
@@ -59,8 +60,10 @@ class Reading(NamedTuple):
     morph: str
 
 
-class LemmaModel:
+class LemmaModel(Stored):
     """A trained lemmatizer."""
+
+    FORMAT = _FORMAT
 
     def __init__(
         self,
@@ -205,8 +208,7 @@ class LemmaModel:
                 return lemma
         return form
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised model; equal models give equal bytes."""
+    def to_payload(self) -> dict[str, Any]:
         readings = list(self._exceptions)
         payload: dict[str, Any] = {
             "scripts": [script.to_str() for script in self.scripts],
@@ -218,16 +220,10 @@ class LemmaModel:
         for name, attribute in _INVENTORIES.items():
             values = [getattr(reading, attribute) for reading in readings]
             payload[name], payload[f"form_{name}"] = _numbered(values)
-        return _FORMAT.pack(payload)
+        return payload
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "LemmaModel":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised model.
-        RETURNS (LemmaModel): The model.
-        """
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "LemmaModel":
         require_parts(_FORMAT, "classifier", read["classifier"])
         scripts = []
         for text in read["scripts"]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
+from ...base.stored import Stored
 from ...trees.interface import AskedArcs, Clusters, Parses, Temperature, TreeDistribution
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.pieces import cut_treebank, parse_in_pieces
@@ -27,7 +28,7 @@ _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_len
 LabelledArcScorer = Callable[[AskedArcs], NDArray[numpy.floating]]
 
 
-class LogLinearParser:
+class LogLinearParser(Stored):
     """A trained log-linear parser; see `trees.interface.ParserModel`.
 
     model (LogLinearModel): What was learnt.
@@ -35,6 +36,7 @@ class LogLinearParser:
     max_length (int): Longer sentences are parsed in pieces.
     """
 
+    FORMAT = _FORMAT
     decoders = ("mbr",)
 
     def __init__(self, model: LogLinearModel, clusters: Clusters | None, *, max_length: int):
@@ -161,27 +163,19 @@ class LogLinearParser:
 
         return parse_in_pieces(parse, tokens.starts, max_length=self.max_length, fixed=fixed)
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised parser; equal parsers give equal bytes."""
-        payload = {
+    def to_payload(self) -> dict[str, Any]:
+        return {
             "model": self.model.to_bytes(),
             "clusters": clusters_to_bytes(self.clusters),
             "max_length": self.max_length,
         }
-        return _FORMAT.pack(payload)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "LogLinearParser":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "LogLinearParser":
         model = LogLinearModel.from_bytes(read["model"])
         whole = set(map(plain, model.labels)) <= set(model.labels)
         _FORMAT.require(whole, "model", "has decorated labels without their plain forms")
         return cls(model, clusters_from_bytes(read["clusters"]), max_length=read["max_length"])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # through the same bytes: compiled parts and caches don't travel to other processes
-        return LogLinearParser.from_bytes, (self.to_bytes(),)
 
 
 def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sentences:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Bytes, Float, Format, List, Record, Str
+from ...base.stored import Stored
 from ...trees.interface import (
     NEUTRAL,
     TEMPERATURE,
@@ -67,7 +68,7 @@ _FORMAT = Format(
 )
 
 
-class ProductParser:
+class ProductParser(Stored):
     """A product of trained parsers; see `trees.interface.ParserModel`.
 
     experts (Dict[str, ParserModel]): The parsers, by name.
@@ -75,6 +76,7 @@ class ProductParser:
     temperature (Temperature): How sure the product is.
     """
 
+    FORMAT = _FORMAT
     decoders: Sequence[str] = ("mbr",)
 
     def __init__(
@@ -170,8 +172,7 @@ class ProductParser:
             return _first_order(others, tokens, self.inventory, fixed, t.choice)
         return cast(LogLinearParser, self._chart).parse_with(others, tokens, fixed=fixed)
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised product; equal products give equal bytes."""
+    def to_payload(self) -> dict[str, Any]:
         kinds = {kind: name for name, kind in KINDS.items()}
         experts = [
             {
@@ -182,12 +183,10 @@ class ProductParser:
             }
             for name, expert in self.experts.items()
         ]
-        return _FORMAT.pack({"experts": experts, "temperature": self.temperature._asdict()})
+        return {"experts": experts, "temperature": self.temperature._asdict()}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "ProductParser":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "ProductParser":
         names = [expert["name"] for expert in read["experts"]]
         _FORMAT.require(len(set(names)) == len(names), "experts", "has a name twice")
         weights = {expert["name"]: expert["weight"] for expert in read["experts"]}
@@ -197,9 +196,6 @@ class ProductParser:
             for expert in read["experts"]
         }
         return cls(experts, weights, temperature=Temperature.read(read["temperature"]))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ProductParser.from_bytes, (self.to_bytes(),)
 
 
 def _scorer(expert: ParserModel, tokens: Tokens) -> ArcScorer:

@@ -49,13 +49,8 @@ FORMAT = Format(
 )
 
 
-def unpack_grammar(data: bytes) -> dict[str, Any]:
-    """Read what `FORMAT` packed, or raise a ValueError that says what is wrong.
-
-    data (bytes): The serialised grammar.
-    RETURNS (Dict[str, Any]): The fields.
-    """
-    read = FORMAT.unpack(data)
+def require_sound(read: dict[str, Any]) -> None:
+    """What kernels and the parts of a grammar take for granted of each other."""
     n_tags, n_states = len(read["symbols"]) + 1, len(read["tag_of"])
     every = numpy.array_equal(numpy.unique(read["tag_of"]), numpy.arange(n_tags))
     FORMAT.require(every, "tag_of", "leaves a tag without a state")
@@ -77,7 +72,6 @@ def unpack_grammar(data: bytes) -> dict[str, Any]:
     FORMAT.require(sound, "labels.model.n_outcomes", f"is not {n_labels}")
     whole = set(map(plain, labels["labels"])) <= set(labels["labels"])
     FORMAT.require(whole, "labels.labels", "has decorated labels without their plain forms")
-    return read
 
 
 def _require_order(rows: numpy.ndarray, name: str) -> None:

@@ -12,10 +12,12 @@ hopeless are left out (see `passes`). With prune = 0 everything is looked at.
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
+from ...base.stored import Stored
 from ...trees.interface import Parses
 from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.parsing import PosteriorParses, sentence_constraints
@@ -26,7 +28,7 @@ from ..shag._chart import arc_weights
 from ..shag.labels import LabelModel
 from ..shag.model import SymbolTable
 from .factors import LatticeFactors
-from .format import FORMAT, unpack_grammar
+from .format import FORMAT, require_sound
 from .labelling import Labelling
 from .layer import Layer
 from .lexicon import Lattice, Lexicon, TagStates
@@ -50,8 +52,10 @@ class ChartSettings:
     max_length: int = 250
 
 
-class RefinedGrammar:
+class RefinedGrammar(Stored):
     """A parser; implements `trees.interface.ParserModel`."""
+
+    FORMAT = FORMAT
 
     decoders = ("mbr",)
 
@@ -239,28 +243,25 @@ class RefinedGrammar:
             return numpy.tile(1.0 / self.frequency[tags], (len(tags), 1))
         return arc_weights(tags, self.frequency, self.lengths, DISTANCE_BINS)
 
-    def to_bytes(self) -> bytes:
+    def to_payload(self) -> dict[str, Any]:
         entries, counts = self.lexicon.entries()
-        return FORMAT.pack(
-            {
-                "settings": asdict(self.settings),
-                "symbols": self.symbols.names[:-1],
-                "tag_of": self.fine.tag_states.tag_of,
-                "totals": self.lexicon.totals.astype("uint32"),
-                "coarse": self.coarse.to_payload(),
-                "fine": self.fine.to_payload(),
-                "words": self.lexicon.names,
-                "entries": entries,
-                "entry_counts": counts,
-                "lengths": self.lengths,
-                "labels": self.labels.to_payload(),
-            }
-        )
+        return {
+            "settings": asdict(self.settings),
+            "symbols": self.symbols.names[:-1],
+            "tag_of": self.fine.tag_states.tag_of,
+            "totals": self.lexicon.totals.astype("uint32"),
+            "coarse": self.coarse.to_payload(),
+            "fine": self.fine.to_payload(),
+            "words": self.lexicon.names,
+            "entries": entries,
+            "entry_counts": counts,
+            "lengths": self.lengths,
+            "labels": self.labels.to_payload(),
+        }
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "RefinedGrammar":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
-        read = unpack_grammar(data)
+    def from_payload(cls, read: dict[str, Any]) -> "RefinedGrammar":
+        require_sound(read)
         tag_states = TagStates(read["tag_of"])
         tags = TagStates(numpy.arange(tag_states.n_tags, dtype="int32"))
         return cls(

@@ -7,6 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Bytes, Format, List, Map, Str
+from ...base.stored import Stored
 from ...trees.sentences import Tokens
 from ..treemodel.tree_model import TreeModel
 from .features import BITS, GROUPS, KINDS, Features
@@ -36,8 +37,10 @@ class Ranking(NamedTuple):
     probs: NDArray[numpy.float64]
 
 
-class Reranker:
+class Reranker(Stored):
     """A trained reranker."""
+
+    FORMAT = _FORMAT
 
     def __init__(self, groups: Sequence[str], models: Mapping[str, TreeModel], weights: Weights):
         """groups (Sequence[str]): The groups of features.
@@ -67,26 +70,18 @@ class Reranker:
         probs = softmax(numpy.concatenate([numpy.zeros(0), *scores]), starts)[0]
         return list(map(Ranking, scores, numpy.split(probs, starts[1:-1])))
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised reranker; equal ones give equal bytes."""
+    def to_payload(self) -> dict[str, Any]:
         used = numpy.flatnonzero(self.weights.sparse).astype("uint32")
-        payload = {
+        return {
             "groups": list(self.features.groups),
             "models": {kind: self.models[kind].to_bytes() for kind in sorted(self.models)},
             "dense": self.weights.dense,
             "used": used,
             "sparse": self.weights.sparse[used],
         }
-        return _FORMAT.pack(payload)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Reranker":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised reranker.
-        RETURNS (Reranker): The reranker.
-        """
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "Reranker":
         needed = set(KINDS) if "logp" in read["groups"] else set()
         _FORMAT.require(set(read["models"]) == needed, "models", "does not fit the groups")
         sparse = numpy.zeros(1 << BITS, dtype="float32")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...base.cache import Arrays, RowCache
 from ...base.errors import Errors
 from ...base.fields import Format
+from ...base.stored import Stored
 from ..tagger._features import FORM_COLUMNS, form_attributes
 from ..tagger.classifier import LinearClassifier, classifier_fields, require_parts
 from ..tagger.estimate import Progress
@@ -50,8 +51,10 @@ class Passage:
     starts: NDArray[numpy.int32]
 
 
-class SenterModel:
+class SenterModel(Stored):
     """A trained splitter of texts into sentences."""
+
+    FORMAT = _FORMAT
 
     def __init__(self, starts: LinearClassifier):
         """starts (LinearClassifier): Tells which words start a sentence."""
@@ -120,18 +123,11 @@ class SenterModel:
         result[groups == FIXED] = 1
         return result
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised model; equal models give equal bytes."""
-        return _FORMAT.pack({"starts": self._starts.to_payload()})
+    def to_payload(self) -> dict[str, Any]:
+        return {"starts": self._starts.to_payload()}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "SenterModel":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised model.
-        RETURNS (SenterModel): The model.
-        """
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "SenterModel":
         require_parts(_FORMAT, "starts", read["starts"])
         return cls(LinearClassifier.from_payload(read["starts"], start_templates()))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...base.cache import Memory
 from ...base.errors import Errors
 from ...base.fields import Format
+from ...base.stored import Stored
 from ..tagger.classifier import LinearClassifier, classifier_fields, require_parts
 from ..tagger.estimate import Progress
 from ._characters import COLUMNS as CHARACTER_COLUMNS
@@ -71,8 +72,10 @@ class Tokens(NamedTuple):
     multiword: list[tuple[int, int]]
 
 
-class TokenizerModel:
+class TokenizerModel(Stored):
     """A trained tokenizer."""
+
+    FORMAT = _FORMAT
 
     def __init__(self, cuts: LinearClassifier, joins: LinearClassifier | None):
         """cuts (LinearClassifier): Tells where chunks are cut.
@@ -244,19 +247,12 @@ class TokenizerModel:
                     result.append(_pieces(window.chunk, places, inner))
         return result
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised model; equal models give equal bytes."""
+    def to_payload(self) -> dict[str, Any]:
         joins = self._joins.to_payload() if self._joins is not None else None
-        return _FORMAT.pack({"cuts": self._cuts.to_payload(), "joins": joins})
+        return {"cuts": self._cuts.to_payload(), "joins": joins}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "TokenizerModel":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised model.
-        RETURNS (TokenizerModel): The model.
-        """
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "TokenizerModel":
         found = []
         for name, templates in (("cuts", cut_templates()), ("joins", join_templates())):
             if read[name] is not None:

@@ -43,18 +43,7 @@ FORMAT = Format(
 )
 
 
-def unpack_grammar(data: bytes) -> dict[str, Any]:
-    """Read what `FORMAT` packed, or raise a ValueError that says what is wrong.
-
-    data (bytes): The serialised grammar.
-    RETURNS (Dict[str, Any]): The parts of a `Grammar`.
-    """
-    read = FORMAT.unpack(data)
-    _require(read)
-    return read
-
-
-def _require(read: dict[str, Any]) -> None:
+def require_sound(read: dict[str, Any]) -> None:
     """What kernels and the parts of a grammar take for granted of each other."""
     for name in ("automata", "fallback"):
         tables = {part: read[name][part] for part in ("start", "stop", "operators")}

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
+from ...base.stored import Stored
 from ...trees.interface import Parses
 from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.parsing import PosteriorParses, sentence_constraints
@@ -20,7 +22,7 @@ from ...trees.sentences import Tokens, Tree
 from ._chart import arc_weights
 from .estimate import EstimatorSettings, estimate
 from .factors import Factors
-from .format import FORMAT, unpack_grammar
+from .format import FORMAT, require_sound
 from .labels import LabelModel
 from .lexical import LEXICAL_MODELS, LexicalModel
 from .model import OperatorModel, SymbolTable
@@ -62,8 +64,10 @@ class GrammarSettings:
             raise ValueError(Errors.S105)
 
 
-class Grammar:
+class Grammar(Stored):
     """A split head-automata grammar with relation labels."""
+
+    FORMAT = FORMAT
 
     def __init__(
         self,
@@ -293,8 +297,8 @@ class Grammar:
         root = len(self.symbols)
         return self.labels.distributions(symbols, words, heads, trees=trees, root_symbol=root)
 
-    def to_bytes(self) -> bytes:
-        payload = {
+    def to_payload(self) -> dict[str, Any]:
+        return {
             "settings": asdict(self.settings),
             "symbols": self.symbols.names[:-1],
             "automata": self.automata.to_payload(),
@@ -304,12 +308,10 @@ class Grammar:
             "lexical": self.lexical.to_payload() if self.lexical else None,
             "labels": self.labels.to_payload(),
         }
-        return FORMAT.pack(payload)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Grammar":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
-        read = unpack_grammar(data)
+    def from_payload(cls, read: dict[str, Any]) -> "Grammar":
+        require_sound(read)
         return cls(
             _settings(read["settings"]),
             SymbolTable(read["symbols"]),

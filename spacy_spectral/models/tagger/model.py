@@ -9,6 +9,7 @@ import numpy
 from ...base.cache import RowCache
 from ...base.errors import Errors
 from ...base.fields import Array, Bytes, Format, List, Strings
+from ...base.stored import Stored
 from ...trees.interface import Clusters
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .classifier import Decisions, LinearClassifier, classifier_fields, require_parts
@@ -66,13 +67,15 @@ class Words(NamedTuple):
         return self._replace(rows=self.rows[places])
 
 
-class TaggerModel:
+class TaggerModel(Stored):
     """A trained tagger.
 
     tag_classes (List[Tuple[str, str]]): Pairs of fine and coarse tag.
     tags (List[str]): The fine tags (coarse ones where the data had no others).
     morphs (List[str]): Morphological analyses, "" for no features.
     """
+
+    FORMAT = _FORMAT
 
     def __init__(
         self,
@@ -167,10 +170,9 @@ class TaggerModel:
         tags, morphs = _decide(self._tagger, self._morphologizer, words, starts, most, given)
         return Tagging(tags.classes, tags.labels[:, :top], tags.probs[:, :top], morphs)
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised model; equal models give equal bytes."""
+    def to_payload(self) -> dict[str, Any]:
         lexicon = self.lexicon
-        payload = {
+        return {
             "words": lexicon.words,
             "entries": lexicon.entries,
             "clusters": clusters_to_bytes(lexicon.clusters),
@@ -179,16 +181,9 @@ class TaggerModel:
             "tagger": self._tagger.to_payload(),
             "morphologizer": self._morphologizer.to_payload(),
         }
-        return _FORMAT.pack(payload)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "TaggerModel":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised model.
-        RETURNS (TaggerModel): The model.
-        """
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "TaggerModel":
         tag_classes = [(tag, pos) for tag, pos in read["tag_classes"]]
         _require(read, tag_classes)
         lexicon = Lexicon(read["words"], read["entries"], clusters_from_bytes(read["clusters"]))

@@ -1,12 +1,14 @@
 """The latent tree model: p(tree) with a hidden state for every token."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Array, Bool, Format, Strings
+from ...base.stored import Stored
 from ._tree import head_probabilities, score_trees
 from .statistics import Alphabet
 
@@ -26,13 +28,15 @@ _FORMAT = Format(
 _FLOOR = -10.0
 
 
-class TreeModel:
+class TreeModel(Stored):
     """Symbols are generated top down: a state for the root, then for every child given its parent's
     state and the side it stands on; each state emits a symbol.
 
     p(tree) is the probability of the symbols given the shape of the tree. Trees of the same symbols can
     be compared by it; it says nothing about how many children a token has.
     """
+
+    FORMAT = _FORMAT
 
     def __init__(
         self,
@@ -145,8 +149,8 @@ class TreeModel:
             self.root,
         )
 
-    def to_bytes(self) -> bytes:
-        payload = {
+    def to_payload(self) -> dict[str, Any]:
+        return {
             "symbols": self.alphabet.symbols,
             "words": self.alphabet.words,
             "frequency": self.frequency,
@@ -154,10 +158,7 @@ class TreeModel:
             "transitions": self.transitions,
             "root": self.root,
         }
-        return _FORMAT.pack(payload)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "TreeModel":
-        """Read a model, or raise a ValueError that says what is wrong with the bytes."""
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "TreeModel":
         return cls(Alphabet(read.pop("symbols"), words=read.pop("words")), **read)
