@@ -30,9 +30,7 @@ _OPTIONS = {
 _MOST_DISTANCE = 160.0
 
 _STYLE = """
-body { margin: 0 auto; max-width: 110rem; padding: 1.5rem 2rem 4rem; color: #22303c;
-       background: #f5f7f9; font: 16px/1.5 Helvetica, Arial, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; }
+body { max-width: 110rem; font-size: 16px; line-height: 1.5; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 0.75rem; }
 figure { margin: 0 0 1.25rem; padding: 0.9rem 1.2rem; background: #fff; border-radius: 8px;
          border: 1px solid #dde3e8; }
@@ -45,7 +43,7 @@ figcaption .tree { color: #5b6874; white-space: nowrap; font-size: 0.9rem; }
 .displacy-tag { fill: #5b6874; font-size: 0.8em; }
 .legend { display: flex; flex-wrap: wrap; align-items: center; gap: 0.4rem 1.6rem;
           margin: 0.75rem 0 1.5rem; color: #5b6874; font-size: 0.9rem; }
-@media print { body { background: none; padding: 0; } figure { break-inside: avoid; }
+@media print { figure { break-inside: avoid; }
   .scroll { overflow: visible; } .scroll svg { max-width: 100% !important; height: auto !important; } }
 .legend svg { vertical-align: middle; margin-inline-end: 0.4em; }
 """
@@ -140,9 +138,11 @@ def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str)
     title (str): The heading.
     RETURNS (str): The page; nothing else is needed to show it.
     """
+    from ..viz.page import html_page
+
     has_arcs = any(sentence.doc.has_annotation("DEP") for sentence in sentences)
     has_trees = any(_trees_of(sentence) for sentence in sentences)
-    parts = [f"<h1>{escape(title)}</h1>", _legend(has_arcs, has_trees, bool(graphs))]
+    parts = [_legend(has_arcs, has_trees, bool(graphs))]
     for number, sentence in enumerate(sentences, start=1):
         if sentence.doc.has_annotation("DEP"):
             parts.append(_figure(number, sentence))
@@ -152,14 +152,7 @@ def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str)
         parts += [f'<figure><div class="scroll">{g.to_svg()}</div></figure>' for g in graphs]
     doc = sentences[0].doc
     direction = doc.vocab.writing_system.get("direction", "ltr")
-    return (
-        f'<!DOCTYPE html>\n<html lang="{escape(doc.lang_)}" dir="{direction}">\n<head>\n'
-        '<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
+    return html_page(title, parts, style=_STYLE, lang=doc.lang_, direction=direction)
 
 
 def _trees_of(sentence: "Span") -> list[Any]:

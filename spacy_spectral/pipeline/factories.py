@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from .tagger import SpectralTagger
 
 PARSER_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
+_PARSE_SCORES = {
+    "dep_uas": 0.5,
+    "dep_las": 0.5,
+    "dep_uas_no_punct": None,
+    "dep_las_no_punct": None,
+    "dep_las_per_type": None,
+}
 
 
 @Language.factory(
@@ -42,13 +49,7 @@ PARSER_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
         "jackknife": None,
         "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
     },
-    default_score_weights={
-        "dep_uas": 0.5,
-        "dep_las": 0.5,
-        "dep_uas_no_punct": None,
-        "dep_las_no_punct": None,
-        "dep_las_per_type": None,
-    },
+    default_score_weights=_PARSE_SCORES,
 )
 def make_spectral_parser(
     nlp: Language,
@@ -126,13 +127,7 @@ RERANKER_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
         "store": [],
         "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
     },
-    default_score_weights={
-        "dep_uas": 0.5,
-        "dep_las": 0.5,
-        "dep_uas_no_punct": None,
-        "dep_las_no_punct": None,
-        "dep_las_per_type": None,
-    },
+    default_score_weights=_PARSE_SCORES,
 )
 def make_spectral_reranker(
     nlp: Language,
@@ -149,15 +144,7 @@ def make_spectral_reranker(
     from .reranker import SpectralReranker
 
     return SpectralReranker(
-        nlp,
-        model,
-        name,
-        base=base,
-        n=n,
-        margin=margin,
-        symbol=symbol,
-        store=store,
-        scorer=scorer,
+        nlp, model, name, base=base, n=n, margin=margin, symbol=symbol, store=store, scorer=scorer
     )
 
 

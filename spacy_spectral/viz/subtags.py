@@ -11,6 +11,7 @@ from ..models.refine.lexicon import TagStates
 from ..models.refine.model import RefinedGrammar
 from ..models.refine.statistics import LEFT, RIGHT
 from ..models.refine.subtags import state_names
+from .page import html_page
 
 _N_WORDS = 14
 _N_NEIGHBOURS = 5
@@ -18,9 +19,7 @@ _N_EXAMPLES = 3
 _N_HINTS = 6
 
 _STYLE = """
-body { margin: 0 auto; max-width: 84rem; padding: 1.5rem 2rem 4rem; color: #22303c;
-       background: #f5f7f9; font: 15px/1.45 Helvetica, Arial, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; }
+body { max-width: 84rem; font-size: 15px; line-height: 1.45; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 0.2rem; }
 .about, .count { color: #5b6874; }
 .count { font-weight: normal; font-size: 0.9rem; margin-inline-start: 0.6em; }
@@ -44,7 +43,6 @@ ul { margin: 0.5rem 0 0; padding: 0.4rem 0 0; list-style: none; border-top: 1px 
      font-size: 0.88rem; color: #5b6874; }
 li { margin: 0.15rem 0; }
 li b { color: #22303c; }
-@media print { body { background: none; padding: 0; } }
 """
 
 
@@ -192,7 +190,6 @@ def render_sub_tags(
         numbers = [grammar.symbols.names.index(tag) for tag in tags]
     n_states = sum(int(tag_states.size[tag]) for tag in numbers)
     parts = [
-        f"<h1>{escape(title)}</h1>",
         f'<p class="about">{n_states:,} sub-tags of {_number(len(numbers), "tag")}. Words: frequent in the '
         "sub-tag, and more so than in its tag. Hangs: on which side of which heads. Left and right: children "
         "for each token, on average. Point at the name of another sub-tag to see its words.</p>",
@@ -202,12 +199,7 @@ def render_sub_tags(
     for tag in numbers:
         own = _of_tag(described, tag_states, tag)
         parts.append(_section(grammar.symbols.names[tag], own, examples or {}, links))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
+    return html_page(title, parts, style=_STYLE)
 
 
 def _of_tag(described: Sequence[SubTag], tag_states: TagStates, tag: int) -> Sequence[SubTag]:

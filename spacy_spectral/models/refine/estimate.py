@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy
 
@@ -115,35 +116,18 @@ def label(
     report (Callable[[str], None]): Told about progress.
     RETURNS (Labelling): The labelling.
     """
+    find: Callable[..., Labelling]
+    own: dict[str, Any]
     if settings.labelling == "spectral":
-        return spectral_labelling(
-            trees,
-            n_tags,
-            states=settings.states,
-            dimensions=settings.dimensions,
-            seed=settings.seed,
-            progress=progress_bar("Sub-tags"),
-        )
-    if settings.labelling == "split-merge":
-        return split_merge_labelling(
-            trees,
-            n_tags,
-            cycles=settings.cycles,
-            most_states=settings.states,
-            seed=settings.seed,
-            progress=progress_bar("Split-merge EM"),
-            report=report,
-        )
-    if settings.labelling == "infinite":
-        return infinite_labelling(
-            trees,
-            n_tags,
-            children=settings.children,
-            sweeps=settings.sweeps,
-            resample=settings.resample,
-            most_states=max(settings.states, n_tags),
-            seed=settings.seed,
-            progress=progress_bar("Infinite tree"),
-            report=report,
-        )
-    return Labelling.from_parts(trees.tags, numpy.zeros(len(trees)), n_tags)
+        find, title = spectral_labelling, "Sub-tags"
+        own = {"states": settings.states, "dimensions": settings.dimensions}
+    elif settings.labelling == "split-merge":
+        find, title = split_merge_labelling, "Split-merge EM"
+        own = {"cycles": settings.cycles, "most_states": settings.states, "report": report}
+    elif settings.labelling == "infinite":
+        find, title = infinite_labelling, "Infinite tree"
+        own = {name: getattr(settings, name) for name in ("children", "sweeps", "resample")}
+        own |= {"most_states": max(settings.states, n_tags), "report": report}
+    else:
+        return Labelling.from_parts(trees.tags, numpy.zeros(len(trees)), n_tags)
+    return find(trees, n_tags, seed=settings.seed, progress=progress_bar(title), **own)

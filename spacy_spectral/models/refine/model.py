@@ -9,9 +9,8 @@ Coarser grammars are so much cheaper that they look at every sentence first; arc
 hopeless are left out (see `passes`). With prune = 0 everything is looked at.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -20,8 +19,6 @@ from numpy.typing import NDArray
 from ...base.stored import Stored
 from ...trees.interface import Parses
 from ...trees.lengths import DISTANCE_BINS, length_table
-from ...trees.parsing import PosteriorParses, sentence_constraints
-from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior
 from ...trees.sentences import Tokens
 from ..shag._chart import arc_weights
@@ -128,52 +125,13 @@ class RefinedGrammar(Stored):
     ) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         tags = self.symbols.encode(tokens.symbols)
-        words = numpy.array(tokens.words, dtype=object)
         lattice = self.lexicon.lattice(tokens.words, tags)
-
-        def parse(
-            chosen: NDArray[numpy.int64] | slice,
-            starts: NDArray[numpy.int32],
-            fixed: NDArray[numpy.int32] | None,
-        ) -> PosteriorParses:
-            own = lattice.part(numpy.arange(len(tags))[chosen])
-            return self._parse(tags[chosen], words[chosen].tolist(), own, starts, fixed, decode)
-
-        return parse_in_pieces(
-            parse, tokens.starts, max_length=self.settings.max_length, fixed=fixed
-        )
-
-    def _parse(
-        self,
-        tags: NDArray[numpy.int32],
-        words: list[str],
-        lattice: Lattice,
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-        decode: str,
-    ) -> PosteriorParses:
-        bounds = list(pairwise(starts.tolist()))
-
-        def label_distributions(
-            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-        ) -> NDArray[numpy.float64]:
-            own = [slice(*bounds[s]) for s in sentences]
-            return self.labels.distributions(
-                [tags[s] for s in own],
-                [words[s] for s in own],
-                heads,
-                trees=trees,
-                root_symbol=len(self.symbols),
-            )
-
-        return PosteriorParses(
-            starts,
-            [
-                self.posterior(tags[a:b], lattice.between(a, b), allowed)
-                for (a, b), allowed in zip(bounds, sentence_constraints(bounds, fixed), strict=True)
-            ],
-            inventory=self.labels.inventory,
-            label_distributions=label_distributions,
+        return self.labels.parse(
+            tokens,
+            tags,
+            lambda places, allowed: self.posterior(tags[places], lattice.part(places), allowed),
+            root_symbol=len(self.symbols),
+            max_length=self.settings.max_length,
             fixed=fixed,
             decode=decode,
         )

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -14,8 +13,6 @@ from ...base.errors import Errors
 from ...base.stored import Stored
 from ...trees.interface import Parses
 from ...trees.lengths import DISTANCE_BINS, length_table
-from ...trees.parsing import PosteriorParses, sentence_constraints
-from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior
 from ...trees.pseudoprojective import projective_tree
 from ...trees.sentences import Tokens, Tree
@@ -177,51 +174,12 @@ class Grammar(Stored):
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         symbols = self.symbols.encode(tokens.symbols)
         words = numpy.array(tokens.words, dtype=object)
-
-        def parse(
-            chosen: NDArray[numpy.int64] | slice,
-            starts: NDArray[numpy.int32],
-            fixed: NDArray[numpy.int32] | None,
-        ) -> PosteriorParses:
-            return self._parse(symbols[chosen], words[chosen].tolist(), starts, fixed, decode)
-
-        return parse_in_pieces(
-            parse, tokens.starts, max_length=self.settings.max_length, fixed=fixed
-        )
-
-    def _parse(
-        self,
-        symbols: NDArray[numpy.int32],
-        words: list[str],
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-        decode: str,
-    ) -> PosteriorParses:
-        bounds = list(pairwise(starts.tolist()))
-        own_symbols = [symbols[a:b] for a, b in bounds]
-        own_words = [words[a:b] for a, b in bounds]
-        allowed = sentence_constraints(bounds, fixed)
-
-        def distributions(
-            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-        ) -> NDArray[numpy.float64]:
-            return self.label_distributions(
-                [own_symbols[s] for s in sentences],
-                [own_words[s] for s in sentences],
-                heads,
-                trees=trees,
-            )
-
-        return PosteriorParses(
-            starts,
-            [
-                self.posterior(*sentence, allowed=own)
-                for sentence, own in zip(
-                    zip(own_symbols, own_words, strict=True), allowed, strict=True
-                )
-            ],
-            inventory=self.labels.inventory,
-            label_distributions=distributions,
+        return self.labels.parse(
+            tokens,
+            symbols,
+            lambda at, allowed: self.posterior(symbols[at], words[at].tolist(), allowed=allowed),
+            root_symbol=len(self.symbols),
+            max_length=self.settings.max_length,
             fixed=fixed,
             decode=decode,
         )
@@ -284,18 +242,6 @@ class Grammar(Stored):
                 states = -(-states // 8) * 4
                 yield self.automata, states
             yield self.fallback, self.fallback.states
-
-    def label_distributions(
-        self,
-        symbols: Sequence[NDArray],
-        words: Sequence[Sequence[str]],
-        heads: Sequence[NDArray],
-        *,
-        trees: Sequence[NDArray] | None = None,
-    ) -> NDArray[numpy.float64]:
-        """P(label | arc) for arcs of several sentences; see `LabelModel.distributions`."""
-        root = len(self.symbols)
-        return self.labels.distributions(symbols, words, heads, trees=trees, root_symbol=root)
 
     def to_payload(self) -> dict[str, Any]:
         return {

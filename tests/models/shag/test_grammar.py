@@ -81,7 +81,9 @@ def test_round_trip_and_repetition(estimator, lexical):
     assert posteriors[0].heads.tolist() == posteriors[1].heads.tolist()
     symbols, words = first.symbols.encode(SENTENCE), [tag.lower() for tag in SENTENCE]
     labels = [
-        own.label_distributions([symbols], [words], [parse(own, SENTENCE).heads])
+        own.labels.distributions(
+            [symbols], [words], [parse(own, SENTENCE).heads], root_symbol=len(own.symbols)
+        )
         for own in (first, second)
     ]
     assert labels[0].tobytes() == labels[1].tobytes()
@@ -285,8 +287,12 @@ def test_labels_of_all_arcs(grammar):
             if h != m:
                 heads = parses.heads.copy()
                 heads[m - 1] = h
-                (row,) = grammar.label_distributions(
-                    [symbols], [words], [heads], trees=[parses.heads]
+                (row,) = grammar.labels.distributions(
+                    [symbols],
+                    [words],
+                    [heads],
+                    trees=[parses.heads],
+                    root_symbol=len(grammar.symbols),
                 )[m - 1 : m]
                 numpy.testing.assert_allclose(found[h, m], row * marginals[h, m], rtol=1e-9)
     numpy.testing.assert_allclose(found[:, 1:].sum(axis=(0, 2)), 1.0)
