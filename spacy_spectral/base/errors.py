@@ -519,6 +519,10 @@ class Errors(metaclass=_WithCodes):
         "'{name}' can't use the grammar of '{parser}', which has none with sub-tags. Set its setting "
         "'parser' to a spectral_parser by spacy-spectral.Refined.v1, or to null."
     )
+    S808 = (
+        "A refined grammar of {states} states of {tags} tags is too large for these data. Set fewer states, "
+        "or fewer tags (max_symbols)."
+    )
 
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
     S702 = (

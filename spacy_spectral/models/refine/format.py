@@ -6,6 +6,7 @@ Counts are stored, and distributions made of them when the file is read: they ar
 from typing import Any
 
 import numpy
+from numpy.typing import NDArray
 
 from ...base.fields import Array, Bool, Float, Format, Int, Record, Strings
 from ...trees.inventory import plain
@@ -15,8 +16,8 @@ from ..shag.labels import FIELDS as LABELS
 # Tables grow with the square of the states, those of EM with their third power
 MAX_STATES = 300
 _MOST = 1 << 31
-# Words with their tags have a row as wide as the tag with the most states: so many numbers at most
-_MOST_NUMBERS = 1 << 26
+# What is made of a file may be many times its size: so many bytes at most
+_MOST_BYTES = 800 << 20
 
 
 def _layer(states: str) -> Record:
@@ -64,14 +65,44 @@ def require_sound(read: dict[str, Any]) -> None:
     FORMAT.require(sound, "entries", "has unknown words or states")
     _require_order(entries, "entries")
     pairs = numpy.unique(entries[:, 0] * n_tags + read["tag_of"][entries[:, 1]])
-    width = int(numpy.bincount(read["tag_of"]).max())
-    FORMAT.require(len(pairs) * width <= _MOST_NUMBERS, "entries", "has too many words and states")
+    sound = is_small(
+        read["tag_of"], read["coarse"]["contexts"], read["fine"]["contexts"], len(pairs)
+    )
+    FORMAT.require(sound, "tag_of", "has too many tags and states for what they are seen with")
     labels = read["labels"]
     n_labels = max(len(labels["labels"]), 1)
     sound = labels["model"]["n_outcomes"] == n_labels
     FORMAT.require(sound, "labels.model.n_outcomes", f"is not {n_labels}")
     whole = set(map(plain, labels["labels"])) <= set(labels["labels"])
     FORMAT.require(whole, "labels.labels", "has decorated labels without their plain forms")
+
+
+def is_small(tag_of: NDArray, coarse: NDArray, fine: NDArray, n_pairs: int) -> bool:
+    """Whether the tables of a grammar have room, known before any of them is made.
+
+    tag_of (ndarray): [states], the tag of every state.
+    coarse, fine (ndarray): [n, 4], what tags and states are seen with; see `Transitions.fit`.
+    n_pairs (int): How many words are seen with how many tags.
+    RETURNS (bool): Whether it can be trained, saved and loaded.
+    """
+    sizes = numpy.bincount(tag_of)
+    n_tags, n_states, width = len(sizes), len(tag_of), int(sizes.max())
+    n_groups = int(numpy.ceil(numpy.sqrt(sizes)).sum())
+
+    def rows(contexts: NDArray, k: int, most: int) -> int:
+        """float32; see `transitions`."""
+        side, head, previous, _ = contexts.astype("int64").T
+        n = len(numpy.unique((side * (most + 1) + head) * (most + 1) + previous))
+        return 4 * (k + 1) * (2 * k * (n_tags + 1) + min(n, 2 * k * (k + 1)))
+
+    grammars = rows(coarse, n_tags, n_tags) + rows(fine, n_states, n_states)
+    if n_groups > n_tags:
+        # k-means of the states of a tag, with its copies; afterwards the grammar of the groups
+        grammars += max(4 * 8 * width * 4 * (n_tags + 1) ** 2, rows(fine, n_groups, n_states))
+    # words with their tags have a row as wide as the tag with the most states
+    words = 8 * n_pairs * width
+    columns = 150 * (len(coarse) + len(fine))
+    return grammars + words + columns <= _MOST_BYTES
 
 
 def _require_order(rows: numpy.ndarray, name: str) -> None:

@@ -97,25 +97,26 @@ def group_states(layer: Layer) -> NDArray[numpy.int32]:
     tags = numpy.append(tag_states.tag_of, n_tags)
     shape = (2, 2, n_tags + 1, n_tags + 1)
     size = int(numpy.prod(shape))
-    seen = numpy.zeros((k, size))
-    is_child = child < k
-    for which, state, other, rows in (
-        (0, head, child, numpy.ones(len(side), dtype=bool)),
-        (1, child, head, is_child),
-    ):
-        cell = numpy.ravel_multi_index(
-            (numpy.full(rows.sum(), which), side[rows], tags[other[rows]], tags[previous[rows]]),
-            shape,
-        )
-        numpy.add.at(seen, (state[rows], cell), layer.counts[rows])
-    total = seen.sum(axis=1)
-    # roots of shares: their distances are those of distributions (Hellinger)
-    vectors = numpy.sqrt(seen / numpy.maximum(total, 1.0)[:, None])
     groups = numpy.zeros(k, dtype="int32")
     begin = 0
+    # tag by tag: a table of all states is larger than the grammar
     for first, n in zip(tag_states.first[:-1].tolist(), tag_states.size.tolist(), strict=True):
         own = slice(first, first + n)
-        found = kmeans(vectors[own], int(numpy.ceil(numpy.sqrt(n))), weights=total[own] + 1.0)
+        if n == 1:
+            groups[own] = begin
+            begin += 1
+            continue
+        vectors = numpy.zeros((n, size))
+        for which, state, other in ((0, head, child), (1, child, head)):
+            rows = numpy.flatnonzero((state >= first) & (state < first + n))
+            around = tags[other[rows]], tags[previous[rows]]
+            cell = numpy.ravel_multi_index((which, side[rows], *around), shape)
+            numpy.add.at(vectors, (state[rows] - first, cell), layer.counts[rows])
+        total = vectors.sum(axis=1)
+        # roots of shares: their distances are those of distributions (Hellinger)
+        vectors /= numpy.maximum(total, 1.0)[:, None]
+        numpy.sqrt(vectors, out=vectors)
+        found = kmeans(vectors, int(numpy.ceil(numpy.sqrt(n))), weights=total + 1.0)
         numbers = numpy.unique(found, return_inverse=True)[1]
         groups[own] = begin + numbers
         begin += int(numbers.max()) + 1

@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from ...base.errors import Errors
 from ...base.stored import Stored
 from ...trees.interface import Parses
 from ...trees.lengths import DISTANCE_BINS, length_table
@@ -25,7 +26,7 @@ from ..shag._chart import arc_weights
 from ..shag.labels import LabelModel
 from ..shag.model import SymbolTable
 from .factors import LatticeFactors
-from .format import FORMAT, require_sound
+from .format import FORMAT, is_small, require_sound
 from .labelling import Labelling
 from .layer import Layer
 from .lexicon import Lattice, Lexicon, TagStates
@@ -106,12 +107,17 @@ class RefinedGrammar(Stored):
         tags = Labelling(trees.tags, numpy.arange(n, dtype="int32"))
         modifiers = numpy.flatnonzero(trees.head_tokens >= 0)
         heads = trees.head_tokens[modifiers]
+        coarse, fine = Layer.fit(trees, tags), Layer.fit(trees, labelling)
+        lexicon = Lexicon.fit(trees.words, labelling.states, labelling.tag_states)
+        tag_of = labelling.tag_states.tag_of
+        if not is_small(tag_of, coarse.contexts, fine.contexts, len(lexicon.pairs)):
+            raise ValueError(Errors.S808.format(states=len(tag_of), tags=n))
         return cls(
             settings or ChartSettings(),
             symbols,
-            Layer.fit(trees, tags),
-            Layer.fit(trees, labelling),
-            Lexicon.fit(trees.words, labelling.states, labelling.tag_states),
+            coarse,
+            fine,
+            lexicon,
             length_table(trees.tags[heads], trees.tags[modifiers], modifiers - heads, n),
             labels,
         )

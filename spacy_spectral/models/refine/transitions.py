@@ -10,6 +10,7 @@ The contexts (a, b) that were never seen are the same as (a, B), so only those t
 of their own.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy
@@ -54,18 +55,33 @@ class Transitions:
         """
         k, n_tags = tag_states.n_states, tag_states.n_tags
         tags = numpy.append(tag_states.tag_of, n_tags)
-        side, a, b, c = contexts.astype("int64").T
-        shape = 2, k, n_tags + 1, k + 1
-        flat = numpy.ravel_multi_index((side, a, tags[b], c), shape)
-        seen = _counted(flat, counts, int(numpy.prod(shape))).reshape(shape)
-        by_tag = _by_head_and_tag(seen, tag_states).reshape(-1, k + 1)
+        order = numpy.argsort(contexts[:, 1], kind="stable")
+        side, a, b, c = contexts[order].astype("int64").T
+        counts = counts[order]
+        bounds = numpy.searchsorted(a, numpy.arange(k + 1)).tolist()
+        flat = ((side * k + a) * 2 + (b == k)) * (k + 1) + c
+        head_alone = _counted(flat, counts, (2, k, 2, k + 1))
         row_of = numpy.arange(2 * k).reshape(2, k, 1) * (n_tags + 1) + tags
-        keys, which = numpy.unique((side * k + a) * (k + 1) + b, return_inverse=True)
-        flat = which.ravel() * (k + 1) + c
-        pairs = _counted(flat, counts, len(keys) * (k + 1)).reshape(-1, k + 1)
-        pairs = _mixed(pairs, by_tag[row_of.ravel()[keys]], _PAIR)
-        row_of.ravel()[keys] = len(by_tag) + numpy.arange(len(keys))
-        rows = numpy.concatenate([by_tag.astype("float32"), pairs.astype("float32")])
+        keys = numpy.unique((side * k + a) * (k + 1) + b)
+        n_by_tag = 2 * k * (n_tags + 1)
+        rows = numpy.empty((n_by_tag + len(keys), k + 1), dtype="float32")
+        by_tag = rows[:n_by_tag].reshape(2, k, n_tags + 1, k + 1)
+
+        def of_tag(tag: int) -> NDArray[numpy.float64]:
+            first, n = int(tag_states.first[tag]), int(tag_states.size[tag])
+            own = slice(bounds[first], bounds[first + n])
+            flat = ((side[own] * n + a[own] - first) * (n_tags + 1) + tags[b[own]]) * (k + 1)
+            return _counted(flat + c[own], counts[own], (2, n, n_tags + 1, k + 1))
+
+        for state, wider in _by_head_and_tag(of_tag, head_alone, tag_states):
+            by_tag[:, state] = wider
+            own = slice(bounds[state], bounds[state + 1])
+            seen, which = numpy.unique(side[own] * (k + 1) + b[own], return_inverse=True)
+            pairs = _counted(which * (k + 1) + c[own], counts[own], (len(seen), k + 1))
+            own_side, own_b = numpy.divmod(seen, k + 1)
+            place = numpy.searchsorted(keys, (own_side * k + state) * (k + 1) + own_b)
+            rows[n_by_tag + place] = _mixed(pairs, wider[own_side, tags[own_b]], _PAIR)
+        row_of.ravel()[keys] = n_by_tag + numpy.arange(len(keys))
         return cls(rows, row_of.astype("int32"))
 
     @classmethod
@@ -77,20 +93,28 @@ class Transitions:
         RETURNS (Transitions): The distributions.
         """
         k = tag_states.n_states
-        by_tag = _by_head_and_tag(_sum_tags(counts, tag_states, 2), tag_states)
         tags = numpy.append(tag_states.tag_of, tag_states.n_tags)
-        rows = _mixed(counts.copy(), by_tag[:, :, tags], _PAIR)
+        head_alone = numpy.stack([counts[:, :, :k].sum(axis=2), counts[:, :, k]], axis=2)
+        rows = numpy.empty(counts.shape, dtype="float32")
+
+        def of_tag(tag: int) -> NDArray[numpy.float64]:
+            own = slice(*tag_states.first[tag : tag + 2])
+            return _sum_tags(counts[:, own], tag_states, 2)
+
+        for state, wider in _by_head_and_tag(of_tag, head_alone, tag_states):
+            rows[:, state] = _mixed(counts[:, state].copy(), wider[:, tags], _PAIR)
         row_of = numpy.arange(2 * k * (k + 1), dtype="int32").reshape(2, k, k + 1)
-        return cls(rows.reshape(-1, k + 1).astype("float32"), row_of)
+        return cls(rows.reshape(-1, k + 1), row_of)
 
     def probability(self, side: int, head: int, previous: int, child: int) -> float:
         """RETURNS (float): P(child | head, previous sibling, side); K for FIRST and STOP."""
         return float(self.rows[self.row_of[side, head, previous], child])
 
 
-def _counted(cells: NDArray, counts: NDArray, size: int) -> NDArray[numpy.float64]:
+def _counted(cells: NDArray, counts: NDArray, shape: tuple[int, ...]) -> NDArray[numpy.float64]:
+    found = numpy.bincount(cells, counts, minlength=int(numpy.prod(shape)))
     # of nothing at all bincount would make whole numbers
-    return numpy.bincount(cells, counts, minlength=size).astype("float64", copy=False)
+    return found.astype("float64", copy=False).reshape(shape)
 
 
 def _sum_tags(counts: NDArray, tag_states: TagStates, axis: int) -> NDArray:
@@ -101,15 +125,20 @@ def _sum_tags(counts: NDArray, tag_states: TagStates, axis: int) -> NDArray:
     return numpy.add.reduceat(counts, first, axis=axis)
 
 
-def _by_head_and_tag(counts: NDArray, tag_states: TagStates) -> NDArray[numpy.float64]:
-    """Distributions given a head and the tag of its last child.
+def _by_head_and_tag(
+    of_tag: Callable[[int], NDArray[numpy.float64]],
+    head_alone: NDArray[numpy.float64],
+    tag_states: TagStates,
+) -> Iterator[tuple[int, NDArray[numpy.float64]]]:
+    """Distributions given a head and the tag of its last child, one head after the other: all of them at once
+    are as large as the states squared times the tags.
 
-    counts (ndarray): [2, K, tags + 1, K + 1] by side, head, tag of the previous sibling and child.
-    RETURNS (ndarray): As `counts`, which are overwritten.
+    of_tag (Callable[[int], ndarray]): Makes counts [2, states of the tag, tags + 1, K + 1] by side, head, tag
+        of the previous sibling and child, for heads of a tag.
+    head_alone (ndarray): [2, K, first or not, K + 1], counts of children, which are overwritten.
+    YIELDS (Tuple[int, ndarray]): A head, and [2, tags + 1, K + 1].
     """
     n_tags = tag_states.n_tags
-    # [2, K, first or not, K + 1]
-    head_alone = numpy.stack([counts[:, :, :n_tags].sum(axis=2), counts[:, :, n_tags]], axis=2)
     tag_alone = _sum_tags(head_alone, tag_states, 1)
     first = tag_alone.sum(axis=1)
     everything = first.sum(axis=(0, 1)) + _UNSEEN
@@ -117,11 +146,13 @@ def _by_head_and_tag(counts: NDArray, tag_states: TagStates) -> NDArray[numpy.fl
     tag_alone = _mixed(tag_alone, first[:, None], _TAG_ALONE)
     head_alone = _mixed(head_alone, tag_alone[:, tag_states.tag_of], _HEAD_ALONE)
     is_first = numpy.append(numpy.zeros(n_tags, dtype="int64"), 1)
-    tags = _mixed(_sum_tags(counts, tag_states, 1), tag_alone[:, :, is_first], _TAGS)
-    wider = tags[:, tag_states.tag_of]
-    wider += head_alone[:, :, is_first]
-    wider *= 0.5
-    return _mixed(counts, wider, _HEAD)
+    for tag in range(n_tags):
+        counts = of_tag(tag)
+        tags = _mixed(counts.sum(axis=1), tag_alone[:, tag, is_first], _TAGS)
+        for i in range(counts.shape[1]):
+            state = int(tag_states.first[tag]) + i
+            wider = 0.5 * (tags + head_alone[:, state, is_first])
+            yield state, _mixed(counts[:, i], wider, _HEAD)
 
 
 def _mixed(counts: NDArray, wider: NDArray, strength: float) -> NDArray:

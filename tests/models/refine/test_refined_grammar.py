@@ -1,5 +1,7 @@
 """The refined grammar as a parser: labellings, smoothing, charts, files, bad input."""
 
+import tracemalloc
+from contextlib import contextmanager
 from itertools import pairwise, product
 
 import numpy
@@ -366,15 +368,78 @@ def test_crafted_files_are_refused(grammar):
             RefinedGrammar.from_bytes(pack("refined grammar", 1, payload))
 
 
-def test_tables_of_words_are_not_larger_than_files_can_ask_for(grammar, monkeypatch):
-    size = grammar.lexicon.counts.size
-    for most in (size, size - 1):
-        monkeypatch.setattr("spacy_spectral.models.refine.format._MOST_NUMBERS", most)
-        if most == size:
-            RefinedGrammar.from_bytes(grammar.to_bytes())
-            continue
-        with pytest.raises(ValueError, match=r"S005.*'entries'"):
-            RefinedGrammar.from_bytes(grammar.to_bytes())
+@contextmanager
+def peak():
+    """YIELDS (List[int]): Empty; afterwards it has the most bytes that were in use at a time."""
+    found = []
+    tracemalloc.start()
+    yield found
+    found.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+
+
+def made_large(read, n_tags, n_states, n_words):
+    """A small file with large tables: all is seen once, one tag has the states that others leave."""
+
+    def layer(k):
+        contexts = numpy.indices((2, k, k + 1)).reshape(3, -1).T
+        contexts = numpy.append(contexts, numpy.full((len(contexts), 1), k), axis=1)
+        return {
+            "contexts": contexts.astype("uint16"),
+            "counts": numpy.ones(len(contexts), "uint32"),
+            "roots": numpy.ones(k, "uint32"),
+        }
+
+    words = numpy.arange(n_words)
+    return {
+        **read,
+        "symbols": [f"T{i}" for i in range(n_tags - 1)],
+        "tag_of": numpy.maximum(numpy.arange(n_states) - n_states + n_tags, 0).astype("int32"),
+        "totals": numpy.ones(n_states, "uint32"),
+        "coarse": layer(n_tags),
+        "fine": layer(n_states),
+        "words": words.astype("str").tolist(),
+        "entries": numpy.stack([words, 0 * words], axis=1).astype("uint32"),
+        "entry_counts": numpy.ones(n_words, "uint32"),
+        "lengths": numpy.full((n_tags, 2, n_tags, read["lengths"].shape[-1]), 0.1),
+    }
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(300, 300, 1), (299, 300, 1), (200, 300, 1), (2, 300, 350_000)],
+    ids=["tags", "groups", "k-means", "words"],
+)
+def test_files_can_not_ask_for_large_tables(grammar, sizes):
+    """At the most tags and states that files can have, of a file of 13 MB at most: refused before anything is
+    made of it."""
+    read = unpack("refined grammar", 1, grammar.to_bytes())
+    data = pack("refined grammar", 1, made_large(read, *sizes))
+    with (
+        peak() as found,
+        pytest.raises(ValueError, match=r"S005.*'tag_of' has too many"),
+    ):
+        RefinedGrammar.from_bytes(data)
+    assert len(data) < 14 << 20 and found[0] < 150 << 20
+
+
+def test_loading_makes_little_beside_the_tables(grammar):
+    """Not a table of all counts beside that of all distributions."""
+    read = unpack("refined grammar", 1, grammar.to_bytes())
+    data = pack("refined grammar", 1, made_large(read, 120, 120, 1))
+    with peak() as found:
+        loaded = RefinedGrammar.from_bytes(data)
+    layers = {id(layer): layer for layer in (loaded.fine, *(p.layer for p in loaded._passes))}
+    tables = sum(layer.transitions.rows.nbytes for layer in layers.values())
+    assert tables > 40 << 20 and found[0] < 1.5 * tables
+    # what was never seen is as likely as the wider contexts say
+    numpy.testing.assert_allclose(loaded.fine.transitions.rows.sum(axis=1), 1.0, rtol=1e-4)
+
+
+def test_grammars_that_could_not_be_loaded_are_not_made(monkeypatch):
+    monkeypatch.setattr("spacy_spectral.models.refine.format._MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match=r"S808.*max_symbols"):
+        fit(treebank(size=40), RefineSettings())
 
 
 @pytest.mark.parametrize(
