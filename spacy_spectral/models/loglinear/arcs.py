@@ -25,12 +25,6 @@ class Arcs(NamedTuple):
     heads: NDArray[numpy.int32]
     probs: NDArray[numpy.float32]
 
-    def part(self, tokens: slice) -> "Arcs":
-        """RETURNS (Arcs): The arcs of whole sentences, whose tokens the slice tells."""
-        starts = self.starts[tokens.start : tokens.stop + 1]
-        own = slice(int(starts[0]), int(starts[-1]))
-        return Arcs(starts - starts[0], self.heads[own], self.probs[own])
-
 
 def check_arcs(arcs: Arcs, starts: NDArray[numpy.int32]) -> None:
     """Raise a ValueError unless every token has heads, ascending, in its sentence, none itself.

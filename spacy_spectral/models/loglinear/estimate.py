@@ -23,7 +23,6 @@ from .arcs import Arcs
 from .encode import Sentences
 from .format import MAX_HEADS, MAX_LABELS, MAX_STATES
 from .model import LogLinearModel
-from .pruner.filter import fit_filter
 from .pruner.model import fit_pruner
 from .statistics import function_tags, label_classes, label_successions, separators
 from .table import build_table, drop_small_weights
@@ -56,7 +55,6 @@ _RANGES = {
     "prune_threshold": (0.0, 1.0),
     "prune_most": (1, MAX_HEADS),
     "prune_epochs": (1, 1000),
-    "filter_threshold": (0.0, 1.0),
     "patience": (0, 1000),
     "n_threads": (1, 1000),
 }
@@ -79,9 +77,7 @@ class Settings:
     n_between (int): How many separating tags to look for between head and modifier, at most 8.
     prune_threshold (float): Drop heads less likely than this relative to the token's best.
     prune_most (int): Keep at most so many heads of a token.
-    prune_epochs (int), prune_rate (float): Training of the pruner, and of the filter.
-    filter_threshold (float): Of the heads that are left, drop those that a stronger model finds less likely
-        than this relative to the token's best; 0: keep all.
+    prune_epochs (int), prune_rate (float): Training of the pruner.
     smallest (float): Weights nearer to 0 than this are dropped in the end.
     patience (int): Stop after so many epochs without a gain on the development data.
     seed (int): Seed of the order of sentences.
@@ -103,7 +99,6 @@ class Settings:
     prune_most: int = 10
     prune_epochs: int = 2
     prune_rate: float = 0.1
-    filter_threshold: float = 0.0
     smallest: float = 0.005
     patience: int = 2
     seed: int = 0
@@ -209,18 +204,6 @@ def fit(
         pruner=pruner,
     )
     data = model.with_children(data, arcs)
-    if settings.filter_threshold:
-        model.filter, arcs = fit_filter(
-            data,
-            heads,
-            arcs,
-            between_bit=between_bit,
-            missing=missing,
-            threshold=settings.filter_threshold,
-            epochs=settings.prune_epochs,
-            rate=settings.prune_rate,
-            seed=settings.seed,
-        )
     keys, row_starts, model.slots, model.entries = build_table(
         data,
         heads,

@@ -10,7 +10,6 @@ from ...trees.interface import TEMPERATURE, Temperature
 from . import _score
 from ._forest import MAX_STATES
 from .pruner import _arcs
-from .pruner.filter import ArcFilter
 from .pruner.model import ArcPruner
 from .table import pack_table, unpack_table
 from .templates import COLUMNS, MAX_PARTS, Templates
@@ -32,15 +31,6 @@ def _templates(most: int) -> Record:
     )
 
 
-# a first-order model of arcs
-_ARCS: dict[str, Any] = {
-    "templates": _templates(_arcs.MAX_TEMPLATES),
-    "size": Int(low=2, high=1 << 24),
-    "used": Array("uint32", "used", low=1, below="size", order="strict"),
-    "weights": Array("float32", "used", **_WEIGHTS),
-    "threshold": Float(low=0.0, high=1.0),
-}
-
 _FORMAT = Format(
     "loglinear",
     2,
@@ -60,9 +50,14 @@ _FORMAT = Format(
         outputs=Array(("uint16", "uint32"), "outputs", order="strict", rows="sizes"),
         weights=Array(("float16", "float32"), "rows+outputs+1", **_WEIGHTS),
     ),
-    pruner=Record(**_ARCS, most=Int(low=1, high=MAX_HEADS)),
-    # models of versions without it have none
-    filter=Record(**_ARCS, optional=True),
+    pruner=Record(
+        templates=_templates(_arcs.MAX_TEMPLATES),
+        size=Int(low=2, high=1 << 24),
+        used=Array("uint32", "used", low=1, below="size", order="strict"),
+        weights=Array("float32", "used", **_WEIGHTS),
+        threshold=Float(low=0.0, high=1.0),
+        most=Int(low=1, high=MAX_HEADS),
+    ),
     temperature=TEMPERATURE,
 )
 
@@ -77,12 +72,11 @@ def pack_model(model: Any) -> bytes:
     payload["templates"] = asdict(model.templates)
     payload["table"] = pack_table(model.slots, model.entries)
     payload["temperature"] = model.temperature._asdict()
-    payload["pruner"] = _pack_arcs(model.pruner) | {"most": int(model.pruner.most)}
-    payload["filter"] = None if model.filter is None else _pack_arcs(model.filter)
+    payload["pruner"] = _pack_pruner(model.pruner)
     return _FORMAT.pack(payload)
 
 
-def _pack_arcs(model: ArcPruner | ArcFilter) -> dict[str, Any]:
+def _pack_pruner(model: ArcPruner) -> dict[str, Any]:
     used = numpy.flatnonzero(model.weights).astype("uint32")
     return {
         "templates": asdict(model.templates),
@@ -90,6 +84,7 @@ def _pack_arcs(model: ArcPruner | ArcFilter) -> dict[str, Any]:
         "used": used,
         "weights": model.weights[used],
         "threshold": float(model.threshold),
+        "most": int(model.most),
     }
 
 
@@ -106,14 +101,7 @@ def unpack_model(data: bytes) -> dict[str, Any]:
     _FORMAT.require(1 <= n_states <= MAX_STATES, "moves", f"has {n_states} states")
     read["templates"] = _read_templates(read["templates"], "templates", n_flags=2)
     read["slots"], read["entries"] = _read_table(read.pop("table"), len(read["labels"]))
-    bits = read["between_bit"]
-    pruner = read["pruner"]
-    read["pruner"] = ArcPruner(
-        *_read_arcs(pruner, "pruner"), bits, pruner["threshold"], pruner["most"]
-    )
-    if read["filter"] is not None:
-        threshold = read["filter"]["threshold"]
-        read["filter"] = ArcFilter(*_read_arcs(read["filter"], "filter"), bits, threshold)
+    read["pruner"] = _read_pruner(read["pruner"], read["between_bit"])
     read["temperature"] = Temperature.read(read["temperature"])
     return read
 
@@ -142,14 +130,14 @@ def _read_table(read: dict[str, Any], n_labels: int) -> tuple[numpy.ndarray, num
     return unpack_table(read)
 
 
-def _read_arcs(read: dict[str, Any], name: str) -> tuple[Templates, numpy.ndarray]:
-    _FORMAT.require(_is_power_of_two(read["size"]), f"{name}.size", "is no power of two")
+def _read_pruner(read: dict[str, Any], between_bit: numpy.ndarray) -> ArcPruner:
+    _FORMAT.require(_is_power_of_two(read["size"]), "pruner.size", "is no power of two")
     weights = numpy.empty(read["size"], dtype="float32")
     weights[:] = 0  # not `zeros`: see `table`
     weights[read["used"]] = read["weights"]
-    templates = _read_templates(read["templates"], f"{name}.templates", n_flags=_arcs.N_FLAGS)
-    _FORMAT.require(len(templates.pairs) > 0, f"{name}.templates.pairs", "has no templates")
-    return templates, weights
+    templates = _read_templates(read["templates"], "pruner.templates", n_flags=_arcs.N_FLAGS)
+    _FORMAT.require(len(templates.pairs) > 0, "pruner.templates.pairs", "has no templates")
+    return ArcPruner(templates, weights, between_bit, read["threshold"], read["most"])
 
 
 def _is_power_of_two(n: int) -> bool:

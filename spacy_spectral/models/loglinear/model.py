@@ -18,7 +18,6 @@ from .arcs import Arcs, check_arcs, constrain, with_arcs
 from .encode import Encoder, Sentences
 from .format import pack_model, unpack_model
 from .packed import packed_trees
-from .pruner.filter import ArcFilter
 from .pruner.model import ArcPruner
 from .table import ReadTable, read_table
 from .templates import COLUMNS, Templates
@@ -82,8 +81,7 @@ class LogLinearModel:
     label_classes (ndarray): int32, the class of each label.
     allowed (ndarray): uint8, 2 x labels: labels of arcs between tokens, of arcs from the root.
     between_bit, function_tags (ndarray): uint8 for each tag, see `statistics`.
-    pruner (ArcPruner): Chooses the arcs that are worth more time.
-    filter (Optional[ArcFilter]): Chooses those of them that it looks at; without, it looks at all.
+    pruner (ArcPruner): Chooses the arcs that it looks at.
     temperature (Temperature): By what its scores are divided; not those of another model that join them.
     """
 
@@ -98,7 +96,6 @@ class LogLinearModel:
     between_bit: NDArray[numpy.uint8]
     function_tags: NDArray[numpy.uint8]
     pruner: ArcPruner
-    filter: ArcFilter | None = None
     temperature: Temperature = NEUTRAL
     _engine: Engine | None = field(default=None, compare=False, repr=False)
     _table: ReadTable | None = field(default=None, compare=False, repr=False)
@@ -178,8 +175,6 @@ class LogLinearModel:
             raise ValueError(Errors.S406)
         arcs = self.pruner(sentences)
         sentences = self.with_children(sentences, arcs)
-        if self.filter is not None:
-            arcs = self.filter(sentences, arcs)
         if constraints is not None:
             arcs = constrain(arcs, sentences.starts, numpy.asarray(constraints, dtype="int32"))
         return sentences, arcs

@@ -152,65 +152,6 @@ tag@-1+tag | tag | b
 tag | tag@-1+tag | b
 """
 
-# The filter, which looks again at what the pruner left; "any" is there whatever stands there.
-FILTER = """
-tag | tag | db
-tag@-1+tag+tag@1 | tag | d
-tag | tag@-1+tag+tag@1 | d
-lower | tag | b
-tag | lower | b
-lower | tag | d
-tag | lower | d
-lower | lower | d
-tag+tag@1 | tag@-1+tag | d
-tag@-1+tag | tag@-1+tag |
-tag+tag@1 | tag+tag@1 |
-tag@-1+tag | tag+tag@1 | d
-lower | tag@-1+tag |
-lower | tag+tag@1 |
-tag@-1+tag | lower |
-tag+tag@1 | lower |
-suffix+tag | tag | d
-tag | suffix+tag | d
-suffix+tag | suffix+tag |
-second | tag |
-tag | second |
-tag+second | tag+second |
-morph | tag | d
-tag | morph | d
-morph | morph |
-tag | left+tag | d
-lower | left+tag |
-lower+tag | left+lower |
-left+tag | tag | d
-left+tag | left+tag |
-right+tag | tag | d
-tag | right+tag |
-lower | right |
-cluster0+tag | cluster0+tag | d
-cluster1 | cluster1 |
-cluster2 | cluster2 |
-cluster3 | cluster3 |
-cluster2 | tag | d
-tag | cluster2 | d
-lower | cluster1 |
-cluster1 | lower |
-any | lower+tag | d
-any | tag@-1+tag+tag@1 | d
-any | tag@-2+tag@-1+tag | d
-any | tag+tag@1+tag@2 | d
-any | lower+lower@1 | d
-any | lower@-1+lower | d
-any | lower+tag@1 | d
-any | lower+tag@-1 | d
-lower+tag | any | d
-tag@-1+tag+tag@1 | any | d
-tag@-2+tag@-1+tag | any | d
-tag+tag@1+tag@2 | any | d
-left+lower | any | d
-left+right+tag | any | d
-"""
-
 
 @dataclass(frozen=True)
 class Templates:
@@ -239,7 +180,7 @@ def compile_templates(
 
     def composite(text: str) -> int | None:
         parts = []
-        for part in text.split("+") if text != "any" else ():
+        for part in text.split("+"):
             column, _, offset = part.partition("@")
             if column in missing:
                 return None

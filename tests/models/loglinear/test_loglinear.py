@@ -35,11 +35,10 @@ from spacy_spectral.models.loglinear.encode import Sentences
 from spacy_spectral.models.loglinear.packed import packed_trees
 from spacy_spectral.models.loglinear.pruner import model as pruner_module
 from spacy_spectral.models.loglinear.pruner._pruner import train_pruner
-from spacy_spectral.models.loglinear.pruner.filter import ArcFilter
 from spacy_spectral.models.loglinear.pruner.model import ArcPruner
 from spacy_spectral.models.loglinear.statistics import separators
 from spacy_spectral.models.loglinear.table import build_table
-from spacy_spectral.models.loglinear.templates import COLUMNS, FILTER, PRUNER, compile_templates
+from spacy_spectral.models.loglinear.templates import COLUMNS, PRUNER, compile_templates
 from spacy_spectral.trees import _eisner as eisner_trees
 from spacy_spectral.trees.interface import Temperature
 from spacy_spectral.trees.lengths import N_BINS, distance_bins
@@ -504,92 +503,6 @@ def test_pruner_gives_the_marginals_of_enumeration(monkeypatch, reach, n_far):
                 at = (list(tree), range(1, n + 1))
                 expected[at] += np.exp(scores[at].sum())
             assert found == pytest.approx(expected / expected[0].sum(), abs=1e-6)
-
-
-def test_filter_gives_the_marginals_of_enumeration():
-    rng = np.random.default_rng(6)
-    data, heads, _ = random_corpus(rng, [1, 2, 3, 4, 5, 5])
-    templates = compile_templates({"left", "right"}, pairs=FILTER, unaries="", siblings="")
-    # texts without clusters, or without a second tag: such features are not there
-    always = [
-        i for i, parts in enumerate(templates.composites.tolist())
-        if all(column < 0 or data.columns[:, column].all() for _, column in parts)
-    ]  # fmt: skip
-    pairs = templates.pairs[np.isin(templates.pairs[:, :2], always).all(axis=1)]
-    assert len(pairs) > 20
-    templates = replace(templates, pairs=np.ascontiguousarray(pairs))
-    weights = rng.normal(size=1 << 12).astype(np.float32)
-    weights[0] = 0
-    bits = np.asarray([0, 1, 0, 2, 4], dtype=np.uint8)
-    arcs = pruned_arcs(rng, data, heads)
-    found = ArcFilter(templates, weights, bits, 0.0)(data, arcs)
-    assert (found.starts == arcs.starts).all() and (found.heads == arcs.heads).all()
-    for s, (first, last) in enumerate(pairwise(data.starts.tolist())):
-        n = last - first
-        own = ArcPruner(templates, weights, bits, 0.0, 9)
-        scores = pruner_scores(own, data.part(s, s + 1))
-        kept = np.full_like(scores, -np.inf)
-        got = np.zeros_like(scores)
-        for m in range(1, n + 1):
-            here = slice(arcs.starts[first + m - 1], arcs.starts[first + m])
-            kept[arcs.heads[here], m] = scores[arcs.heads[here], m]
-            got[arcs.heads[here], m] = found.probs[here]
-        expected = np.zeros_like(got)
-        for tree in all_trees(n):
-            at = (list(tree), range(1, n + 1))
-            expected[at] += np.exp(kept[at].sum())
-        assert got == pytest.approx(expected / expected[0].sum(), abs=1e-6)
-
-
-def test_filter_keeps_a_tree_and_what_it_is_told():
-    rng = np.random.default_rng(7)
-    data, heads, _ = random_corpus(rng, [6, 7, 5, 6, 7])
-    templates = compile_templates({"left", "right"}, pairs=FILTER, unaries="", siblings="")
-    weights = 3 * rng.normal(size=1 << 12).astype(np.float32)
-    weights[0] = 0
-    strict = ArcFilter(templates, weights, np.zeros(5, dtype=np.uint8), 1.0)
-    every = all_arcs(data.starts)
-    least = strict(data, every)
-    assert len(least.heads) < 1.5 * len(heads)
-    for first, last in pairwise(data.starts.tolist()):
-        own = least.part(slice(first, last))
-        choices = [set(own.heads[a:b].tolist()) for a, b in pairwise(own.starts)]
-        assert any(
-            all(head in heads for head, heads in zip(tree, choices, strict=True))
-            for tree in product(*choices) if is_tree(tree)
-        )  # fmt: skip
-    told = strict(data, every, heads)
-    mods = np.repeat(np.arange(len(heads)), np.diff(told.starts))
-    assert (np.bincount(mods[told.heads == heads[mods]], minlength=len(heads)) == 1).all()
-    # nothing is left out where some annotation is missing: a tree must agree with what there is
-    part = heads.copy()
-    part[0] = -1
-    told = strict(data, every, part)
-    n = int(data.starts[1])
-    assert (np.diff(told.starts)[:n] == np.diff(every.starts)[:n]).all()
-    assert (np.diff(told.starts)[n:] < np.diff(every.starts)[n:]).all()
-
-
-def test_filter_is_trained_and_saved():
-    train, test = toy_corpus(0, 200), toy_corpus(1, 60)
-    settings = replace(SMALL, filter_threshold=0.01)
-    model = fit(train, tags=TAGS, labels=LABELS, settings=settings)
-    parses = model.parse(test.sentences)
-    assert (parses.heads == test.heads).mean() > 0.97
-    assert len(parses.arcs.heads) < 0.7 * len(model.pruner(test.sentences).heads)
-    again = LogLinearModel.from_bytes(model.to_bytes())
-    assert again.to_bytes() == model.to_bytes()
-    assert again.parse(test.sentences).arcs.probs.tolist() == parses.arcs.probs.tolist()
-    # a fixed head stays, however unlikely
-    fixed = np.full(len(test.heads), -1, dtype=np.int32)
-    fixed[0] = int(test.sentences.starts[1]) if test.heads[0] != test.sentences.starts[1] else 0
-    assert model.parse(test.sentences, constraints=fixed).heads[0] == fixed[0]
-    payload = unpack("loglinear", 2, model.to_bytes())
-    payload["filter"]["size"] -= 1
-    with pytest.raises(ValueError, match=r"S005.*'filter.size'"):
-        LogLinearModel.from_bytes(pack("loglinear", 2, payload))
-    del payload["filter"]  # a model of a version without filters
-    assert LogLinearModel.from_bytes(pack("loglinear", 2, payload)).filter is None
 
 
 @pytest.mark.parametrize("largest, precise", [(0.25, 1e-5), (40.0, 0.05)])

@@ -1,4 +1,4 @@
-"""What the pruner and the filter share, see `_arcs.pyx`."""
+"""See `_arcs.pyx`."""
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 from ....base._arena cimport Arena
@@ -25,37 +25,10 @@ cdef struct Candidates:
     double* mu
 
 
-# Lists and scores the arcs of a sentence that enter the chart. What else it looks at is behind `given`.
-ctypedef int (*Lister)(
-    const Scorer* scorer, const void* given, const uint64_t* columns, const int32_t* tags, int n,
-    Py_ssize_t start, Candidates* some, Arena* arena
-) noexcept nogil
-
-
-cdef struct Batch:
-    # sentences, and the arena that each uses in turn
-    const Scorer* scorer
-    const uint64_t* columns
-    const int32_t* tags
-    const int32_t* starts
-    Lister list_arcs
-    const void* given
-    Arena arena
-
-
 cdef void set_scorer(
     Scorer* scorer, int n_columns, const int32_t[:, :, ::1] composites,
     const int32_t[:, ::1] templates, const uint8_t[::1] between_bit, const float[::1] weights
 )
-cdef void set_batch(
-    Batch* batch, const Scorer* scorer, const uint64_t[:, ::1] columns, const int32_t[::1] tags,
-    const int32_t[::1] starts, Lister list_arcs, const void* given
-)
-cdef int open_sentence(Batch* batch, int s, Candidates* some) noexcept nogil
-cdef int learn_sentences(
-    Batch* batch, const int32_t[::1] heads, float[::1] weights, float[::1] squares,
-    const int32_t[::1] order, double rate
-) except -1
 cdef int take_candidates(Candidates* some, int n, int size, Arena* arena) noexcept nogil
 cdef int make_keys(
     const Scorer* scorer, const uint64_t* columns, int n, Candidates* some, Arena* arena
@@ -64,3 +37,8 @@ cdef double score_arc(
     const Scorer* scorer, const Candidates* some, int h, int m, int between
 ) noexcept nogil
 cdef void score_arcs(const Scorer* scorer, Candidates* some) noexcept nogil
+cdef int arc_marginals(Candidates* some, Arena* arena) noexcept nogil
+cdef int learn_arcs(
+    const Scorer* scorer, const Candidates* some, const int32_t* heads, float* weights, float* squares,
+    double rate, Arena* arena
+) noexcept nogil

@@ -1,12 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""First-order models of arcs: features in a small table without collision checks, trained by conditional
-likelihood. The pruner looks at nearly all arcs through few of them, the filter through many at what is left.
+"""The pruner's model of arcs: first-order, few features, in a small table without collision checks, trained by
+conditional likelihood.
 """
 from libc.math cimport exp, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
 
-from ....base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ....base._arena cimport Arena, take, take_zeros
 from ....base._prefetch cimport FETCH
 from ....base._slots cimport mix, rotate
 from ....trees._first_order cimport first_order_marginals
@@ -34,54 +33,6 @@ cdef void set_scorer(
     scorer.between_bit = &between_bit[0]
     scorer.weights = &weights[0]
     scorer.mask = weights.shape[0] - 1
-
-
-cdef void set_batch(
-    Batch* batch, const Scorer* scorer, const uint64_t[:, ::1] columns, const int32_t[::1] tags,
-    const int32_t[::1] starts, Lister list_arcs, const void* given
-):
-    """What these views are of must stay as long as the batch is used; its arena must be freed."""
-    batch.scorer, batch.list_arcs, batch.given = scorer, list_arcs, given
-    batch.columns = &columns[0, 0] if columns.shape[0] else NULL
-    batch.tags = &tags[0] if tags.shape[0] else NULL
-    batch.starts = &starts[0]
-    memset(&batch.arena, 0, sizeof(batch.arena))
-
-
-cdef int open_sentence(Batch* batch, int s, Candidates* some) noexcept nogil:
-    """Arcs and their probabilities. RETURNS (int): How many tokens the sentence has, or -1 without memory."""
-    cdef Py_ssize_t start = batch.starts[s]
-    cdef int n = batch.starts[s + 1] - start
-    if n == 0:
-        return 0
-    arena_reset(&batch.arena)
-    if batch.list_arcs(
-        batch.scorer, batch.given, batch.columns + start * batch.scorer.context.n_columns,
-        batch.tags + start, n, start, some, &batch.arena
-    ):
-        return -1
-    return -1 if _arc_marginals(some, &batch.arena) else n
-
-
-cdef int learn_sentences(
-    Batch* batch, const int32_t[::1] heads, float[::1] weights, float[::1] squares,
-    const int32_t[::1] order, double rate
-) except -1:
-    """Some sentences' worth of AdaGrad on the log-likelihood. Slot 0 is not used and stays 0."""
-    cdef Candidates some
-    cdef int i, n, failed = 0
-    with nogil:
-        for i in range(order.shape[0]):
-            n = open_sentence(batch, order[i], &some)
-            failed = n < 0 or n > 0 and _learn_arcs(
-                batch.scorer, &some, &heads[batch.starts[order[i]]], &weights[0], &squares[0], rate,
-                &batch.arena)
-            if failed:
-                break
-        arena_free(&batch.arena)
-    if failed:
-        raise MemoryError
-    return 0
 
 
 cdef int take_candidates(Candidates* some, int n, int size, Arena* arena) noexcept nogil:
@@ -183,7 +134,7 @@ cdef void score_arcs(const Scorer* scorer, Candidates* some) noexcept nogil:
             some.potential[a] = exp(some.potential[a] - top)
 
 
-cdef int _arc_marginals(Candidates* some, Arena* arena) noexcept nogil:
+cdef int arc_marginals(Candidates* some, Arena* arena) noexcept nogil:
     """Probabilities of the arcs, into `mu`. RETURNS (int): 0, or -1 without memory."""
     cdef int m, a
     cdef double total, log_z
@@ -203,11 +154,11 @@ cdef int _arc_marginals(Candidates* some, Arena* arena) noexcept nogil:
     return 0
 
 
-cdef int _learn_arcs(
+cdef int learn_arcs(
     const Scorer* scorer, const Candidates* some, const int32_t* heads, float* weights, float* squares,
     double rate, Arena* arena
 ) noexcept nogil:
-    """One step of AdaGrad, after `_arc_marginals`. RETURNS (int): 0, or -1 without memory."""
+    """One step of AdaGrad on the log-likelihood, after `arc_marginals`. Slot 0 is not used and stays 0. RETURNS (int): 0, or -1 without memory."""
     cdef int a, t
     cdef uint32_t slots[MAX_TEMPLATES]
     cdef float gradient

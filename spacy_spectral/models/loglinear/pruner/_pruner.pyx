@@ -6,18 +6,49 @@ the sentence.
 import numpy
 
 from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.string cimport memset
 
-from ....base._arena cimport Arena, arena_free, take, take_zeros
+from ....base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ._arcs cimport (
-    Batch, Candidates, Scorer, learn_sentences, make_keys, open_sentence, score_arc, score_arcs, set_batch,
-    set_scorer, take_candidates,
+    Candidates, Scorer, arc_marginals, learn_arcs, make_keys, score_arc, score_arcs, set_scorer, take_candidates,
 )
 
 
-cdef struct Reach:
+cdef struct Batch:
+    # sentences, what enters the chart of one, and the arena that each uses in turn
+    Scorer scorer
+    const uint64_t* columns
+    const int32_t* tags
+    const int32_t* starts
     int reach
     int n_far
-    const int32_t* keep  # a head of every token of the batch, or -1
+    const int32_t* keep  # a head of every token, or -1
+    Arena arena
+
+
+cdef void _set_batch(
+    Batch* batch, const uint64_t[:, ::1] columns, const int32_t[::1] tags, const int32_t[::1] starts,
+    int reach, int n_far, const int32_t[::1] keep
+):
+    """What these views are of must stay as long as the batch is used; its arena must be freed."""
+    batch.columns = &columns[0, 0] if columns.shape[0] else NULL
+    batch.tags = &tags[0] if tags.shape[0] else NULL
+    batch.keep = &keep[0] if keep.shape[0] else NULL
+    batch.starts = &starts[0]
+    batch.reach, batch.n_far = max(reach, 1), n_far
+    memset(&batch.arena, 0, sizeof(batch.arena))
+
+
+cdef int _open_sentence(Batch* batch, int s, Candidates* some) noexcept nogil:
+    """Arcs and their probabilities. RETURNS (int): How many tokens the sentence has, or -1 without memory."""
+    cdef int n = batch.starts[s + 1] - batch.starts[s]
+    if n == 0:
+        return 0
+    arena_reset(&batch.arena)
+    if _choose(batch, batch.starts[s], n, some):
+        return -1
+    score_arcs(&batch.scorer, some)
+    return -1 if arc_marginals(some, &batch.arena) else n
 
 
 cdef inline int _insert(double* best, int n, int most, double value) noexcept nogil:
@@ -50,23 +81,21 @@ cdef void _mark_far(
             ties -= 1
 
 
-cdef int _choose(
-    const Scorer* scorer, const void* given, const uint64_t* columns, const int32_t* tags, int n,
-    Py_ssize_t start, Candidates* some, Arena* arena
-) noexcept nogil:
-    """A `Lister`: all short arcs, those of likely roots, those from the root, and those of `keep`. A chain of
-    arcs from the left is a tree, so there is one."""
-    cdef const Reach* limits = <const Reach*>given
-    cdef const int32_t* keep = limits.keep + start
-    cdef int h, m, step, between, a = 0, reach = max(limits.reach, 1), n_far = limits.n_far
+cdef int _choose(Batch* batch, Py_ssize_t start, int n, Candidates* some) noexcept nogil:
+    """The arcs of a sentence that enter the chart: all short ones, those of likely roots, those from the root,
+    and those of `keep`. A chain of arcs from the left is a tree, so there is one."""
+    cdef const Scorer* scorer = &batch.scorer
+    cdef const int32_t* tags = batch.tags + start
+    cdef const int32_t* keep = batch.keep + start
+    cdef int h, m, step, between, a = 0, reach = batch.reach, n_far = batch.n_far
     cdef int size = n * min(n, 2 * reach + n_far + 2)
-    cdef const uint8_t* between_bit = scorer.between_bit
+    cdef Arena* arena = &batch.arena
     cdef uint8_t* found = <uint8_t*>take(arena, n + 1)
     cdef uint8_t* is_far = <uint8_t*>take_zeros(arena, n + 1)
     cdef double* best = <double*>take(arena, (n_far + n + 2) * sizeof(double))
     if found == NULL or is_far == NULL or best == NULL or take_candidates(some, n, size, arena):
         return -1
-    if make_keys(scorer, columns, n, some, arena):
+    if make_keys(scorer, batch.columns + start * scorer.context.n_columns, n, some, arena):
         return -1
     if n > reach and n_far:
         _mark_far(scorer, n_far, some, is_far, best + n_far + 1, best)
@@ -76,7 +105,7 @@ cdef int _choose(
             h = m + step
             while 1 <= h <= n:
                 found[h] = between
-                between |= between_bit[tags[h - 1]]
+                between |= scorer.between_bit[tags[h - 1]]
                 h += step
         found[0] = 0
         for h in range(n + 1):
@@ -89,7 +118,6 @@ cdef int _choose(
             a += 1
         some.arcs.start[m + 1] = a
     some.arcs.n_arcs = a
-    score_arcs(scorer, some)
     return 0
 
 
@@ -100,14 +128,22 @@ def train_pruner(
     const uint8_t[::1] between_bit not None, float[::1] weights not None, float[::1] squares not None,
     const int32_t[::1] order not None, double rate, int reach, int n_far,
 ):
-    """See `_arcs.learn_sentences`."""
-    cdef Scorer scorer
-    cdef Reach limits
+    """Some sentences' worth of AdaGrad."""
     cdef Batch batch
-    set_scorer(&scorer, columns.shape[1], composites, templates, between_bit, weights)
-    limits.reach, limits.n_far, limits.keep = reach, n_far, &heads[0]
-    set_batch(&batch, &scorer, columns, tags, starts, _choose, &limits)
-    learn_sentences(&batch, heads, weights, squares, order, rate)
+    cdef Candidates some
+    cdef int i, n, failed = 0
+    set_scorer(&batch.scorer, columns.shape[1], composites, templates, between_bit, weights)
+    _set_batch(&batch, columns, tags, starts, reach, n_far, heads)
+    with nogil:
+        for i in range(order.shape[0]):
+            n = _open_sentence(&batch, order[i], &some)
+            failed = n < 0 or n > 0 and learn_arcs(
+                &batch.scorer, &some, &heads[starts[order[i]]], &weights[0], &squares[0], rate, &batch.arena)
+            if failed:
+                break
+        arena_free(&batch.arena)
+    if failed:
+        raise MemoryError
 
 
 def prune(
@@ -127,8 +163,6 @@ def prune(
     RETURNS (Tuple[ndarray, ndarray, ndarray]): arc_start (int32[n + 1]), heads (int32) ascending for
         each token, their probabilities (float32). The head to the left is always kept, so a tree exists.
     """
-    cdef Scorer scorer
-    cdef Reach limits
     cdef Batch batch
     cdef Candidates some
     cdef int s, start, n = 0, m, a, h, kept, j, ties
@@ -141,13 +175,12 @@ def prune(
     cdef float[::1] out_prob = arc_prob
     cdef double limit, prob
     cdef double[::1] best = numpy.empty(most, dtype=numpy.float64)
-    set_scorer(&scorer, columns.shape[1], composites, templates, between_bit, weights)
-    limits.reach, limits.n_far, limits.keep = reach, n_far, &gold[0]
-    set_batch(&batch, &scorer, columns, tags, starts, _choose, &limits)
+    set_scorer(&batch.scorer, columns.shape[1], composites, templates, between_bit, weights)
+    _set_batch(&batch, columns, tags, starts, reach, n_far, gold)
     with nogil:
         for s in range(starts.shape[0] - 1):
             start = starts[s]
-            n = open_sentence(&batch, s, &some)
+            n = _open_sentence(&batch, s, &some)
             if n < 0:
                 break
             for m in range(1, n + 1):

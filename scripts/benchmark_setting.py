@@ -1,13 +1,15 @@
-"""Speed for accuracy: the log-linear parser over thresholds of the filter that stands after its pruner.
+"""Speed for accuracy: the log-linear parser over values of one of its settings, its pruner's threshold if no
+other is named.
 
-    python scripts/benchmark_filter.py TRAIN DEV [--vectors DIR] [--text FILE] [--thresholds 0 0.002 0.01]
+    python scripts/benchmark_setting.py TRAIN DEV [--vectors DIR] [--text FILE]
+        [--setting prune_threshold] [--values 0.005 0.02]
 
-For every threshold, configs/pipeline.cfg is trained with it (0: without the filter). Times are CPU seconds of
-one thread: medians of rounds in which all parsers take turns, on DEV or on the first lines of running text
-(--text).
+For every value, configs/pipeline.cfg is trained with it. Times are CPU seconds of one thread: medians of
+rounds in which all parsers take turns, on DEV or on the first lines of running text (--text).
 """
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -18,31 +20,34 @@ from arguments import parser_with
 from benchmark_pipeline import in_own_process, percent, print_table, train_ours
 from pipeline_rivals import SpacySystem, running_text, score
 
-THRESHOLDS = (0.0, 0.002, 0.005, 0.01, 0.02)
+VALUES = [0.002, 0.005, 0.01, 0.02, 0.05]
 
 
 def main() -> None:
     parser = parser_with(__doc__, "train", "dev", "--vectors", "--lang", "--symbol", "--text")
     parser.add_argument("--lines", type=int, default=2000, help="so many lines of it")
-    parser.add_argument("--thresholds", type=float, nargs="+", default=THRESHOLDS)
+    parser.add_argument(
+        "--setting", default="prune_threshold", help="of spacy-spectral.LogLinear.v1"
+    )
+    parser.add_argument("--values", type=json.loads, nargs="+", default=VALUES)
     parser.add_argument("--rounds", type=int, default=5, help="of timing")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        print_curve(run(options, Path(directory)))
+        print_curve(run(options, Path(directory)), options.setting)
 
 
 def run(options: argparse.Namespace, directory: Path) -> list[dict[str, Any]]:
-    """RETURNS (List[Dict[str, Any]]): For every threshold its scores, seconds of training, arcs that are left
+    """RETURNS (List[Dict[str, Any]]): For every value its scores, seconds of training, arcs that are left
     to a token, and microseconds a token of the parser."""
     rows, systems = [], []
-    for threshold in options.thresholds:
-        path = directory / str(threshold)
-        setting = {"components.spectral_parser.model.filter_threshold": threshold}
+    for value in options.values:
+        path = directory / str(value)
+        setting = {f"components.spectral_parser.model.{options.setting}": value}
         figures = in_own_process(train_ours, options, path, setting)
         system = SpacySystem(path, options.dev)
         docs = system.whole(system.whole_input())
         rows.append(
-            {"threshold": threshold, "seconds": figures["seconds"], "arcs": arcs_a_token(system)}
+            {"value": value, "seconds": figures["seconds"], "arcs": arcs_a_token(system)}
             | score(docs, system.examples)
         )
         systems.append(system)
@@ -74,10 +79,10 @@ def arcs_a_token(system: SpacySystem) -> float:
     return n_arcs / n_tokens
 
 
-def print_curve(rows: list[dict[str, Any]]) -> None:
+def print_curve(rows: list[dict[str, Any]], setting: str) -> None:
     cells = [
         (
-            f"{row['threshold']:g}",
+            json.dumps(row["value"]),
             f"{row['arcs']:.2f}",
             percent(row["uas"]),
             percent(row["las"]),
@@ -86,7 +91,7 @@ def print_curve(rows: list[dict[str, Any]]) -> None:
         )
         for row in rows
     ]
-    header = ("Threshold", "Arcs a token", "UAS", "LAS", "Parser, \N{MICRO SIGN}s a token")
+    header = (setting, "Arcs a token", "UAS", "LAS", "Parser, \N{MICRO SIGN}s a token")
     print_table(cells, (*header, "Training, CPU s"))
 
 

@@ -1,4 +1,4 @@
-"""The curve of the filter is printed, on a treebank too small to say anything."""
+"""The curve over a setting is printed, on a treebank too small to say anything."""
 
 import subprocess
 import sys
@@ -6,18 +6,18 @@ from pathlib import Path
 
 from spacy_spectral.treebank.sample.draw import write_sample
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_filter.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_setting.py"
 
 
 def test_curve(tmp_path):
     write_sample(tmp_path, seed=1, train=60, dev=10, test=1)
     splits = [str(tmp_path / f"sample-{split}.conllu") for split in ("train", "dev")]
-    settings = ["--thresholds", "0", "0.05", "--rounds", "1"]
+    settings = ["--values", "0.0001", "0.05", "--rounds", "1"]
     command = [sys.executable, str(SCRIPT), *splits, *settings]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("0")]
-    assert [row[0] for row in rows] == ["0", "0.05"]
+    assert [row[0] for row in rows] == ["0.0001", "0.05"]
     every, some = rows
     assert 1 <= float(some[1]) < float(every[1])
     assert min(float(some[3]), float(every[3])) > 60
