@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t
 
 from ._layout cimport Machine, Scored
 
@@ -8,24 +8,9 @@ cpdef enum:
 
 cdef struct Forest:
     # What is kept of a parsed sentence: enough to score its trees, in one piece of memory.
-    int n
-    int n_arcs
-    double log_z  # nan if the chart failed
-    int32_t* head
-    int32_t* mod
-    int32_t* rank
-    int32_t* pair_start
-    double* last
-    double* empty
-    double* sibling
-    int32_t* tags
-    float* score  # arcs x labels
+    const Machine* machine
+    Scored scored  # what `tree_score` looks at, and nothing else
     float* mu  # arcs x states: P(arc and class of its label)
-    int n_labels
-    const int32_t* label_state
-    const uint8_t* allowed  # see Machine
-    const float* moves  # see Machine.log_moves
-    int n_states
 
 
 cdef class Forests:
@@ -34,3 +19,8 @@ cdef class Forests:
     cdef object owner
 
     cdef int keep(self, int sentence, const Machine* machine, const Scored* scored) noexcept nogil
+
+
+cdef double tree_score(
+    const Machine* machine, const Scored* scored, const int32_t* heads, const int32_t* labels, bint count
+) noexcept nogil

@@ -2,8 +2,8 @@
 """The packed forests of parsed sentences: many trees at the cost of one chart.
 
 A tree's score is a sum over its arcs, its neighbouring modifiers and the moves between their states.
-The chart has all of them; they are kept as logarithms, so that one more tree of a sentence costs its
-length.
+The chart has all of them; they are kept as logarithms, so that one more tree of a sentence costs a walk over
+its arcs.
 """
 import numpy
 
@@ -15,14 +15,14 @@ from libc.string cimport memcpy, memset
 from ...base._arena cimport Arena, arena_free, take
 from ...trees._eisner cimport k_best
 from ._chart cimport Chart
-from ._layout cimport Machine, Scored
+from ._layout cimport Machine, Scored, move_size
 
 
 cdef class Forests:
     """Forests of some sentences.
 
     n (int): How many sentences there are.
-    owner (Any): What owns the tables of moves.
+    owner (Any): What owns the machine.
     """
 
     def __cinit__(self, int n, owner):
@@ -43,41 +43,36 @@ cdef class Forests:
 
     cdef int keep(self, int sentence, const Machine* machine, const Scored* scored) noexcept nogil:
         """Copy what is needed from a chart. RETURNS (int): 0, or -1 without memory."""
-        cdef const Chart* chart = &scored.chart
-        cdef int i, n = scored.n, n_arcs = scored.n_arcs, n_pairs = chart.pair_start[n_arcs]
+        cdef int i, n = scored.n, n_arcs = scored.n_arcs, n_pairs = scored.chart.pair_start[n_arcs]
         cdef int n_scores = n_arcs * machine.n_labels
-        cdef Forest* forest
-        cdef int32_t* integers
-        forest = <Forest*>malloc(
+        cdef Scored* own
+        cdef char* free_memory
+        cdef Forest* forest = <Forest*>malloc(
             sizeof(Forest) + (n_arcs + 2 * n + 2 + n_pairs) * sizeof(double)
-            + (4 * n_arcs + n) * sizeof(int32_t)
+            + (5 * n_arcs + 3 * n + 3) * sizeof(int32_t)
             + (n_scores + n_arcs * machine.n_states) * sizeof(float))
         if forest == NULL:
             return -1
+        memset(forest, 0, sizeof(Forest))
         self.forests[sentence] = forest
-        forest.n, forest.n_arcs, forest.log_z = n, n_arcs, scored.log_z
-        forest.moves, forest.n_states = machine.log_moves, machine.n_states
-        forest.n_labels, forest.label_state = machine.n_labels, machine.label_state
-        forest.allowed = machine.allowed
-        forest.last = <double*>(forest + 1)
-        forest.empty = forest.last + n_arcs
-        forest.sibling = forest.empty + 2 * n + 2
-        integers = <int32_t*>(forest.sibling + n_pairs)
-        forest.head, forest.mod, forest.rank = integers, integers + n_arcs, integers + 2 * n_arcs
-        forest.pair_start, forest.tags = integers + 3 * n_arcs, integers + 4 * n_arcs
-        forest.score = <float*>(forest.tags + n)
-        forest.mu = forest.score + n_scores
-        memcpy(forest.head, chart.head, n_arcs * sizeof(int32_t))
-        memcpy(forest.mod, chart.mod, n_arcs * sizeof(int32_t))
-        memcpy(forest.rank, chart.rank, n_arcs * sizeof(int32_t))
-        memcpy(forest.pair_start, chart.pair_start, n_arcs * sizeof(int32_t))
-        memcpy(forest.last, scored.last_score, n_arcs * sizeof(double))
-        memcpy(forest.sibling, scored.sibling_score, n_pairs * sizeof(double))
-        memcpy(forest.empty, scored.empty_score, (2 * n + 2) * sizeof(double))
-        memcpy(forest.tags, scored.tags, n * sizeof(int32_t))
-        memcpy(forest.score, scored.score, n_scores * sizeof(float))
+        forest.machine = machine
+        own, free_memory = &forest.scored, <char*>(forest + 1)
+        own.n, own.n_arcs, own.log_z = n, n_arcs, scored.log_z
+        own.last_score = <double*>_copy(&free_memory, scored.last_score, n_arcs * sizeof(double))
+        own.sibling_score = <double*>_copy(&free_memory, scored.sibling_score, n_pairs * sizeof(double))
+        own.empty_score = <double*>_copy(&free_memory, scored.empty_score, (2 * n + 2) * sizeof(double))
+        own.chart.head = <int*>_copy(&free_memory, scored.chart.head, n_arcs * sizeof(int))
+        own.chart.mod = <int*>_copy(&free_memory, scored.chart.mod, n_arcs * sizeof(int))
+        own.chart.rank = <int*>_copy(&free_memory, scored.chart.rank, n_arcs * sizeof(int))
+        own.chart.pair_start = <int*>_copy(&free_memory, scored.chart.pair_start, n_arcs * sizeof(int))
+        own.chart.side_arcs = <int*>_copy(&free_memory, scored.chart.side_arcs, n_arcs * sizeof(int))
+        own.chart.side_start = <int*>_copy(
+            &free_memory, scored.chart.side_start, (2 * n + 3) * sizeof(int))
+        own.tags = <int32_t*>_copy(&free_memory, scored.tags, n * sizeof(int32_t))
+        own.score = <float*>_copy(&free_memory, scored.score, n_scores * sizeof(float))
+        forest.mu = <float*>free_memory
         for i in range(n_arcs * machine.n_states):
-            forest.mu[i] = chart.mu[i]
+            forest.mu[i] = scored.chart.mu[i]
         return 0
 
     def joint(self, int sentence):
@@ -88,16 +83,16 @@ cdef class Forests:
             by modifier, and P(arc and label) (float32[arcs, labels]).
         """
         cdef Forest* forest = self.forests[sentence]
-        cdef int n_arcs = forest.n_arcs if forest != NULL else 0
-        cdef int n_labels = forest.n_labels if forest != NULL else 0
+        cdef int n_arcs = forest.scored.n_arcs if forest != NULL else 0
+        cdef int n_labels = forest.machine.n_labels if forest != NULL else 0
         heads, mods = numpy.empty(n_arcs, dtype=numpy.int32), numpy.empty(n_arcs, dtype=numpy.int32)
         probs = numpy.empty((n_arcs, n_labels), dtype=numpy.float32)
         cdef int32_t[::1] out_heads = heads
         cdef int32_t[::1] out_mods = mods
         cdef float[:, ::1] out_probs = probs
         if n_arcs:
-            memcpy(&out_heads[0], forest.head, n_arcs * sizeof(int32_t))
-            memcpy(&out_mods[0], forest.mod, n_arcs * sizeof(int32_t))
+            memcpy(&out_heads[0], forest.scored.chart.head, n_arcs * sizeof(int32_t))
+            memcpy(&out_mods[0], forest.scored.chart.mod, n_arcs * sizeof(int32_t))
             _fill_joint(forest, &out_probs[0, 0])
         return heads, mods, probs
 
@@ -112,14 +107,14 @@ cdef class Forests:
         """
         cdef Forest* forest = self.forests[sentence]
         cdef Arena arena
-        cdef int found = 0, n = forest.n if forest != NULL else 0
+        cdef int found = 0, n = forest.scored.n if forest != NULL else 0
         heads = numpy.empty((k, n), dtype=numpy.int32)
         labels = numpy.empty((k, n), dtype=numpy.int32)
         logs = numpy.empty(k, dtype=numpy.float64)
         cdef int32_t[:, ::1] out_heads = heads
         cdef int32_t[:, ::1] out_labels = labels
         cdef double[::1] out_logs = logs
-        if n and k > 0 and isfinite(forest.log_z):
+        if n and k > 0 and isfinite(forest.scored.log_z):
             memset(&arena, 0, sizeof(arena))
             with nogil:
                 found = _k_best(forest, k, &out_heads[0, 0], &out_labels[0, 0], &out_logs[0], &arena)
@@ -130,18 +125,27 @@ cdef class Forests:
         return heads[order], labels[order], logs[order]
 
 
+cdef void* _copy(char** free_memory, const void* data, size_t size) noexcept nogil:
+    """Copy to the memory that is free, and leave the rest. What is as long as a double comes first."""
+    cdef void* result = free_memory[0]
+    memcpy(result, data, size)
+    free_memory[0] += size
+    return result
+
+
 cdef void _fill_joint(const Forest* forest, float* joint) noexcept nogil:
     """P(arc and label) = P(arc and class) exp(s_label) / sum of the exponentials of its class."""
-    cdef int a, l, n_labels = forest.n_labels
+    cdef const Machine* machine = forest.machine
+    cdef int a, l, n_labels = machine.n_labels
     cdef const float* score
-    cdef const int32_t* state = forest.label_state
+    cdef const int32_t* state = machine.label_state
     cdef const uint8_t* allowed
     cdef double total[MAX_STATES]
     cdef float top
-    for a in range(forest.n_arcs):
-        score = forest.score + a * n_labels
-        allowed = forest.allowed + (forest.head[a] == 0) * n_labels
-        memset(total, 0, forest.n_states * sizeof(double))
+    for a in range(forest.scored.n_arcs):
+        score = forest.scored.score + a * n_labels
+        allowed = machine.allowed + (forest.scored.chart.head[a] == 0) * n_labels
+        memset(total, 0, machine.n_states * sizeof(double))
         top = -1e30
         for l in range(n_labels):
             if allowed[l]:
@@ -151,95 +155,94 @@ cdef void _fill_joint(const Forest* forest, float* joint) noexcept nogil:
             total[state[l]] += joint[a * n_labels + l]
         for l in range(n_labels):
             if joint[a * n_labels + l] > 0:
-                joint[a * n_labels + l] *= forest.mu[a * forest.n_states + state[l]] / total[state[l]]
+                joint[a * n_labels + l] *= forest.mu[a * machine.n_states + state[l]] / total[state[l]]
 
 
 cdef int _k_best(
     const Forest* forest, int k, int32_t* heads, int32_t* labels, double* logs, Arena* arena
 ) noexcept nogil:
     """RETURNS (int): How many trees there are, or -1 without memory."""
-    cdef int width = forest.n + 1, a, c, l, t, found, n_labels = forest.n_labels
+    cdef const Scored* scored = &forest.scored
+    cdef const Chart* chart = &scored.chart
+    cdef int n = scored.n, width = n + 1, a, c, l, t, found
+    cdef int n_labels = forest.machine.n_labels, n_states = forest.machine.n_states
     cdef float best
     cdef double total
     cdef double* arcs = <double*>take(arena, <size_t>width * width * sizeof(double))
-    cdef int* arc_at = <int*>take(arena, <size_t>width * width * sizeof(int))
-    cdef int* latest = <int*>take(arena, 2 * width * sizeof(int))
-    cdef int* likeliest = <int*>take(arena, forest.n_arcs * sizeof(int))
-    cdef float* joint = <float*>take(arena, forest.n_arcs * n_labels * sizeof(float))
-    if arcs == NULL or arc_at == NULL or latest == NULL or likeliest == NULL or joint == NULL:
+    cdef int* likeliest = <int*>take(arena, scored.n_arcs * sizeof(int))
+    cdef float* joint = <float*>take(arena, scored.n_arcs * n_labels * sizeof(float))
+    if arcs == NULL or likeliest == NULL or joint == NULL:
         return -1
     _fill_joint(forest, joint)
     for a in range(width * width):
         arcs[a] = -INFINITY
-    for a in range(forest.n_arcs):
+    for a in range(scored.n_arcs):
         best, total = -1, 0
         for l in range(n_labels):
             if joint[a * n_labels + l] > best:
                 best, likeliest[a] = joint[a * n_labels + l], l
-        for c in range(forest.n_states):
-            total += forest.mu[a * forest.n_states + c]
-        arcs[forest.head[a] * width + forest.mod[a]] = log(total)
-        arc_at[forest.head[a] * width + forest.mod[a]] = a
-    found = k_best(forest.n, arcs, k, <int*>heads, logs, arena)
+        for c in range(n_states):
+            total += forest.mu[a * n_states + c]
+        arcs[chart.head[a] * width + chart.mod[a]] = log(total)
+    found = k_best(n, arcs, k, <int*>heads, logs, arena)
     for t in range(found):
-        logs[t] = _tree_log_prob(
-            forest, arc_at, likeliest, heads + t * forest.n, labels + t * forest.n, latest)
+        for a in range(scored.n_arcs):
+            if heads[t * n + chart.mod[a] - 1] == chart.head[a]:
+                labels[t * n + chart.mod[a] - 1] = likeliest[a]
+        logs[t] = tree_score(forest.machine, scored, heads + t * n, labels + t * n, False) - scored.log_z
     return found
 
 
-cdef inline double _move(
-    const Forest* forest, int head, int side, int before, int after
+cdef inline double _log_move(const Machine* machine, int tag, int side, int move) noexcept nogil:
+    """Log weight of going from the state of one modifier to that of the next; START and STOP are the last."""
+    cdef int size = move_size(machine), at = side * (size // 2) + move
+    return machine.log_moves[at] + (machine.log_moves[tag * size + at] if tag else 0)
+
+
+cdef double tree_score(
+    const Machine* machine, const Scored* scored, const int32_t* heads, const int32_t* labels, bint count
 ) noexcept nogil:
-    """Log weight of going from the state of one modifier to the state of the next; START and STOP are
-    the last."""
-    cdef int width = forest.n_states + 1, tag = forest.tags[head - 1]
-    cdef int at = (side * width + before) * width + after
-    return forest.moves[at] + (forest.moves[2 * tag * width * width + at] if tag else 0)
-
-
-cdef inline double _arc_score(
-    const Forest* forest, const int* likeliest, int a, int head, int side, int* latest
-) noexcept nogil:
-    """Score of the next arc on one side of a head; `latest` is the one before it, or -1."""
-    cdef double score = forest.score[a * forest.n_labels + likeliest[a]]
-    cdef int state = forest.label_state[likeliest[a]]
-    if head:
-        if latest[0] < 0:
-            score += forest.sibling[forest.pair_start[a]]
-            score += _move(forest, head, side, forest.n_states, state)
-        else:
-            score += forest.sibling[forest.pair_start[a] + forest.rank[latest[0]] + 1]
-            score += _move(
-                forest, head, side, forest.label_state[likeliest[latest[0]]], state)
-        latest[0] = a
-    return score
-
-
-cdef double _tree_log_prob(
-    const Forest* forest, const int* arc_at, const int* likeliest, const int32_t* heads, int32_t* labels,
-    int* latest
-) noexcept nogil:
-    """Log-probability of a tree whose arcs are all in the forest; writes its labels."""
-    cdef int n = forest.n, width = n + 1, m, h, a, side
-    cdef double score = -forest.log_z
-    for h in range(2 * width):
-        latest[h] = -1
-    for m in range(1, n + 1):  # to the right of heads, from the inside out
-        h = heads[m - 1]
-        a = arc_at[h * width + m]
-        labels[m - 1] = likeliest[a]
-        if h < m:
-            score += _arc_score(forest, likeliest, a, h, 1, &latest[2 * h + 1])
-    for m in range(n, 0, -1):  # to the left
-        h = heads[m - 1]
-        if h > m:
-            score += _arc_score(
-                forest, likeliest, arc_at[h * width + m], h, 0, &latest[2 * h])
-    for h in range(1, n + 1):
+    """The score of a labelled tree, -inf if it is not in the chart; with `count`, its features
+    are added to the gradients."""
+    cdef const Chart* chart = &scored.chart
+    cdef int h, side, i, a, r, previous, state, label, n_labels = machine.n_labels
+    cdef int n_states = machine.n_states, n_found = 0, size = move_size(machine) // 2
+    cdef double score = 0
+    for h in range(scored.n + 1):
         for side in range(2):
-            a = latest[2 * h + side]
-            score += forest.empty[2 * h + side] if a < 0 else forest.last[a]
-            score += _move(
-                forest, h, side,
-                forest.n_states if a < 0 else forest.label_state[likeliest[a]], forest.n_states)
-    return score
+            previous, state = -1, n_states
+            for i in range(chart.side_start[2 * h + side], chart.side_start[2 * h + side + 1]):
+                a = chart.side_arcs[i]
+                if heads[chart.mod[a] - 1] != h:
+                    continue
+                n_found += 1
+                label = labels[chart.mod[a] - 1]
+                if not machine.allowed[(h == 0) * n_labels + label]:
+                    return -INFINITY
+                score += scored.score[a * n_labels + label]
+                if count:
+                    scored.gradient[a * n_labels + label] += 1
+                if h == 0:
+                    continue
+                r = chart.pair_start[a] + (0 if previous < 0 else chart.rank[previous] + 1)
+                score += scored.sibling_score[r]
+                if count:
+                    scored.sibling_gradient[r] += 1
+                r = state * (n_states + 1) + machine.label_state[label]
+                score += _log_move(machine, scored.tags[h - 1], side, r)
+                if count:
+                    scored.move_gradient[(2 * h + side) * size + r] += 1
+                previous, state = a, machine.label_state[label]
+            if h == 0:
+                continue
+            r = state * (n_states + 1) + n_states
+            score += _log_move(machine, scored.tags[h - 1], side, r)
+            score += (scored.empty_score[2 * h + side] if previous < 0
+                      else scored.last_score[previous])
+            if count:
+                scored.move_gradient[(2 * h + side) * size + r] += 1
+                if previous < 0:
+                    scored.empty_gradient[2 * h + side] += 1
+                else:
+                    scored.last_gradient[previous] += 1
+    return score if n_found == scored.n else -INFINITY

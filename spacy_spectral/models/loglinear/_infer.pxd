@@ -19,6 +19,3 @@ cdef class Engine:
 cdef int run_chart(
     Scored* scored, Chart* chart, double* potential, int n_labels, Arena* arena, double** counts
 ) noexcept nogil
-cdef double tree_score(
-    const Machine* machine, Scored* scored, const int32_t* heads, const int32_t* labels, bint count
-) noexcept nogil

@@ -17,7 +17,7 @@ from ...trees._projective cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
 from ._cells cimport Bucket, Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
-from ._forest cimport MAX_STATES, Forests
+from ._forest cimport MAX_STATES, Forests, tree_score
 from ._layout cimport Entry, Machine, Scored, move_size
 from ._score cimport score_sentence
 
@@ -322,52 +322,3 @@ cdef int _choose(const Chart* chart, int* heads, Arena* arena) noexcept nogil:
         for m in range(1, n + 1):
             heads[m] = m - 1
     return 0
-
-
-cdef double tree_score(
-    const Machine* machine, Scored* scored, const int32_t* heads, const int32_t* labels, bint count
-) noexcept nogil:
-    """The score of a labelled tree, -inf if it is not in the chart; with `count`, its features
-    are added to the gradients."""
-    cdef Chart* chart = &scored.chart
-    cdef int h, side, i, a, r, previous, state, label, n_labels = machine.n_labels
-    cdef int n_states = machine.n_states, n_found = 0, size = move_size(machine) // 2
-    cdef double score = 0
-    for h in range(scored.n + 1):
-        for side in range(2):
-            previous, state = -1, n_states
-            for i in range(chart.side_start[2 * h + side], chart.side_start[2 * h + side + 1]):
-                a = chart.side_arcs[i]
-                if heads[chart.mod[a] - 1] != h:
-                    continue
-                n_found += 1
-                label = labels[chart.mod[a] - 1]
-                if not machine.allowed[(h == 0) * n_labels + label]:
-                    return -INFINITY
-                score += scored.score[a * n_labels + label]
-                if count:
-                    scored.gradient[a * n_labels + label] += 1
-                if h == 0:
-                    continue
-                r = chart.pair_start[a] + (0 if previous < 0 else chart.rank[previous] + 1)
-                score += scored.sibling_score[r]
-                if count:
-                    scored.sibling_gradient[r] += 1
-                r = state * (n_states + 1) + machine.label_state[label]
-                score += log(chart.moves[2 * h + side][r])
-                if count:
-                    scored.move_gradient[(2 * h + side) * size + r] += 1
-                previous, state = a, machine.label_state[label]
-            if h == 0:
-                continue
-            r = state * (n_states + 1) + n_states
-            score += log(chart.moves[2 * h + side][r])
-            score += (scored.empty_score[2 * h + side] if previous < 0
-                      else scored.last_score[previous])
-            if count:
-                scored.move_gradient[(2 * h + side) * size + r] += 1
-                if previous < 0:
-                    scored.empty_gradient[2 * h + side] += 1
-                else:
-                    scored.last_gradient[previous] += 1
-    return score if n_found == scored.n else -INFINITY

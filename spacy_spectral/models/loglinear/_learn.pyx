@@ -17,7 +17,8 @@ from ...base._adagrad cimport Slope, climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...trees._lengths cimport N_DISTANCES
 from ._chart cimport Chart
-from ._infer cimport Engine, run_chart, tree_score
+from ._forest cimport tree_score
+from ._infer cimport Engine, run_chart
 from ._layout cimport Machine, Scored, block_width, direction_of, move_size, token_width
 from ._score cimport score_sentence, state_potentials
 
