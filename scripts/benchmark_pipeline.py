@@ -187,10 +187,18 @@ def in_own_process(
 ) -> dict[str, Any]:
     """Peak memory is of a process: everyone starts from nothing."""
     with get_context("spawn").Pool(1) as pool:
-        result = pool.apply_async(function, arguments).get(limit)
+        result = pool.apply_async(_with_plain_errors, (function, *arguments)).get(limit)
         pool.close()
         pool.join()
         return result
+
+
+def _with_plain_errors(function: Callable, *arguments: Any) -> dict[str, Any]:
+    """Errors of configs cannot be pickled: the pool would wait for ever."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None
 
 
 def seconds_to(curve: Curve, las: float) -> float | None:

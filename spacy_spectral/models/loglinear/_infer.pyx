@@ -6,11 +6,12 @@ given is the one with the best product of arc marginals.
 """
 import numpy
 
-from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, log, pow
+from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, log
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ...base._exp cimport power_doubles
 from ...base._slots cimport Slot
 from ...trees._eisner cimport best_projective
 from ...trees._projective cimport is_projective
@@ -273,14 +274,11 @@ cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* a
         return -1
     if sharp.empty == NULL or sharp.moves == NULL:
         return -1
-    for i in range(chart.n_arcs * chart.n_states):
-        sharp.phi[i] = pow(chart.phi[i], choice) if chart.phi[i] > 0 else 0
-    for i in range(n_pairs):
-        sharp.sibling[i] = exp(choice * scored.sibling_score[i])
-    for i in range(chart.n_arcs):  # nothing is last below the root
-        sharp.last[i] = exp(choice * scored.last_score[i]) if chart.head[i] else chart.last[i]
+    power_doubles(sharp.phi, chart.phi, choice, chart.n_arcs * chart.n_states)
+    power_doubles(sharp.sibling, chart.sibling, choice, n_pairs)
+    power_doubles(sharp.last, chart.last, choice, chart.n_arcs)
+    power_doubles(sharp.empty, chart.empty, choice, n_sides)
     for i in range(2, n_sides):
-        sharp.empty[i] = exp(choice * scored.empty_score[i])
         sharp.moves[i] = machine.choice_moves + (chart.moves[i] - machine.moves)
     i = run_chart(scored, sharp, NULL, 0, arena, NULL)
     scored.log_z = log_z
