@@ -6,11 +6,15 @@ What is hashed how is part of their files, so that each keeps its own way.
 from libc.stdint cimport uint32_t, uint64_t
 
 
-cdef inline uint64_t mix(uint64_t value) noexcept nogil:
+cdef inline uint64_t mixed(uint64_t value, int shift) noexcept nogil:
     value ^= value >> 32
     value *= <uint64_t>0xD6E8FEB86659FD93
-    value ^= value >> 32
+    value ^= value >> shift
     return value
+
+
+cdef inline uint64_t mix(uint64_t value) noexcept nogil:
+    return mixed(value, 32)
 
 
 cdef inline uint64_t rotate(uint64_t value, int bits) noexcept nogil:

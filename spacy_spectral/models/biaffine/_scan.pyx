@@ -70,8 +70,6 @@ def scan(
     cdef float[:, ::1] c = cells
     cdef Py_ssize_t s, t, begin = 0, end
     _check(gates.shape[0], gates.shape[1], lengths, y)
-    if not gates.shape[0]:
-        return cells
     with nogil:
         for s in range(lengths.shape[0]):
             end = begin + lengths[s]
@@ -109,8 +107,6 @@ def scan_back(
     cdef const float* before
     _check(gates.shape[0], gates.shape[1], lengths, d_y)
     _check(gates.shape[0], gates.shape[1], lengths, c)
-    if not gates.shape[0]:
-        return gradient
     with nogil:
         for s in range(lengths.shape[0]):
             end = begin + lengths[s]

@@ -51,9 +51,6 @@ cdef class AnchoredTable:
     cdef Slope *slope
     cdef long n_steps
 
-    def __cinit__(self):
-        self.slope = NULL
-
     def __dealloc__(self):
         free(self.slope)
 

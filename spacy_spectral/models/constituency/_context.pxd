@@ -1,6 +1,8 @@
 """Keys of the features of spans, shared by the kernels of this room."""
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
+from ...base._slots cimport first_half, mixed, second_half
+
 cdef enum:
     MAX_PARTS = 4
     PLAIN = 0
@@ -33,14 +35,11 @@ cdef struct Context:
 
 
 cdef inline uint64_t mix(uint64_t value) noexcept nogil:
-    value ^= value >> 32
-    value *= <uint64_t>0xD6E8FEB86659FD93
-    value ^= value >> 29
-    return value
+    return mixed(value, 29)
 
 
 cdef inline uint64_t join(uint64_t first, uint64_t second) noexcept nogil:
-    return mix(first * <uint64_t>0x9E3779B97F4A7C15 ^ ((second << 27) | (second >> 37)))
+    return mix(first_half(first, 0) ^ second_half(second))
 
 
 cdef inline int width_bin(int width, int n) noexcept nogil:

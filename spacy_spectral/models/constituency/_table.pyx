@@ -30,9 +30,6 @@ cdef class FeatureTable:
     n_words (int), n_phrases (int): How many symbols words and phrases have.
     """
 
-    def __cinit__(self):
-        self.slope = NULL
-
     def __dealloc__(self):
         free(self.slope)
 

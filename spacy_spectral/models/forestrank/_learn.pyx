@@ -75,10 +75,6 @@ cdef class Learner(Engine):
     cdef uint32_t *touched
     cdef size_t n_touched
 
-    def __cinit__(self):
-        self.slopes = NULL
-        self.touched = NULL
-
     def __dealloc__(self):
         free(self.slopes)
         free(self.touched)

@@ -129,6 +129,15 @@ cdef int _take_inside(Chart* chart, Arena* arena) noexcept nogil:
     return -1 if chart.before == NULL or chart.outer == NULL or chart.n_right == NULL else 0
 
 
+cdef inline double _arc_total(const Chart* chart, int a) noexcept nogil:
+    """The potential of an arc in any state."""
+    cdef int i
+    cdef double total = 0
+    for i in range(chart.n_states):
+        total += chart.phi[a * chart.n_states + i]
+    return total
+
+
 cdef int chart_inside(Chart* chart, Arena* arena) noexcept nogil:
     """Fill the inside tables and z, in the memory of the last time if there was one. RETURNS (int): 0,
     or -1 without memory."""
@@ -171,10 +180,7 @@ cdef int chart_inside(Chart* chart, Arena* arena) noexcept nogil:
     for k in range(chart.side_start[1], chart.side_start[2]):
         a = chart.side_arcs[k]
         j = chart.mod[a]
-        total = 0
-        for i in range(n_states):
-            total += chart.phi[a * n_states + i]
-        chart.z += total * chart.left[j * width + 1] * chart.right[j * width + n]
+        chart.z += _arc_total(chart, a) * chart.left[j * width + 1] * chart.right[j * width + n]
     return 0
 
 
@@ -265,9 +271,8 @@ cdef int chart_outside(Chart* chart, Arena* arena, double** d_moves) noexcept no
     for k in range(chart.side_start[1], chart.side_start[2]):
         a = chart.side_arcs[k]
         j = chart.mod[a]
-        total = 0
+        total = _arc_total(chart, a)
         for i in range(n_states):
-            total += chart.phi[a * n_states + i]
             chart.mu[a * n_states + i] = (chart.phi[a * n_states + i] * scale
                                           * chart.left[j * width + 1] * chart.right[j * width + n])
         chart.d_left[j * width + 1] += total * chart.right[j * width + n]

@@ -1,7 +1,7 @@
 """Keys of features: what a template sees in a token, in an arc, in two neighbouring modifiers."""
 from libc.stdint cimport int32_t, uint64_t
 
-from ...base._slots cimport first_half, pair_key
+from ...base._slots cimport first_half, mix, pair_key, second_half
 from ._layout cimport Machine
 
 cdef extern from *:
@@ -47,14 +47,6 @@ cdef inline uint64_t sibling_half(int template, int side, uint64_t head, uint64_
     return first_half(pair_key(head, mod, SIBLING * (2 * template + side + 1)), SIBLING)
 
 
-cdef inline uint64_t sibling_key(
-    int template, int side, uint64_t head, uint64_t previous, uint64_t mod
-) noexcept nogil:
-    if head == 0 or mod == 0 or previous == 0:
-        return 0
-    return pair_key(pair_key(head, mod, SIBLING * (2 * template + side + 1)), previous, SIBLING)
-
-
 cdef inline int between_of(const Machine* machine, const int32_t* tags, int head, int mod) noexcept nogil:
     """Which of the tags that separate stand between the two (see `statistics.separators`)."""
     cdef int k, found = 0
@@ -65,17 +57,39 @@ cdef inline int between_of(const Machine* machine, const int32_t* tags, int head
     return found
 
 
+cdef inline void sibling_halves(
+    const Machine* machine, const uint64_t* composites, int side, int head, int mod, uint64_t* halves
+) noexcept nogil:
+    """What keys of two neighbouring modifiers have of the head and the second of them; 0 is nobody (the last)."""
+    cdef int t, k = machine.context.n_composites
+    cdef const int32_t* parts
+    for t in range(machine.n_siblings):
+        parts = machine.siblings + 3 * t
+        halves[t] = sibling_half(
+            t, side, composites[head * k + parts[0]],
+            composites[mod * k + parts[2]] if mod else NOBODY)
+
+
+cdef inline uint64_t previous_half(
+    const Machine* machine, const uint64_t* composites, int template, int previous
+) noexcept nogil:
+    """What such a key has of the first of them; 0 is nobody (before the first)."""
+    cdef int k = machine.context.n_composites
+    return second_half(
+        composites[previous * k + machine.siblings[3 * template + 1]] if previous else NOBODY)
+
+
+cdef inline uint64_t sibling_key(uint64_t half, uint64_t previous) noexcept nogil:
+    """The key of its halves."""
+    return mix(half ^ previous) if half and previous else 0
+
+
 cdef inline void sibling_keys(
     const Machine* machine, const uint64_t* composites, int side, int head, int previous, int mod,
     uint64_t* keys
 ) noexcept nogil:
     """Keys of two neighbouring modifiers of a head; 0 is nobody (the first, the last)."""
-    cdef int t, k = machine.context.n_composites
-    cdef const int32_t* parts
+    cdef int t
+    sibling_halves(machine, composites, side, head, mod, keys)
     for t in range(machine.n_siblings):
-        parts = machine.siblings + 3 * t
-        keys[t] = sibling_key(
-            t, side, composites[head * k + parts[0]],
-            composites[previous * k + parts[1]] if previous else NOBODY,
-            composites[mod * k + parts[2]] if mod else NOBODY,
-        )
+        keys[t] = sibling_key(keys[t], previous_half(machine, composites, t, previous))

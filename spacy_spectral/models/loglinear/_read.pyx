@@ -17,7 +17,9 @@ from ._cells cimport (
     ALONE, DENSE, N_SMALL, Cell, CellTable, Query, add_dense, ask_for, count_of_bits, find_cells,
 )
 from ._chart cimport Chart
-from ._keys cimport NOBODY, between_half, between_of, head_half, sibling_half, unary_key
+from ._keys cimport (
+    between_half, between_of, head_half, previous_half, sibling_halves, sibling_key, unary_key,
+)
 from ._layout cimport Machine, Scored, block_width, direction_of, token_width
 
 cdef enum:
@@ -255,22 +257,7 @@ cdef inline void _queue(
     queue.out[queue.n % AHEAD] = out
     queue.n += 1
     for t in range(machine.n_siblings):
-        ask_for(
-            &machine.table, mix(half[t] ^ previous[t]) if half[t] and previous[t] else 0,
-            queries + t)
-
-
-cdef inline void _halves(
-    const Machine* machine, const uint64_t* composites, int side, int head, int mod, uint64_t* half
-) noexcept nogil:
-    """Of a head and a modifier; 0 is nobody."""
-    cdef int t, k = machine.context.n_composites
-    cdef const int32_t* parts
-    for t in range(machine.n_siblings):
-        parts = machine.siblings + 3 * t
-        half[t] = sibling_half(
-            t, side, composites[head * k + parts[0]],
-            composites[mod * k + parts[2]] if mod else NOBODY)
+        ask_for(&machine.table, sibling_key(half[t], previous[t]), queries + t)
 
 
 cdef int read_siblings(const Machine* machine, Scored* scored, Arena* arena) noexcept nogil:
@@ -278,7 +265,7 @@ cdef int read_siblings(const Machine* machine, Scored* scored, Arena* arena) noe
     or -1 without memory."""
     cdef Chart* chart = &scored.chart
     cdef int n = scored.n, n_arcs = scored.n_arcs, n_pairs = chart.pair_start[n_arcs]
-    cdef int n_siblings = machine.n_siblings, k = machine.context.n_composites
+    cdef int n_siblings = machine.n_siblings
     cdef int a, h, i, m, r, t, side, first
     cdef uint64_t half[MAX_TEMPLATES]
     cdef uint64_t end[MAX_TEMPLATES]
@@ -293,21 +280,20 @@ cdef int read_siblings(const Machine* machine, Scored* scored, Arena* arena) noe
         return -1
     for m in range(n + 1):
         for t in range(n_siblings):
-            previous[m * n_siblings + t] = second_half(
-                scored.composites[m * k + machine.siblings[3 * t + 1]] if m else NOBODY)
+            previous[m * n_siblings + t] = previous_half(machine, scored.composites, t, m)
     queue.n = 0
     for i in range(AHEAD):
         queue.out[i] = NULL
     for h in range(1, n + 1):
         for side in range(2):
             first = chart.side_start[2 * h + side]
-            _halves(machine, scored.composites, side, h, 0, end)
+            sibling_halves(machine, scored.composites, side, h, 0, end)
             _queue(machine, &queue, end, previous, empty + 2 * h + side, scale)
             for i in range(first, chart.side_start[2 * h + side + 1]):
                 a = chart.side_arcs[i]
                 m = chart.mod[a]
                 _queue(machine, &queue, end, previous + m * n_siblings, last + a, scale)
-                _halves(machine, scored.composites, side, h, m, half)
+                sibling_halves(machine, scored.composites, side, h, m, half)
                 for r in range(chart.rank[a] + 1):
                     m = chart.mod[chart.side_arcs[first + r - 1]] if r else 0
                     _queue(machine, &queue, half, previous + m * n_siblings,

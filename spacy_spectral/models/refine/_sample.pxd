@@ -10,15 +10,29 @@ from libc.stdint cimport int32_t, uint64_t
 
 from ._chain cimport (
     INDEPENDENT, MARKOV, NONE, SIMULTANEOUS, Chain, hash_place, list_count, list_share, pair,
-    pair_by_head, probability, put, put_list, put_own, put_stops, put_token, state_after,
+    pair_by_head, probability, put, put_list, put_own, put_token, state_after,
     state_before, triple, triple_by_head,
 )
 from ...base._random cimport beta_draw, uniform
 
 
+cdef inline void put_children(Chain* chain, int t, int n) noexcept nogil:
+    """Count the events of a token's children and the ends of their lists, for models of single children."""
+    cdef int side, m, last
+    for side in range(2):
+        if not chain.counted[2 * t + side]:
+            continue
+        last = chain.capacity
+        m = chain.first[2 * t + side]
+        while m != NONE:
+            put(chain, side, chain.z[t], last, chain.z[m], n)
+            last, m = chain.z[m], chain.following[m]
+        put(chain, side, chain.z[t], last, chain.capacity, n)
+
+
 cdef inline void put_around(Chain* chain, int t, int n) noexcept nogil:
     """Count all events that a token's state takes part in."""
-    cdef int h = chain.head[t], side, m
+    cdef int h = chain.head[t], side
     put_own(chain, t, n)
     if chain.kind == SIMULTANEOUS:
         if h >= 0:
@@ -29,12 +43,7 @@ cdef inline void put_around(Chain* chain, int t, int n) noexcept nogil:
         return
     if chain.kind == MARKOV and h >= 0:
         put(chain, chain.side[t], chain.z[h], chain.z[t], state_after(chain, t), n)
-    for side in range(2):
-        m = chain.first[2 * t + side]
-        while m != NONE:
-            put(chain, side, chain.z[t], state_before(chain, m), chain.z[m], n)
-            m = chain.following[m]
-    put_stops(chain, t, n)
+    put_children(chain, t, n)
 
 
 cdef inline double one_by_one(Chain* chain, int t, int k) noexcept nogil:
@@ -67,15 +76,7 @@ cdef inline double one_by_one(Chain* chain, int t, int k) noexcept nogil:
         put(chain, chain.side[t], chain.z[h], state_before(chain, t), k, -1)
         if chain.kind == MARKOV:
             put(chain, chain.side[t], chain.z[h], k, state_after(chain, t), -1)
-    for side in range(2):
-        if not chain.counted[2 * t + side]:
-            continue
-        last = chain.capacity
-        m = chain.first[2 * t + side]
-        while m != NONE:
-            put(chain, side, k, last, chain.z[m], -1)
-            last, m = chain.z[m], chain.following[m]
-        put(chain, side, k, last, chain.capacity, -1)
+    put_children(chain, t, -1)
     chain.z[t] = old
     value *= (chain.words[<size_t>chain.word[t] * chain.capacity + k] + chain.rho) / (
         chain.size[k] + chain.rho * chain.vocabulary[chain.tag[t]])

@@ -78,7 +78,7 @@ cdef struct Work:
     uint32_t[MOST] before
 
 
-cdef int _begin(Work *work, int n) except -1:
+cdef int _take(Work *work, int n) except -1:
     """Take memory; whatever happens, `arena_free` must follow."""
     memset(&work.arena, 0, sizeof(Arena))
     work.first = <Surroundings *>take(&work.arena, (n + 1) * sizeof(Surroundings))
@@ -127,8 +127,7 @@ cdef class Extractor:
         cdef int32_t[::1] out_indices = indices
         cdef signed char[::1] out_values = values
         try:
-            _begin(&work, n)
-            self._read(&work, heads[0], labels[0], names, work.first)
+            self._begin(&work, heads, labels, names)
             for t in range(1, k):
                 self._read(&work, heads[t], labels[t], names, work.own)
                 for m in range(1, n + 1):
@@ -166,10 +165,9 @@ cdef class Extractor:
         scores = np.zeros(k, dtype=np.float64)
         cdef double[::1] out = scores
         try:
-            _begin(&work, n)
+            self._begin(&work, heads, labels, names)
             for m in range(1, n + 1):
                 work.first_score[m] = NAN
-            self._read(&work, heads[0], labels[0], names, work.first)
             for t in range(1, k):
                 self._read(&work, heads[t], labels[t], names, work.own)
                 for m in range(1, n + 1):
@@ -183,6 +181,15 @@ cdef class Extractor:
         finally:
             arena_free(&work.arena)
         return scores
+
+    cdef int _begin(
+        self, Work *work, const int32_t[:, ::1] heads, const int32_t[:, ::1] labels,
+        const uint32_t[::1] names
+    ) except -1:
+        """Read the first tree."""
+        _take(work, <int>heads.shape[1])
+        self._read(work, heads[0], labels[0], names, work.first)
+        return 0
 
     cdef void _read(
         self, Work *work, const int32_t[::1] heads, const int32_t[::1] labels,

@@ -29,6 +29,7 @@ import numpy
 
 from ...base._arena cimport Arena, arena_free, take_zeros
 from ...base._rows cimport dot
+from ...trees._sides cimport LEFT, RIGHT
 
 
 cdef extern from "_vector.h" nogil:
@@ -41,11 +42,6 @@ cdef extern from "_vector.h" nogil:
     void weighted_sum_adjoint(
         const double* rows, const double* weights, int count, int width,
         const double* d_out, double* d_rows, double* d_weights)
-
-
-cdef enum:
-    LEFT = 0
-    RIGHT = 1
 
 
 cdef struct Half:

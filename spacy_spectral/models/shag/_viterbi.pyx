@@ -10,10 +10,7 @@ from libc.string cimport memset
 
 import numpy
 
-
-cdef enum:
-    LEFT = 0
-    RIGHT = 1
+from ...trees._sides cimport LEFT, RIGHT
 
 
 cdef struct Half:

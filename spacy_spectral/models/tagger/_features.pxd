@@ -45,7 +45,7 @@ cdef inline uint64_t template_key(
     return h if h != 0 else 1
 
 
-cdef inline const Slot* find_key(Table* table, uint64_t key) noexcept nogil:
+cdef inline const Slot* find_key(const Table* table, uint64_t key) noexcept nogil:
     """The slot of a key, NULL if it is not in the table."""
     cdef uint64_t where = (key >> 7) & table.mask
     while table.slots[where].key != key:

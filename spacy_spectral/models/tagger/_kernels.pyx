@@ -83,6 +83,14 @@ cdef inline Py_ssize_t _probabilities(
     return best
 
 
+cdef inline bint _find_row(const Table* table, uint64_t key, Row* row) noexcept nogil:
+    """Where the entries of a key are; 0 is no key. RETURNS (bint): Whether there are any."""
+    cdef const Slot* slot = find_key(table, key) if key else NULL
+    if slot != NULL:
+        row.start, row.end = slot.start, slot.end
+    return slot != NULL
+
+
 cdef Py_ssize_t _largest_group(const int32_t[::1] group_starts):
     # a loop: numpy's overhead would be felt in short calls
     cdef Py_ssize_t g, largest = 0
@@ -116,7 +124,6 @@ def train_epoch(
     cdef uint64_t key
     cdef float g, change, p_gold
     cdef bint learns
-    cdef const Slot* slot
     cdef Table table
     table.slots, table.mask = &slots[0], slots.shape[0] - 1
     cdef Classes classes
@@ -160,10 +167,8 @@ def train_epoch(
                 for j in range(n_dynamic):
                     key = template_key(&attributes[0, 0], width, &templates[j, 0], numbers[j],
                                        i, starts[s], starts[s + 1])
-                    slot = find_key(&table, key) if key else NULL
-                    if slot != NULL:
-                        rows[n_rows].start, rows[n_rows].end = slot.start, slot.end
-                        FETCH(&entries[slot.start])
+                    if _find_row(&table, key, &rows[n_rows]):
+                        FETCH(&entries[rows[n_rows].start])
                         n_rows += 1
                 memset(part_scores, 0, n_parts * sizeof(float))
                 for j in range(n_rows):
@@ -219,7 +224,7 @@ def type_scores(
     RETURNS (ndarray): float32, word x offset x part.
     """
     cdef Py_ssize_t n = types.shape[0], width = types.shape[1], i, j, k
-    cdef const Slot* slot
+    cdef Row row
     cdef uint64_t key
     # all cells look at the word itself here, so that its row is a sentence of its own
     at_word = numpy.array(templates)
@@ -233,9 +238,8 @@ def type_scores(
         for i in range(n):
             for j in range(cells.shape[0]):
                 key = template_key(&types[0, 0], width, &cells[j, 0], numbers[j], i, i, i + 1)
-                slot = find_key(&table, key) if key else NULL
-                if slot != NULL:
-                    for k in range(slot.start, slot.end):
+                if _find_row(&table, key, &row):
+                    for k in range(row.start, row.end):
                         out[i, slots[j], entries[k].part] += entries[k].weight
     return result
 
@@ -264,7 +268,6 @@ def decode(
     """
     cdef Py_ssize_t n_templates = templates.shape[0], width = attributes.shape[1]
     cdef Py_ssize_t n_offsets = offsets.shape[0], s, i, j, k, m, n_rows, size, best, first, where
-    cdef const Slot* slot
     cdef float highest
     cdef const float* row
     decided = numpy.full(attributes.shape[0], -1, dtype="int32")
@@ -312,10 +315,8 @@ def decode(
                     FETCH(&table.slots[(keys[j] >> 7) & table.mask])
                 n_rows = 0
                 for j in range(n_templates):
-                    slot = find_key(&table, keys[j]) if keys[j] else NULL
-                    if slot != NULL:
-                        rows[n_rows].start, rows[n_rows].end = slot.start, slot.end
-                        FETCH(&entries[slot.start])
+                    if _find_row(&table, keys[j], &rows[n_rows]):
+                        FETCH(&entries[rows[n_rows].start])
                         n_rows += 1
                 memset(part_scores, 0, n_parts * sizeof(float))
                 for j in range(n_offsets):
