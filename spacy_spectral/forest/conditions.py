@@ -11,7 +11,7 @@ Positions count from 1; 0 is the root.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy
@@ -28,10 +28,14 @@ MAX_WAYS = 2_000
 MAX_ALL_ARCS = 100
 
 
+@dataclass(frozen=True)
 class Condition:
-    """What a tree must meet. `tokens` are the fields that hold positions."""
+    """What a tree must meet. Its fields that are numbers are positions of tokens."""
 
-    tokens: tuple[str, ...] = ()
+    @property
+    def tokens(self) -> dict[str, int]:
+        """RETURNS (Dict[str, int]): The tokens that it is about, by the names of the fields."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if own.type is int}
 
     def ways(self, n: int) -> list[NDArray[numpy.bool_]]:
         """n (int): How many tokens there are.
@@ -40,8 +44,8 @@ class Condition:
 
     def moved(self, position: Callable[[int], int]) -> "Condition":
         """RETURNS (Condition): The same of other positions."""
-        fields = {name: position(getattr(self, name)) for name in self.tokens}
-        return type(self)(**(vars(self) | fields))
+        moved = {name: position(token) for name, token in self.tokens.items()}
+        return type(self)(**(vars(self) | moved))
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,6 @@ class HeadIs(Condition):
 
     token: int
     head: int
-    tokens = ("token", "head")
 
     def ways(self, n: int) -> list[NDArray[numpy.bool_]]:
         return [_only(n, self.token, self.head)]
@@ -62,7 +65,6 @@ class HeadIsNot(Condition):
 
     token: int
     head: int
-    tokens = ("token", "head")
 
     def ways(self, n: int) -> list[NDArray[numpy.bool_]]:
         allowed = numpy.ones((n + 1, n + 1), dtype=bool)
@@ -75,7 +77,6 @@ class RootIs(Condition):
     """A token is the root of its sentence."""
 
     token: int
-    tokens = ("token",)
 
     def ways(self, n: int) -> list[NDArray[numpy.bool_]]:
         return [_only(n, self.token, 0)]
@@ -87,7 +88,6 @@ class LabelIs(Condition):
 
     token: int
     label: str
-    tokens = ("token",)
 
     def ways(self, n: int) -> list[NDArray[numpy.bool_]]:
         return [numpy.ones((n + 1, n + 1), dtype=bool)]
@@ -99,7 +99,6 @@ class SameHead(Condition):
 
     one: int
     other: int
-    tokens = ("one", "other")
 
     def ways(self, n: int) -> list[NDArray[numpy.bool_]]:
         heads = [h for h in range(1, n + 1) if h not in (self.one, self.other)]
@@ -113,7 +112,6 @@ class NoCrossing(Condition):
 
     first: int
     last: int
-    tokens = ("first", "last")
 
     def ways(self, n: int) -> list[NDArray[numpy.bool_]]:
         inside = numpy.zeros(n + 1, dtype=bool)

@@ -73,7 +73,7 @@ def _by_sentence(
     for condition in conditions:
         if not isinstance(condition, Condition):
             raise ValueError(Errors.S919.format(value=repr(condition)))
-        tokens = [getattr(condition, name) for name in condition.tokens]
+        tokens = list(condition.tokens.values())
         known = [place_of.get(token) for token in tokens]
         sentences = {place[0] for place in known if place is not None}
         alone = isinstance(condition, NoCrossing) or len(set(tokens)) == len(tokens)

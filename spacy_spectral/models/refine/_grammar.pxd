@@ -3,11 +3,6 @@
 the last b is FIRST."""
 
 
-cdef enum:
-    LEFT = 0
-    RIGHT = 1
-
-
 cdef struct Grammar:
     int n_states
     const float* rows       # [rows, n_states + 1]

@@ -27,7 +27,8 @@ import numpy
 
 from ...base._arena cimport Arena, arena_free, take_zeros
 from ...base._rows cimport dot
-from ._grammar cimport LEFT, RIGHT, bind_grammar, row_after
+from ...trees._sides cimport LEFT, RIGHT
+from ._grammar cimport bind_grammar, row_after
 from ._layout cimport NOT_THERE, Sentence, list_arcs, size_of
 
 

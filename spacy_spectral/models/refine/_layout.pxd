@@ -2,7 +2,8 @@
 """A sentence as the chart of states sees it: which arcs and which pairs of siblings there are, and where the
 values of each are kept."""
 from ...base._arena cimport Arena, take
-from ._grammar cimport RIGHT, Grammar
+from ...trees._sides cimport RIGHT
+from ._grammar cimport Grammar
 
 
 cdef enum:

@@ -16,18 +16,31 @@ from ._chain cimport (
 from ...base._random cimport beta_draw, uniform
 
 
-cdef inline void put_children(Chain* chain, int t, int n) noexcept nogil:
-    """Count the events of a token's children and the ends of their lists, for models of single children."""
-    cdef int side, m, last
+cdef inline double put_children(Chain* chain, int t, int n, double* value) noexcept nogil:
+    """Count the events of a token's children and the ends of their lists, for models of single children.
+
+    value (double*): Multiplied with the probability of every event given those before it; may be NULL.
+    RETURNS (double): The logarithm of what was taken out of it, so that it stays in range.
+    """
+    cdef int side, m, outcome, last, k = chain.z[t]
+    cdef double log_value = 0
     for side in range(2):
         if not chain.counted[2 * t + side]:
             continue
-        last = chain.capacity
-        m = chain.first[2 * t + side]
-        while m != NONE:
-            put(chain, side, chain.z[t], last, chain.z[m], n)
-            last, m = chain.z[m], chain.following[m]
-        put(chain, side, chain.z[t], last, chain.capacity, n)
+        outcome, m = chain.capacity, chain.first[2 * t + side]
+        while True:
+            last = outcome
+            outcome = chain.z[m] if m != NONE else chain.capacity
+            if value != NULL:
+                value[0] *= probability(chain, side, k, last, outcome)
+            put(chain, side, k, last, outcome, n)
+            if m == NONE:
+                break
+            m = chain.following[m]
+            if value != NULL and value[0] < 1e-200:
+                log_value += log(value[0])
+                value[0] = 1
+    return log_value
 
 
 cdef inline void put_around(Chain* chain, int t, int n) noexcept nogil:
@@ -43,13 +56,13 @@ cdef inline void put_around(Chain* chain, int t, int n) noexcept nogil:
         return
     if chain.kind == MARKOV and h >= 0:
         put(chain, chain.side[t], chain.z[h], chain.z[t], state_after(chain, t), n)
-    put_children(chain, t, n)
+    put_children(chain, t, n, NULL)
 
 
 cdef inline double one_by_one(Chain* chain, int t, int k) noexcept nogil:
     """log P of all events around a token in state k, each given those before it, and of its word."""
-    cdef int h = chain.head[t], side, m, last, old = chain.z[t]
-    cdef double value = 1, log_value = 0
+    cdef int h = chain.head[t], old = chain.z[t]
+    cdef double value = 1, log_value
     chain.z[t] = k
     if h >= 0:
         value *= probability(chain, chain.side[t], chain.z[h], state_before(chain, t), k)
@@ -57,26 +70,13 @@ cdef inline double one_by_one(Chain* chain, int t, int k) noexcept nogil:
         if chain.kind == MARKOV:
             value *= probability(chain, chain.side[t], chain.z[h], k, state_after(chain, t))
             put(chain, chain.side[t], chain.z[h], k, state_after(chain, t), 1)
-    for side in range(2):
-        if not chain.counted[2 * t + side]:
-            continue
-        last = chain.capacity
-        m = chain.first[2 * t + side]
-        while m != NONE:
-            value *= probability(chain, side, k, last, chain.z[m])
-            put(chain, side, k, last, chain.z[m], 1)
-            last, m = chain.z[m], chain.following[m]
-            if value < 1e-200:
-                log_value += log(value)
-                value = 1
-        value *= probability(chain, side, k, last, chain.capacity)
-        put(chain, side, k, last, chain.capacity, 1)
+    log_value = put_children(chain, t, 1, &value)
     # and away again
     if h >= 0:
         put(chain, chain.side[t], chain.z[h], state_before(chain, t), k, -1)
         if chain.kind == MARKOV:
             put(chain, chain.side[t], chain.z[h], k, state_after(chain, t), -1)
-    put_children(chain, t, -1)
+    put_children(chain, t, -1, NULL)
     chain.z[t] = old
     value *= (chain.words[<size_t>chain.word[t] * chain.capacity + k] + chain.rho) / (
         chain.size[k] + chain.rho * chain.vocabulary[chain.tag[t]])

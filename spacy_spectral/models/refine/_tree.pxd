@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """A tree whose tokens have states: what is given of it, and memory for sums over its states."""
 from ...base._arena cimport Arena, take, take_zeros
-from ._grammar cimport LEFT, RIGHT
+from ...trees._sides cimport LEFT, RIGHT
 
 
 cdef enum:

@@ -9,10 +9,6 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-cdef enum:  # as in shag.statistics
-    LEFT = 0
-    RIGHT = 1
-
 
 cdef inline void multiply_message(
     const double *upward, const double *state, double *message, int k

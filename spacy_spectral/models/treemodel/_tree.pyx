@@ -11,13 +11,13 @@ All elementwise, so the order of children does not matter. Vectors are rescaled 
 logarithm is carried along.
 """
 from libc.math cimport fabs, log
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 import numpy
 
+from ...trees._sides cimport LEFT, RIGHT
 from ._subtrees cimport (
-    LEFT, RIGHT, Subtrees, add_child, bottom_up, multiply_message, release, rescale, single_token,
+    Subtrees, add_child, bottom_up, multiply_message, release, rescale, single_token,
 )
 
 
@@ -73,7 +73,7 @@ def score_trees(
     cdef int n = heads.shape[1], n_trees = heads.shape[0], k = root.shape[0]
     logs_array, signs_array = numpy.full(n_trees, numpy.nan), numpy.zeros(n_trees)
     cdef double[::1] logs = logs_array, signs = signs_array
-    cdef int *work
+    cdef int[::1] work = numpy.empty(2 * n, dtype="intc")
     cdef Subtrees all
     cdef int t, h, tree = 0
     cdef double value
@@ -81,13 +81,10 @@ def score_trees(
         return logs_array, signs_array
     memset(&all, 0, sizeof(Subtrees))
     all.k = k
-    work = <int *>malloc(2 * n * sizeof(int))
-    if work == NULL:
-        raise MemoryError()
     with nogil:
         for t in range(n_trees):
             tree = score_tree(
-                &all, &symbols[t, 0], &heads[t, 0], n, &emissions[0, 0], &upward[0, 0, 0], work
+                &all, &symbols[t, 0], &heads[t, 0], n, &emissions[0, 0], &upward[0, 0, 0], &work[0]
             )
             if tree == -1:
                 break
@@ -98,7 +95,6 @@ def score_trees(
                 value += root[h] * all.states[<size_t>tree * k + h]
             logs[t] = all.logs[tree] + log(fabs(value))
             signs[t] = (value > 0) - (value < 0)
-        free(work)
         release(&all)
     if tree == -1:
         raise MemoryError()
@@ -189,16 +185,14 @@ def expected_counts(
     cdef double *outside
     cdef double *local
     cdef int *order
+    cdef double[::1] numbers
+    cdef int[::1] places
     cdef const double *transition
     cdef double *counts
     for s in range(starts.shape[0] - 1):
         longest = max(longest, starts[s + 1] - starts[s])
-    work = <double *>malloc((4 * longest + 2) * k * sizeof(double))
-    order = <int *>malloc((2 * longest + 2) * sizeof(int))
-    if work == NULL or order == NULL:
-        free(work)
-        free(order)
-        raise MemoryError()
+    numbers, places = numpy.empty((4 * longest + 2) * k), numpy.empty(2 * longest + 2, dtype="intc")
+    work, order = &numbers[0], &places[0]
     inside = work + longest * k
     messages = inside + longest * k
     outside = messages + longest * k
@@ -243,8 +237,6 @@ def expected_counts(
                     weight = local[h] / total
                     for c in range(k):
                         counts[h * k + c] += weight * transition[h * k + c] * inside[i * k + c]
-    free(work)
-    free(order)
     return likelihood
 
 
@@ -265,7 +257,6 @@ def head_probabilities(
     cdef int n = emissions.shape[0], k = emissions.shape[1], i, j, h, at, n_all, n_ordered, direction
     result_array = numpy.zeros((n, n))
     cdef double[:, ::1] result = result_array
-    cdef double *work
     cdef double *inside
     cdef double *messages
     cdef double *outside
@@ -274,14 +265,10 @@ def head_probabilities(
     cdef int *rest
     cdef int *cut
     cdef double total, fit, weight
-    work = <double *>malloc((3 * n + 3) * k * sizeof(double))
-    order = <int *>malloc((5 * n + 1) * sizeof(int))
-    if work == NULL or order == NULL:
-        free(work)
-        free(order)
-        raise MemoryError()
-    inside, messages, outside = work, work + n * k, work + 2 * n * k
-    below = work + 3 * n * k
+    cdef double[::1] numbers = numpy.empty((3 * n + 3) * k)
+    cdef int[::1] places = numpy.empty(5 * n + 1, dtype="intc")
+    inside, order = &numbers[0], &places[0]
+    messages, outside, below = inside + n * k, inside + 2 * n * k, inside + 3 * n * k
     rest, cut = order + 2 * n, order + 4 * n
     with nogil:
         n_all = bottom_up(&heads[0], n, order, order + n)
@@ -320,6 +307,4 @@ def head_probabilities(
             if total > 0:
                 for j in range(n):
                     result[i, j] /= total
-    free(work)
-    free(order)
     return result_array
