@@ -1,10 +1,11 @@
-"""Random labelled arcs, and all trees of them by definition."""
+"""Random labelled arcs, and all trees of them by definition; random treebanks."""
 
 from itertools import product
 
 import numpy
 
-from brute_force import is_single_root_projective
+from brute_force import is_single_root_projective, projective_trees
+from spacy_spectral.trees.sentences import Tree
 
 
 def random_arcs(seed, n, density):
@@ -23,3 +24,17 @@ def labelled_trees(n, heads, mods):
     return [
         tree for tree in product(*own) if is_single_root_projective([int(heads[a]) for a in tree])
     ]
+
+
+def random_treebank(tags, describe, *, longest, seed=0, size=80):
+    """Random projective trees of random tags; `describe(rng, tags, heads)` gives words and labels."""
+    rng = numpy.random.default_rng(seed)
+    trees = []
+    for _ in range(size):
+        n = int(rng.integers(1, longest + 1))
+        choices = projective_trees(n)
+        heads = numpy.array(choices[rng.integers(len(choices))], dtype="int32")
+        own = rng.choice(tags, n).tolist()
+        words, labels = describe(rng, own, heads)
+        trees.append(Tree(words, own, heads, labels))
+    return trees

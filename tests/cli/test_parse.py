@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import spacy
+from pipelines import from_raw_text
 from spacy.cli._util import app
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
@@ -15,7 +16,6 @@ from typer.testing import CliRunner
 from spacy_spectral.base.distribute import open_workers
 from spacy_spectral.cli import parse as parse_module
 from spacy_spectral.cli.parse import _written
-from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank import texts
 from spacy_spectral.treebank.check import check_treebanks
 from spacy_spectral.treebank.conllu import read_conllu
@@ -29,13 +29,7 @@ TEXT = (
 
 @pytest.fixture(scope="module")
 def nlp(sample):
-    config = {"nlp": {"tokenizer": {"@tokenizers": "spacy-spectral.Tokenizer.v1"}}}
-    nlp = spacy.blank("en", config=config)
-    for name in ("spectral_senter", "spectral_tagger", "spectral_lemmatizer", "spectral_parser"):
-        nlp.add_pipe(name)
-    corpus = Corpus(sample["train"], annotations=["sents"], limit=150)
-    nlp.initialize(lambda: corpus(nlp))
-    return nlp
+    return from_raw_text(sample["train"], limit=150)
 
 
 @pytest.fixture(scope="module")

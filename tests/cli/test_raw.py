@@ -1,25 +1,18 @@
 """`spacy spectral evaluate --raw`."""
 
 import pytest
-import spacy
 import srsly
+from pipelines import from_raw_text
 from spacy.cli._util import app
 from typer.testing import CliRunner
 
 from spacy_spectral.cli.raw import MEASURES, evaluate_raw
-from spacy_spectral.readers import Corpus
 
 
 @pytest.fixture(scope="module")
 def nlp(sample):
     pytest.importorskip("udtools.udeval")
-    config = {"nlp": {"tokenizer": {"@tokenizers": "spacy-spectral.Tokenizer.v1"}}}
-    nlp = spacy.blank("en", config=config)
-    for name in ("spectral_senter", "spectral_tagger", "spectral_lemmatizer", "spectral_parser"):
-        nlp.add_pipe(name)
-    corpus = Corpus(sample["train"], annotations=["sents"])
-    nlp.initialize(lambda: corpus(nlp))
-    return nlp
+    return from_raw_text(sample["train"])
 
 
 def test_all_measures(nlp, sample):

@@ -5,6 +5,7 @@ import threading
 import numpy
 import pytest
 import spacy
+from pipelines import trained_reranker, with_reranker
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -26,19 +27,13 @@ FOREST = {"@architectures": "spacy-spectral.ForestReranker.v1", "folds": 2, "epo
 
 
 def pipeline(trained, **config):
-    """A pipeline with the trained parser and a reranker of forests."""
-    nlp = spacy.blank("en", vocab=trained.vocab)
-    nlp.add_pipe("spectral_parser", source=trained)
-    nlp.add_pipe("spectral_reranker", config={"model": FOREST, "n": 10} | config)
-    return nlp
+    return with_reranker(trained, config.pop("model", FOREST), **config)
 
 
 @pytest.fixture(scope="module")
 def forests(trained, examples):
     """A trained reranker. Tests must not change it."""
-    nlp = pipeline(trained, store=["parses"])
-    nlp.get_pipe("spectral_reranker").initialize(lambda: examples(nlp), nlp=nlp)
-    return nlp
+    return trained_reranker(trained, FOREST, examples)
 
 
 REFINED = {"@architectures": "spacy-spectral.Refined.v1", "states": 30}

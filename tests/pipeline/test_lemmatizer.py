@@ -2,6 +2,7 @@
 
 import pytest
 import spacy
+from pipelines import initialized
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -13,9 +14,7 @@ def train(sample, **config):
     nlp = spacy.blank("en")
     nlp.add_pipe("spectral_tagger")
     nlp.add_pipe("spectral_lemmatizer", config={"jackknife": "spectral_tagger", **config})
-    corpus = Corpus(sample["train"], annotations=["sents"])
-    nlp.initialize(lambda: corpus(nlp))
-    return nlp
+    return initialized(nlp, sample["train"])
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +59,7 @@ def test_the_tagger_is_jackknifed_once_for_all_who_ask(sample, monkeypatch):
     nlp.add_pipe("spectral_tagger")
     for name in ("one", "two"):
         nlp.add_pipe("spectral_lemmatizer", name=name, config={"jackknife": "spectral_tagger"})
-    corpus = Corpus(sample["dev"], annotations=["sents"])
-    nlp.initialize(lambda: corpus(nlp))
+    initialized(nlp, sample["dev"])
     assert len(calls) == 1
     other = Corpus(sample["test"], annotations=["sents"])
     nlp.get_pipe("one").initialize(lambda: other(nlp), nlp=nlp)

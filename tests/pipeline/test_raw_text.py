@@ -3,26 +3,17 @@
 import multiprocessing
 
 import pytest
-import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pipelines import FROM_RAW_TEXT, from_raw_text
 
 from spacy_spectral.models.segment import tokens as tokens_module
-from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.write import write_doc
 
-NAMES = ("spectral_senter", "spectral_tagger", "spectral_lemmatizer", "spectral_parser")
-
 
 def train(path):
-    config = {"nlp": {"tokenizer": {"@tokenizers": "spacy-spectral.Tokenizer.v1"}}}
-    nlp = spacy.blank("en", config=config)
-    for name in NAMES:
-        nlp.add_pipe(name, config={"jackknife": "spectral_tagger"} if "lemma" in name else {})
-    corpus = Corpus(path, annotations=["sents"], limit=120)
-    nlp.initialize(lambda: corpus(nlp))
-    return nlp
+    return from_raw_text(path, limit=120, spectral_lemmatizer={"jackknife": "spectral_tagger"})
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +65,7 @@ def test_processes_change_nothing(nlp, method):
 def test_training_again_gives_the_same_bytes(nlp, sample):
     again = train(sample["train"])
     assert again.tokenizer.to_bytes() == nlp.tokenizer.to_bytes()
-    for name in NAMES:
+    for name in FROM_RAW_TEXT:
         own, other = nlp.get_pipe(name).model, again.get_pipe(name).model
         assert own.to_bytes() == other.to_bytes()
 
@@ -103,7 +94,7 @@ def test_work_grows_with_the_text(nlp, monkeypatch):
 @pytest.mark.parametrize("text", ["\n" * 20_000, "word\n" * 5_000, "x" * 50_000, "a. " * 5_000])
 def test_long_texts(nlp, text):
     doc = nlp.make_doc(text)
-    for name in NAMES[:3]:
+    for name in FROM_RAW_TEXT[:3]:
         doc = nlp.get_pipe(name)(doc)
     assert doc.text == text
     assert doc.has_annotation("SENT_START") and doc.has_annotation("LEMMA")

@@ -3,6 +3,7 @@
 import numpy
 import pytest
 import spacy
+from pipelines import trained_reranker, with_reranker
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
@@ -15,19 +16,13 @@ QUICK = {"@architectures": "spacy-spectral.Reranker.v1", "states": 4}
 
 
 def pipeline(trained, **config):
-    """A pipeline with the trained parser and a reranker."""
-    nlp = spacy.blank("en", vocab=trained.vocab)
-    nlp.add_pipe("spectral_parser", source=trained)
-    nlp.add_pipe("spectral_reranker", config={"model": QUICK, "n": 10} | config)
-    return nlp
+    return with_reranker(trained, config.pop("model", QUICK), **config)
 
 
 @pytest.fixture(scope="module")
 def reranking(trained, examples):
     """A trained reranker. Tests must not change it."""
-    nlp = pipeline(trained, store=["parses"])
-    nlp.get_pipe("spectral_reranker").initialize(lambda: examples(nlp), nlp=nlp)
-    return nlp
+    return trained_reranker(trained, QUICK, examples)
 
 
 def documents(nlp, examples, split="dev"):

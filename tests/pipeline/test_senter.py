@@ -5,6 +5,7 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pipelines import initialized
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -14,9 +15,7 @@ from spacy_spectral.readers import Corpus
 def train(sample):
     nlp = spacy.blank("en")
     nlp.add_pipe("spectral_senter")
-    corpus = Corpus(sample["train"], annotations=[])
-    nlp.initialize(lambda: corpus(nlp))
-    return nlp
+    return initialized(nlp, sample["train"], annotations=[])
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +60,7 @@ def test_any_text(nlp, text):
 def test_threshold_and_store(sample):
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("spectral_senter", config={"store": False, "threshold": 1.0})
-    corpus = Corpus(sample["train"], annotations=[])
-    nlp.initialize(lambda: corpus(nlp))
+    initialized(nlp, sample["train"], annotations=[])
     doc = nlp("The dog barks. A cat sleeps.")
     assert len(list(doc.sents)) == 1 and not doc.user_data
     pipe.threshold = 0.0

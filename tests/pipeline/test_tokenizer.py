@@ -6,6 +6,7 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
+from pipelines import TOKENIZER, initialized
 from spacy.attrs import NORM, ORTH
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -15,14 +16,10 @@ from spacy_spectral.pipeline.tokenizer import SpectralTokenizer, create_tokenize
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import MULTIWORD
 
-CONFIG = {"nlp": {"tokenizer": {"@tokenizers": "spacy-spectral.Tokenizer.v1"}}}
-
 
 def train(sample, **config):
-    nlp = spacy.blank("en", config=CONFIG | config)
-    corpus = Corpus(sample["train"], annotations=[])
-    nlp.initialize(lambda: corpus(nlp))
-    return nlp
+    nlp = spacy.blank("en", config=TOKENIZER | config)
+    return initialized(nlp, sample["train"], annotations=[])
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +54,7 @@ def test_files_and_retraining(nlp, sample, tmp_path):
     expected = [token.text for token in nlp(text)]
     assert [t.text for t in spacy.load(tmp_path / "model")(text)] == expected
     assert [
-        t.text for t in spacy.blank("en", config=CONFIG).from_bytes(nlp.to_bytes())(text)
+        t.text for t in spacy.blank("en", config=TOKENIZER).from_bytes(nlp.to_bytes())(text)
     ] == expected
     assert train(sample).tokenizer.to_bytes() == nlp.tokenizer.to_bytes()
     path = tmp_path / "model" / "tokenizer"
@@ -101,7 +98,7 @@ def test_multiword_tokens_come_back():
 
 
 def test_clear_errors(sample):
-    nlp = spacy.blank("en", config=CONFIG)
+    nlp = spacy.blank("en", config=TOKENIZER)
     with pytest.raises(ValueError, match="S603"):
         nlp("text")
     with pytest.raises(ValueError, match="S602"):
@@ -115,7 +112,7 @@ def test_clear_errors(sample):
 
 def test_a_trained_tokenizer_can_be_kept(nlp, sample):
     config = {"initialize": {"tokenizer": {"keep": True}}}
-    other = spacy.blank("en", config=CONFIG | config)
+    other = spacy.blank("en", config=TOKENIZER | config)
     other.tokenizer.from_bytes(nlp.tokenizer.to_bytes(exclude=["vocab"]))
     other.initialize()
     assert other.tokenizer.to_bytes() == nlp.tokenizer.to_bytes()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arc_data import random_treebank
 from brute_force import (
     automata_probability,
     is_single_root_projective,
@@ -24,17 +25,11 @@ SENTENCE = ["N", "V", "P", "N", "C", "N", "V"]
 
 
 def treebank(seed=0, size=80):
-    rng = numpy.random.default_rng(seed)
-    trees = []
-    for _ in range(size):
-        n = int(rng.integers(1, 7))
-        choices = projective_trees(n)
-        heads = numpy.array(choices[rng.integers(len(choices))], dtype="int32")
-        tags = rng.choice(TAGS, n).tolist()
+    def describe(rng, tags, heads):
         words = [tag.lower() + str(rng.integers(3)) for tag in tags]
-        labels = [f"{tag}-of" if head else "root" for tag, head in zip(tags, heads, strict=True)]
-        trees.append(Tree(words, tags, heads, labels))
-    return trees
+        return words, [f"{t}-of" if h else "root" for t, h in zip(tags, heads, strict=True)]
+
+    return random_treebank(TAGS, describe, longest=6, seed=seed, size=size)
 
 
 def fit(*, trees=None, lexical=None, max_length=250, min_symbol_count=1, lengths=True, **automata):

@@ -3,12 +3,12 @@
 import numpy
 import pytest
 
+from arc_data import random_treebank
 from brute_force import automata_probability, marginals, modifiers, projective_trees
 from spacy_spectral.models.shag.estimate import EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
 from spacy_spectral.models.shag.lexical import LEXICAL_MODELS, LexicalModel
 from spacy_spectral.models.shag.statistics import LEFT, RIGHT
-from spacy_spectral.trees.sentences import Tree
 
 TAGS = ["C", "N", "P", "V"]
 WORDS = {"C": ["and"], "N": ["Dog", "cat", "bird"], "P": [",", "."], "V": ["runs", "sees"]}
@@ -16,16 +16,10 @@ RELATION = {"C": "cc", "N": "nsubj", "P": "punct", "V": "conj"}
 
 
 def treebank(seed=0, size=80):
-    rng = numpy.random.default_rng(seed)
-    trees = []
-    for _ in range(size):
-        n = int(rng.integers(1, 6))
-        choices = projective_trees(n)
-        heads = numpy.array(choices[rng.integers(len(choices))], dtype="int32")
-        tags = rng.choice(TAGS, n).tolist()
-        words = [str(rng.choice(WORDS[tag])) for tag in tags]
-        trees.append(Tree(words, tags, heads, [RELATION[tag] for tag in tags]))
-    return trees
+    def describe(rng, tags, heads):
+        return [str(rng.choice(WORDS[tag])) for tag in tags], [RELATION[tag] for tag in tags]
+
+    return random_treebank(TAGS, describe, longest=5, seed=seed, size=size)
 
 
 def fit(kind, trees):
