@@ -7,7 +7,7 @@ The features of an anchored rule are its rule, or some of its symbols, with cont
 weights are in one table, found by hashing.
 """
 from libc.math cimport INFINITY, exp, log
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -274,7 +274,7 @@ cdef class AnchoredTable:
         Arena *arena
     ) noexcept nogil:
         cdef int n = c.n, L = self.spans.n_phrases, W = self.spans.n_words, x, i, j, size
-        cdef int64_t y, z, e
+        cdef int64_t y, e
         cdef uint64_t keys[MOST_TEMPLATES]
         cdef float gradient
         cdef float *lefts = <float *>take_zeros(arena, (n + 1) * (L + 1) * sizeof(float))

@@ -1,5 +1,5 @@
 """Keys of the features of spans, shared by the kernels of this room."""
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from ...base._slots cimport first_half, mixed, second_half
 

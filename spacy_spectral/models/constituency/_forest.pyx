@@ -81,7 +81,7 @@ def connect(
     cdef int64_t n_cells, cell, lcell, rcell
     cdef int64_t p
     cdef int64_t total_items = begin.shape[0]
-    cdef size_t e, from_edge, to_edge
+    cdef size_t e
     cdef Edges edges
     cdef int64_t *cells = NULL
     cdef int32_t *here = <int32_t *>malloc(n_symbols * sizeof(int32_t))
@@ -238,8 +238,8 @@ def inside_outside(
     RETURNS (Tuple[ndarray, ndarray, ndarray]): log Z by sentence, -inf without a tree; posteriors of items and of
         edges.
     """
-    cdef int64_t s, x, e, first, last, n = is_word.shape[0]
-    cdef double best, total, value, log_z
+    cdef int64_t s, x, first, last, n = is_word.shape[0]
+    cdef double best, total, log_z
     inside_array = numpy.empty(n, dtype=numpy.float64)
     posteriors, edge_posteriors = numpy.zeros(n), numpy.zeros(left.shape[0])
     log_zs = numpy.full(starts.shape[0] - 1, -numpy.inf)

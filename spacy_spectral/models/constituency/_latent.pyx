@@ -12,7 +12,6 @@ Rules of few trees have a product of three vectors in place of a tensor; those o
 """
 from libc.math cimport INFINITY, exp, fabs, isfinite, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memset
 
 import numpy
 
@@ -220,10 +219,8 @@ def posteriors(
                     if counts is not None and kind[rule[e]] == DENSE:
                         if real is float:
                             float32_outer(
-                                &counts[at], &up[offset[y]], &up[offset[z]], own, na, n_states[symbol[y]],
-                                n_states[symbol[z]], <float>factor[e])
+                                &counts[at], &up[offset[y]], &up[offset[z]], own, na, nb, nc, <float>factor[e])
                         else:
                             float64_outer(
-                                &counts[at], &up[offset[y]], &up[offset[z]], own, na, n_states[symbol[y]],
-                                n_states[symbol[z]], factor[e])
+                                &counts[at], &up[offset[y]], &up[offset[z]], own, na, nb, nc, factor[e])
     return log_zs, item_array, edge_array, up_array, down_array

@@ -279,7 +279,7 @@ def learn(
     cdef Chart chart
     cdef int o, n, failed = 0
     cdef int64_t s, first
-    cdef double loss = 0, score
+    cdef double loss = 0
     memset(&arena, 0, sizeof(arena))
     with nogil:
         for o in range(order.shape[0]):

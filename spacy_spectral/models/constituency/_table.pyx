@@ -5,13 +5,13 @@ A feature is a row of the table: first a weight for any symbol, then weights of 
 Features of one end of a span are looked up once for every boundary, not for every span.
 """
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
 import numpy
 
-from ...base._adagrad cimport Slope, average, climb, new_slopes
+from ...base._adagrad cimport average, climb, new_slopes
 from ...base._arena cimport Arena, arena_free, arena_reset, take
 from ...base._prefetch cimport FETCH
 from ._context cimport CONTENT_WIDTH, Context, end_key, fill_context, pair_key, word_key

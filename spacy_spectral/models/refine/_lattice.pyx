@@ -20,7 +20,7 @@ have a weight are looked at, and only these arcs and pairs have memory. The outs
 Distributions are rows of a table, see `_grammar`.
 """
 
-from libc.math cimport isfinite, log
+from libc.math cimport isfinite
 from libc.string cimport memset
 
 import numpy

@@ -112,7 +112,6 @@ cdef inline const double* _operator(Sentence* s, int head, int direction, int mo
 
 cdef inline void _finish(Sentence* s, Half* half, int direction, int head, int end) noexcept nogil:
     """Q[h,e] = stop . C[h,e], in both layouts."""
-    cdef int n = s.length
     cdef double value = dot(
         s.stop + (<size_t>head * 2 + direction) * s.width,
         half.C + (<size_t>head * s.row + end) * s.width, s.width)
@@ -192,7 +191,7 @@ cdef inline double _attach_adjoint(
 cdef inline void _finish_adjoint(
     Sentence* s, Half* half, int direction, int head, int end
 ) noexcept nogil:
-    cdef int n = s.length, k
+    cdef int k
     cdef double d = half.dQ[<size_t>head * s.row + end] + half.dQT[<size_t>end * s.row + head]
     cdef const double* stop = s.stop + (<size_t>head * 2 + direction) * s.width
     cdef double* d_C = half.dC + (<size_t>head * s.row + end) * s.width

@@ -120,7 +120,6 @@ def train_epoch(
     cdef Py_ssize_t n_dynamic = templates.shape[0], width = attributes.shape[1]
     cdef Py_ssize_t s, q, i, j, k, m, n_rows, best, first, size, decided = 0, right = 0, longest
     cdef double loss = 0
-    cdef int32_t f
     cdef uint64_t key
     cdef float g, change, p_gold
     cdef bint learns
