@@ -8,11 +8,11 @@ import sys
 
 import pytest
 import spacy
-from pipelines import from_raw_text
 from spacy.cli._util import app
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
+from pipelines import from_raw_text
 from spacy_spectral.base.distribute import open_workers
 from spacy_spectral.cli import parse as parse_module
 from spacy_spectral.cli.parse import _written

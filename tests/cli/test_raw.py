@@ -2,10 +2,10 @@
 
 import pytest
 import srsly
-from pipelines import from_raw_text
 from spacy.cli._util import app
 from typer.testing import CliRunner
 
+from pipelines import from_raw_text
 from spacy_spectral.cli.raw import MEASURES, evaluate_raw
 
 

@@ -5,11 +5,11 @@ import threading
 import numpy
 import pytest
 import spacy
-from pipelines import trained_reranker, with_reranker
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from brute_force import compare_conditioned, meets
+from pipelines import trained_reranker, with_reranker
 from spacy_spectral.base.serialize import pack, unpack
 from spacy_spectral.forest.conditions import (
     HeadIs,

@@ -2,10 +2,10 @@
 
 import pytest
 import spacy
-from pipelines import initialized
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from pipelines import initialized
 from spacy_spectral.pipeline import tagger as tagger_module
 from spacy_spectral.readers import Corpus
 

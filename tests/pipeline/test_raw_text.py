@@ -5,8 +5,8 @@ import multiprocessing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipelines import FROM_RAW_TEXT, from_raw_text
 
+from pipelines import FROM_RAW_TEXT, from_raw_text
 from spacy_spectral.models.segment import tokens as tokens_module
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.write import write_doc

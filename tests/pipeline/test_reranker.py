@@ -3,10 +3,10 @@
 import numpy
 import pytest
 import spacy
-from pipelines import trained_reranker, with_reranker
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
+from pipelines import trained_reranker, with_reranker
 from spacy_spectral.models.rerank.features import GROUPS, KINDS
 from spacy_spectral.models.rerank.learn import LEARNERS
 from spacy_spectral.pipeline.reranker import find_vectors

@@ -5,10 +5,10 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipelines import initialized
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from pipelines import initialized
 from spacy_spectral.readers import Corpus
 
 

@@ -6,12 +6,12 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import TOKENIZER, initialized
 from spacy.attrs import NORM, ORTH
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from pipelines import TOKENIZER, initialized
 from spacy_spectral.pipeline.tokenizer import SpectralTokenizer, create_tokenizer
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import MULTIWORD
