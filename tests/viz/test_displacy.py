@@ -252,6 +252,9 @@ def test_draw_a_text(files):
     page = (files / "page.html").read_text("utf8")
     assert Figures(page).count("svg", "displacy") == 2
     assert "Dogs run &amp; bark." in page and "<b>" not in page
+    # on paper nothing can be scrolled: long sentences shrink into their card
+    printed = page.partition("@media print")[2].partition("</style>")[0]
+    assert re.search(r"\.scroll svg \{[^}]*max-width: 100% !important", printed)
 
 
 @pytest.mark.parametrize(

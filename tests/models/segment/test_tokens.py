@@ -98,6 +98,20 @@ def test_multiword_tokens_are_found_again():
     assert joined.multiword == [(2, 4)]
 
 
+def test_multiword_tokens_beside_joined_words_are_kept():
+    """Words that are glued stand in chunks that have multiword tokens before and after them."""
+    model = TokenizerModel.from_payload(JOINING.to_payload())
+    model._memory.add(
+        {
+            "kal'koana": Pieces.of("kal", "'ko", "ana", multiword=((0, 2),)),
+            "lu,mor'ko": Pieces.of("lu", ",", "mor", "'ko", multiword=((2, 4),)),
+        }
+    )
+    found = split(model, "sun kal'koana lu,mor'ko sun")
+    assert found.words == ["sun", "kal", "'ko", "ana lu", ",", "mor", "'ko", "sun"]
+    assert [found.words[a:b] for a, b in found.multiword] == [["kal", "'ko"], ["mor", "'ko"]]
+
+
 @settings(max_examples=300)
 @given(st.text() | st.text(alphabet=" \n\u00a0\t'.,kalmor\U0001f600\u0301\ud800"))
 def test_any_string_is_given_back(text):
