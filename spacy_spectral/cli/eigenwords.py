@@ -20,7 +20,7 @@ def eigenwords_cli(
         list[Path], Argument(help="Text files: plain, .jsonl, either of them .gz, .spacy (DocBin)")
     ],
     output: Annotated[Path, output_option("--output", "-o", help="Directory to write to")],
-    k: Annotated[int, Option("--dimensions", "-k", help="Number of dimensions")] = 100,
+    k: Annotated[int, Option("--dimensions", "-k", help="Number of dimensions", min=1)] = 100,
     window: Annotated[
         int, Option("--window", "-w", help="Words of context on either side", min=1, max=5)
     ] = 2,
@@ -31,9 +31,14 @@ def eigenwords_cli(
         bool, Option("--two-step", help="Reduce left and right contexts first (LR-MVL)")
     ] = False,
     min_count: Annotated[
-        int, Option("--min-count", "-m", help="Rarer words share a vector with their look-alikes")
+        int,
+        Option(
+            "--min-count", "-m", help="Rarer words share a vector with their look-alikes", min=1
+        ),
     ] = 5,
-    max_words: Annotated[int, Option("--max-words", help="Size of the vocabulary")] = 200_000,
+    max_words: Annotated[
+        int, Option("--max-words", help="Size of the vocabulary", min=2)
+    ] = 200_000,
     lowercase: Annotated[bool, Option("--lowercase", help="Ignore case")] = False,
     lang: Annotated[
         str, Option("--lang", "-l", help="Language, whose tokenizer splits the text")
@@ -48,7 +53,7 @@ def eigenwords_cli(
     scheduler: Annotated[
         str | None, Option("--scheduler", help="Address of a Dask scheduler, or 'local'")
     ] = None,
-    seed: Annotated[int, Option("--seed", "-s", help="Seed of solver and clusters")] = 0,
+    seed: Annotated[int, Option("--seed", "-s", help="Seed of solver and clusters", min=0)] = 0,
 ) -> None:
     """Learn word vectors and clusters from raw text, by canonical correlation analysis.
 

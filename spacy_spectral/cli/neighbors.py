@@ -23,7 +23,7 @@ def neighbors_cli(
         nlp = load_vectors(vectors)
     failed = False
     for word in words:
-        found = nearest_words(nlp.vocab, word, n=n)
+        found = nearest_words(nlp.vocab, word, n=n) if word.strip() else []
         if not found:
             msg.fail(Errors.S217.format(word=word))
             failed = True

@@ -70,7 +70,7 @@ def parse_cli(
             raise ValueError(Errors.S705.format(value=format_, choices=", ".join(FORMATS)))
         if output is None and format_ == "spacy":
             raise ValueError(Errors.S610)
-        jobs = find_jobs(files, output or Path(), FORMATS[format_])
+        jobs = find_jobs(files, output, FORMATS[format_])
         # workers may stand in other directories
         name = str(Path(model).absolute()) if Path(model).exists() else model
         nlp = _loaded[name] = load_pipeline(model)
@@ -145,11 +145,11 @@ class Total:
         return f"Parsed {words} in {sents} of {docs}{before}"
 
 
-def find_jobs(files: Iterable[Path], output: Path, suffix: str) -> list[Job]:
+def find_jobs(files: Iterable[Path], output: Path | None, suffix: str) -> list[Job]:
     """Find what is to be parsed.
 
     files (Iterable[Path]): Files, and directories that are searched with their subdirectories.
-    output (Path): The directory to write to.
+    output (Optional[Path]): The directory to write to; None if nothing is written.
     suffix (str): How the names of parsed files end.
     RETURNS (List[Job]): The files, and what they become.
     """
@@ -157,17 +157,22 @@ def find_jobs(files: Iterable[Path], output: Path, suffix: str) -> list[Job]:
     from ..treebank.texts import stem
 
     jobs = []
+    directory = output or Path()
     for given in files:
         if given.is_dir():
             found = sorted(path for path in given.rglob("*") if _is_text(path.relative_to(given)))
             found = [path for path in found if path.is_file()]
             if not found:
                 raise ValueError(Errors.S611.format(path=given))
-            jobs += [Job(p, output / p.relative_to(given).parent / stem(p), suffix) for p in found]
+            jobs += [
+                Job(p, directory / p.relative_to(given).parent / stem(p), suffix) for p in found
+            ]
         elif given.is_file():
-            jobs.append(Job(given, output / stem(given), suffix))
+            jobs.append(Job(given, directory / stem(given), suffix))
         else:
             raise ValueError(Errors.S201.format(path=given))
+    if output is None:
+        return jobs
     sources = {job.path.resolve() for job in jobs}
     taken: dict[Path, Path] = {}
     for job in jobs:

@@ -47,7 +47,9 @@ def _tagged_words(path: Path) -> Iterator[tuple[str, str]]:
         for doc in DocBin().from_disk(path).get_docs(Vocab()):
             yield from ((token.text, token.pos_ or token.tag_) for token in doc)
         return
-    for line in path.read_text(encoding="utf8").splitlines():
+    from ..base.text_files import decoded_blocks
+
+    for line in "".join(decoded_blocks(path, lambda n_bytes: None)).splitlines():
         columns = line.split("\t")
         if len(columns) == 10 and columns[0].isdigit():
             yield columns[1], columns[3]

@@ -243,6 +243,16 @@ def test_directories_keep_their_structure(model, tmp_path):
     assert [path.as_posix() for path in found] == ["a/x.conllu", "b/x.conllu"]
     both = (tmp_path / "in" / "a" / "x.txt", tmp_path / "in" / "b" / "x.txt")
     assert "S613" in failure(model, *both, "--output", tmp_path / "other")
+    # printed, they are not in each other's way
+    assert parse(model, *both).count("# newdoc") == 2
+
+
+def test_what_is_printed_is_written_over_nothing(model, sample, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = b"\n\n".join(sample["dev"].read_bytes().split(b"\n\n")[:2]) + b"\n\n"
+    (tmp_path / "dev.conllu").write_bytes(data)
+    assert parse(model, "dev.conllu").count("# text") == 2
+    assert (tmp_path / "dev.conllu").read_bytes() == data
 
 
 def test_bad_arguments_and_files(model, sample, tmp_path):

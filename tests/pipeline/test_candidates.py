@@ -63,6 +63,19 @@ def test_spectral_candidates_are_the_n_best(trained, tagged):
             assert [candidates.names[label] for label in labels] == parse.deps
 
 
+def test_candidates_have_the_probabilities_of_their_arcs(trained, tagged):
+    words, tags = ["the", "dog", "sleeps"], ["DT", "NN", "VBZ"]
+    short = Doc(trained.vocab, words=words, tags=tags, sent_starts=[1, -1, -1])
+    parser = trained.get_pipe("spectral_parser")
+    for doc in (short, *tagged[:3]):
+        (candidates,) = candidates_of(trained)([doc], 30)[1]
+        (marginals,) = parser.marginals(doc)
+        modifiers = numpy.arange(len(doc))
+        for heads, probs in zip(candidates.heads, candidates.arc_probs, strict=True):
+            expected = marginals[modifiers, numpy.where(heads == 0, modifiers, heads - 1)]
+            numpy.testing.assert_allclose(probs, expected, rtol=1e-5, atol=1e-8)
+
+
 def test_documents_are_not_parsed_twice(trained, tagged, monkeypatch):
     parser = trained.get_pipe("spectral_parser")
     source = candidates_of(trained)

@@ -110,3 +110,18 @@ def test_what_is_missing_before_a_component_is_found(names, missing):
         nlp.add_pipe(name)
     problems = nlp.analyze_pipes(keys=["requires", "assigns"])["problems"]
     assert {name: found for name, found in problems.items() if found} == missing
+
+
+def test_loading_gives_the_component(saved, tmp_path):
+    pipe = spacy.load(saved).get_pipe("spectral_tagger")
+    pipe.to_disk(tmp_path / "tagger")
+    assert pipe.from_bytes(pipe.to_bytes()) is pipe
+    assert pipe.from_disk(tmp_path / "tagger") is pipe
+
+
+def test_components_without_labels_have_none():
+    nlp = spacy.blank("en")
+    names = ["spectral_senter", "spectral_tagger", "spectral_lemmatizer", "spectral_refiner"]
+    for name in names:
+        nlp.add_pipe(name)
+    assert nlp.pipe_labels == {name: [] for name in names}

@@ -53,6 +53,9 @@ CASES = {
         "une maison très blanche"
     ],
     "people/NOUN/0/root happy/ADJ/1/amod with/ADP/4/case it/PRON/2/obl": ["people", "it"],
+    # what has left the chunk does not come back, and nothing that stands in the way is swallowed
+    "big/ADJ/4/amod he/PRON/4/nsubj a/DET/4/det dog/NOUN/0/root": ["he", "a dog"],
+    "the/DET/3/det ran/VERB/0/root dog/NOUN/2/nsubj": ["dog"],
     # it is there for nothing
     "It/PRON/2/expl rains/VERB/0/root": [],
 }

@@ -355,6 +355,7 @@ def test_update_takes_part_in_the_loop(trained, examples):
 def test_fixed_heads_are_kept(model, examples):
     nlp = make(model=model, constrain=True)
     nlp.initialize(lambda: examples(nlp))
+    given, parsed = [], []
     for eg in examples(nlp, "dev")[:10]:
         plain = nlp(eg.predicted.copy())
         n = len(plain)
@@ -367,9 +368,12 @@ def test_fixed_heads_are_kept(model, examples):
             words, tags = [t.text for t in plain], [t.tag_ for t in plain]
             starts = [1] + [-1] * (n - 1)
             doc = Doc(nlp.vocab, words=words, tags=tags, heads=heads, deps=deps, sent_starts=starts)
-            nlp(doc)
+            given.append(doc.copy())
+            parsed.append([token.head.i for token in nlp(doc)])
             assert doc[0].head.i == head
             assert sum(token.head == token for token in doc) == 1
+    # in their own document, whatever stands before it in a batch
+    assert [[token.head.i for token in doc] for doc in nlp.pipe(given)] == parsed
 
 
 def test_impossible_fixed_heads_are_reported_and_not_kept(model, examples, caplog):

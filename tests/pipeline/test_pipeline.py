@@ -108,6 +108,8 @@ def test_jackknifed_documents_carry_what_the_tagger_would_say(nlp, sample):
     assert rivals and {tag for tag, _ in rivals} <= set(gold.tokens.symbols)
     assert all(0 <= prob <= 0.5 for _, prob in rivals) and any(prob > 0.1 for _, prob in rivals)
     assert set(guessed.tokens.pos) <= set(gold.tokens.pos)
+    morphs = numpy.array(guessed.tokens.morphs) == numpy.array(gold.tokens.morphs)
+    assert any(gold.tokens.morphs) and 0.9 < morphs.mean() < 1
     assert not any(gold.tokens.second)
     # the examples are as they were
     assert not any(eg.predicted.has_annotation("TAG") for eg in examples)

@@ -175,6 +175,9 @@ def test_neighbors_command(directory, tmp_path):
     result = run(spectral_cli, ["neighbors", str(tmp_path), "nounaa"])
     assert result.exit_code == 1 and "S222" in result.output
     assert run(spectral_cli, ["neighbors", "/no/such/place", "a"]).exit_code == 1
+    for blank in ("", " "):
+        result = run(spectral_cli, ["neighbors", str(directory), blank])
+        assert result.exit_code == 1 and "S217" in result.output
 
 
 def test_word_map(directory, tmp_path, sentences):
@@ -197,9 +200,10 @@ def test_word_map(directory, tmp_path, sentences):
     assert len(titles) == 30 and "nounaa (NOUN)" in titles
     assert run(spectral_cli, [*arguments, "-n", "30"]).exit_code == 0
     assert output.read_bytes() == first
-    (tmp_path / "tagged.conllu").write_text("")
-    result = run(spectral_cli, arguments)
-    assert result.exit_code == 1 and "S224" in result.output
+    for damaged, code in ((b"", "S224"), (b"1\tcaf\xe9", "S203")):
+        (tmp_path / "tagged.conllu").write_bytes(damaged)
+        result = run(spectral_cli, arguments)
+        assert result.exit_code == 1 and code in result.output
 
 
 @pytest.mark.parametrize(
@@ -216,6 +220,14 @@ def test_user_errors_are_messages(text_file, tmp_path, options, message):
     result = run(spectral_cli, arguments)
     assert result.exit_code == 1
     assert message in result.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["-k", "-m", "--max-words", "--seed"])
+def test_numbers_that_mean_nothing_are_refused(text_file, tmp_path, option):
+    arguments = ["eigenwords", str(text_file), "-o", str(tmp_path / "out"), option, "-1"]
+    result = run(spectral_cli, arguments)
+    assert result.exit_code == 2 and "Invalid value" in result.output
     assert not (tmp_path / "out").exists()
 
 
