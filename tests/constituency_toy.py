@@ -3,6 +3,7 @@
 import numpy
 
 from spacy_spectral.models.constituency.forest import Forest, RulePairs
+from spacy_spectral.models.constituency.items import Items
 from spacy_spectral.models.constituency.statistics import Symbols
 from spacy_spectral.models.constituency.trees import PHRASE, WORD, Symbol
 
@@ -36,8 +37,7 @@ def full_forest(grammar, length):
     return Forest.build(
         RulePairs(grammar),
         numpy.array([length], dtype="int32"),
-        numpy.array([0, len(items)]),
-        *columns,
+        Items(numpy.array([0, len(items)]), *columns),
     )
 
 

@@ -7,51 +7,32 @@ from numpy.typing import NDArray
 
 from ._anchored import AnchoredTable
 from .forest import Forest, RulePairs
+from .items import Items
 from .span import gold_nodes
 from .statistics import Corpus
 
 
 def gold_forest(
-    corpus: Corpus,
-    starts: NDArray[numpy.int64],
-    begin: NDArray[numpy.int32],
-    end: NDArray[numpy.int32],
-    symbol: NDArray[numpy.int32],
-    *,
-    strong: NDArray[numpy.bool_],
-    pairs: RulePairs,
+    corpus: Corpus, items: Items, *, strong: NDArray[numpy.bool_], pairs: RulePairs
 ) -> tuple[Forest, NDArray[numpy.uint8], NDArray[numpy.uint8]]:
     """A forest of the gold trees and of what else a model of spans thinks likely.
 
     corpus (Corpus): The treebank.
-    starts ... symbol: The items of the model of spans.
+    items (Items): The items of the model of spans.
     strong (ndarray): bool, which of them may be joined by rules that were not seen.
     pairs (RulePairs): The rules.
     RETURNS (Tuple[Forest, ndarray, ndarray]): The forest; which items and edges are in gold trees.
     """
-    node_starts, node_begin, node_end, node_symbol = gold_nodes(corpus)
-    sentence = numpy.concatenate([
-        numpy.repeat(numpy.arange(len(corpus)), numpy.diff(starts)),
-        numpy.repeat(numpy.arange(len(corpus)), numpy.diff(node_starts)),
-    ])  # fmt: skip
-    begin, end, symbol = (
-        numpy.concatenate([own, gold]).astype("int64")
-        for own, gold in ((begin, node_begin), (end, node_end), (symbol, node_symbol))
-    )
-    key = _item_key(sentence, end - begin, begin, symbol)
-    items = numpy.unique(key)
-    is_strong = numpy.isin(items, key[: len(strong)][strong]).astype("uint8")
+    keys, gold_keys = items.keys(), gold_nodes(corpus).keys()
+    every = numpy.unique(numpy.concatenate([keys, gold_keys]))
+    is_strong = numpy.isin(every, keys[strong]).astype("uint8")
     lengths = numpy.diff(corpus.starts).astype("int32")
-    width, start, label = (items >> 28) & 0xFFFF, (items >> 12) & 0xFFFF, items & 0xFFF
-    item_starts = numpy.searchsorted(items >> 44, numpy.arange(len(corpus) + 1))
-    columns = (column.astype("int32") for column in (start, start + width, label))
-    forest = Forest.build(pairs, lengths, item_starts, *columns, strong=is_strong)
-    forest_key = _item_key(forest.sentence, forest.end - forest.begin, forest.begin, forest.symbol)
-    node_item = numpy.searchsorted(forest_key, key[-len(node_symbol) :])
-    gold = numpy.zeros(len(forest_key), dtype="uint8")
+    forest = Forest.build(pairs, lengths, Items.from_keys(every, len(corpus)), strong=is_strong)
+    node_item = numpy.searchsorted(forest.items.keys(), gold_keys)
+    gold = numpy.zeros(len(forest.begin), dtype="uint8")
     gold[node_item] = 1
     # an edge is gold if it joins the two children that its gold parent has
-    left_of = numpy.full(len(forest_key), -1)
+    left_of = numpy.full(len(gold), -1)
     right_of = left_of.copy()
     inner = corpus.left >= 0
     left_of[node_item[inner]] = node_item[corpus.left[inner]]
@@ -59,14 +40,6 @@ def gold_forest(
     parent = forest.parent
     gold_edge = (left_of[parent] == forest.left) & (right_of[parent] == forest.right)
     return forest, gold, gold_edge.astype("uint8")
-
-
-def _item_key(
-    sentence: NDArray, width: NDArray, begin: NDArray, symbol: NDArray
-) -> NDArray[numpy.int64]:
-    """A number for each item, in the order of items."""
-    key = (sentence.astype("int64") << 16 | width) << 16 | begin
-    return key << 12 | symbol
 
 
 def train_anchored(

@@ -6,6 +6,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ._forest import best_trees, connect, inside_outside, reach
+from .items import Items
 from .statistics import Symbols
 
 
@@ -66,9 +67,9 @@ class Forest:
         return len(self.lengths)
 
     @property
-    def sentence(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The sentence of every item."""
-        return numpy.repeat(numpy.arange(len(self)), numpy.diff(self.starts))
+    def items(self) -> Items:
+        """RETURNS (Items): Its items."""
+        return Items(self.starts, self.begin, self.end, self.symbol)
 
     @property
     def parent(self) -> NDArray[numpy.int64]:
@@ -80,27 +81,25 @@ class Forest:
         cls,
         pairs: RulePairs,
         lengths: NDArray[numpy.int32],
-        starts: NDArray[numpy.int64],
-        begin: NDArray[numpy.int32],
-        end: NDArray[numpy.int32],
-        symbol: NDArray[numpy.int32],
+        items: Items,
         *,
         strong: NDArray[numpy.uint8] | None = None,
     ) -> "Forest":
         """All trees of some items, without items that are in none.
 
         pairs (RulePairs): The rules.
-        lengths ... symbol: Items, as in a forest.
+        lengths (ndarray): int32, the numbers of words of sentences.
+        items (Items): The items, in the order of their keys.
         strong (Optional[ndarray]): uint8, items that may be joined by rules that were not seen.
         RETURNS (Forest): The forest.
         """
-        strong = numpy.zeros(len(begin), dtype="uint8") if strong is None else strong
+        strong = numpy.zeros(len(items.begin), dtype="uint8") if strong is None else strong
         edges = connect(
-            starts, begin, end, symbol, strong, lengths,
+            *items, strong, lengths,
             pairs.start, pairs.rule, pairs.parent, pairs.seen, pairs.n_symbols,
         )  # fmt: skip
-        forest = cls(lengths, starts, begin, end, symbol, *edges)
-        every = numpy.ones(len(begin), dtype="uint8")
+        forest = cls(lengths, *items, *edges)
+        every = numpy.ones(len(items.begin), dtype="uint8")
         return forest.pruned(every, numpy.ones(len(forest.left), dtype="uint8"))[0]
 
     def pruned(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ._coarse import coarse_items
 from ._latent import posteriors
 from .forest import Forest, RulePairs
+from .items import Items
 from .lexicon import Lexicon
 from .precision import grow, row_sizes, shrink
 from .statistics import Symbols
@@ -109,7 +110,8 @@ class LatentGrammar:
             numpy.concatenate([numpy.zeros(0, dtype="int32"), *(items[i] for items in found)])
             for i in range(3)
         ]
-        return Forest.build(pairs, numpy.diff(starts).astype("int32"), item_starts, *columns)
+        every = Items(item_starts, *columns)
+        return Forest.build(pairs, numpy.diff(starts).astype("int32"), every)
 
     def posteriors(
         self, forest: Forest, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
@@ -155,7 +157,7 @@ class LatentGrammar:
         starts: NDArray[numpy.int64],
     ) -> NDArray[numpy.int64]:
         """The entry of the lexicon for each item of a word; -1 where it has none."""
-        row = rows[starts[:-1][forest.sentence[items]] + forest.begin[items]]
+        row = rows[starts[:-1][forest.items.sentence[items]] + forest.begin[items]]
         n = self.grammar.n_words
         wanted = row * numpy.int64(n) + forest.symbol[items]
         at = numpy.minimum(numpy.searchsorted(self._entry_keys, wanted), len(self._entry_keys) - 1)

@@ -31,6 +31,7 @@ from ._anchored import AnchoredTable
 from ._span import items
 from ._table import FeatureTable
 from .forest import Forest, RulePairs
+from .items import Items
 from .kbest import k_best
 from .latent import LatentGrammar
 from .mixture import ALONE, Mixture
@@ -190,16 +191,17 @@ class ConstituencyModel(Stored):
             assert self.encoder is not None
             tokens = self.encoder(words, starts)
             *columns, probs, is_best = items(self.spans, tokens, starts, ITEM)
+            found = Items(*columns)
             strong = (probs >= STRONG).astype("uint8")
-            forest = Forest.build(self.pairs, lengths, *columns, strong=strong)
-            fallback = self._span_trees(columns, probs, is_best)
-            own = self._anchored_posteriors(forest, tokens, starts, columns, probs)
+            forest = Forest.build(self.pairs, lengths, found, strong=strong)
+            fallback = self._span_trees(found, probs, is_best)
+            own = self._anchored_posteriors(forest, tokens, starts, found, probs)
             item_mask = (own[0] >= ITEM_AGAIN).astype("uint8")
             forest, kept, kept_edges = forest.pruned(
                 item_mask, (own[1] >= EDGE_AGAIN).astype("uint8")
             )
             experts.append((mixture.anchored, own[0][kept], own[1][kept_edges]))
-            of_spans = mixture.spans * _log(_at_items(forest, columns, probs))
+            of_spans = mixture.spans * _log(_at_items(forest, found, probs))
         if self.latent is not None:
             _, item_posteriors, edge_posteriors = self.latent.posteriors(forest, rows, starts)
             experts.append((mixture.grammar, item_posteriors, edge_posteriors))
@@ -225,7 +227,7 @@ class ConstituencyModel(Stored):
         forest: Forest,
         tokens: NDArray[numpy.int32],
         starts: NDArray[numpy.int64],
-        columns: Sequence[NDArray],
+        found: Items,
         probs: NDArray[numpy.float32],
     ) -> tuple[NDArray, NDArray]:
         nothing = numpy.zeros(len(forest.begin))
@@ -236,7 +238,7 @@ class ConstituencyModel(Stored):
             )  # fmt: skip
         else:
             # spans alone: what they say of items, multiplied along trees
-            log_probs = _log(_at_items(forest, columns, probs))
+            log_probs = _log(_at_items(forest, found, probs))
             scores, edge_scores = log_probs, numpy.zeros(len(forest.left))
         _, item_posteriors, edge_posteriors = forest.posteriors(scores, edge_scores, nothing)
         return item_posteriors, edge_posteriors
@@ -261,10 +263,10 @@ class ConstituencyModel(Stored):
         return forest, fallback
 
     def _span_trees(
-        self, columns: Sequence[NDArray], probs: NDArray, is_best: NDArray[numpy.uint8]
+        self, found: Items, probs: NDArray, is_best: NDArray[numpy.uint8]
     ) -> list[Parsed]:
         """The best trees of the model of spans alone."""
-        starts, begin, end, symbol = columns
+        starts, begin, end, symbol = found
         result = []
         for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             own = first + numpy.flatnonzero(is_best[first:last])
@@ -351,13 +353,6 @@ def tree_scores(scored: Scored, trees: list[list[int]]) -> NDArray[numpy.float64
     return result
 
 
-def _at_items(forest: Forest, columns: Sequence[NDArray], probs: NDArray) -> NDArray:
+def _at_items(forest: Forest, found: Items, probs: NDArray) -> NDArray:
     """The posteriors of a forest's items, out of those of a larger list in the same order."""
-    starts, begin, end, symbol = columns
-    sentence = numpy.repeat(numpy.arange(len(starts) - 1), numpy.diff(starts))
-
-    def key(sentence: NDArray, begin: NDArray, end: NDArray, symbol: NDArray) -> NDArray:
-        return ((sentence.astype("int64") << 16 | (end - begin)) << 16 | begin) << 12 | symbol
-
-    own = key(forest.sentence, forest.begin, forest.end, forest.symbol)
-    return probs[numpy.searchsorted(key(sentence, begin, end, symbol), own)]
+    return probs[numpy.searchsorted(found.keys(), forest.items.keys())]

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from ._span import learn
 from ._table import FeatureTable, build_slots
+from .items import Items
 from .statistics import Corpus
 from .templates import Templates
 
@@ -46,12 +47,10 @@ def new_table(
     return FeatureTable(templates, *_lay_out(keys, sizes, labels), n_words, n_phrases), keys
 
 
-def gold_nodes(corpus: Corpus) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ...]): Where nodes of trees start; where they begin and end in their
-    sentences; their
-    symbols."""
+def gold_nodes(corpus: Corpus) -> Items:
+    """RETURNS (Items): The nodes of trees, as they come."""
     offset = numpy.repeat(corpus.starts[:-1], numpy.diff(corpus.node_starts)).astype("int32")
-    return corpus.node_starts, corpus.begin - offset, corpus.end - offset, corpus.symbol
+    return Items(corpus.node_starts, corpus.begin - offset, corpus.end - offset, corpus.symbol)
 
 
 def _rows(

@@ -20,6 +20,7 @@ from ._table import FeatureTable
 from .anchored import gold_forest, train_anchored
 from .estimate import estimate
 from .forest import RulePairs
+from .items import Items
 from .mixture import Mixture
 from .model import ITEM, STRONG, ConstituencyModel
 from .span import SMALL, compact, new_table, train_spans
@@ -149,7 +150,8 @@ class ConstituencyRecipe:
         spans = with_weights(templates, table, weights)
         *columns, probs, _ = items(spans, tokens, corpus.starts, ITEM)
         pairs = RulePairs(corpus.grammar, possible=True)
-        forest, gold, gold_edge = gold_forest(corpus, *columns, strong=probs >= STRONG, pairs=pairs)
+        found, strong = Items(*columns), probs >= STRONG
+        forest, gold, gold_edge = gold_forest(corpus, found, strong=strong, pairs=pairs)
         rules, empty = rule_features(corpus.grammar), numpy.zeros(len(weights), dtype="float32")
         new = AnchoredTable(
             with_weights(templates, table, empty),

@@ -7,6 +7,7 @@ from constituency_toy import full_forest, sentence_trees, toy_symbols
 from spacy_spectral.models.constituency._forest import connect
 from spacy_spectral.models.constituency._latent import posteriors
 from spacy_spectral.models.constituency.forest import Forest, RulePairs
+from spacy_spectral.models.constituency.items import Items
 from spacy_spectral.models.constituency.precision import DENSE, MEANS, VECTORS
 
 
@@ -90,7 +91,7 @@ def test_items_without_trees_are_left_out():
     end = numpy.array([1, 2, 3, 2, 1], dtype="int32")
     symbol = numpy.array([0, 0, 0, 2, 0], dtype="int32")
     lengths, starts = numpy.array([3, 2], dtype="int32"), numpy.array([0, 4, 5])
-    forest = Forest.build(pairs, lengths, starts, begin, end, symbol)
+    forest = Forest.build(pairs, lengths, Items(starts, begin, end, symbol))
     assert len(forest.begin) == 0
     assert forest.starts.tolist() == [0, 0, 0]
     assert forest.best(numpy.zeros(0), numpy.zeros(0), numpy.zeros(0)) == [[], []]
@@ -105,10 +106,12 @@ def test_batches_are_sentences_side_by_side():
     both = Forest.build(
         pairs,
         numpy.concatenate([one.lengths, two.lengths]),
-        numpy.array([0, len(one.begin), len(one.begin) + len(two.begin)]),
-        *(
-            numpy.concatenate([getattr(one, name), getattr(two, name)])
-            for name in ("begin", "end", "symbol")
+        Items(
+            numpy.array([0, len(one.begin), len(one.begin) + len(two.begin)]),
+            *(
+                numpy.concatenate([getattr(one, name), getattr(two, name)])
+                for name in ("begin", "end", "symbol")
+            ),
         ),
     )
     random = numpy.random.default_rng(0)

@@ -20,6 +20,7 @@ from spacy_spectral.models.constituency.estimate import (
     tree_forest,
 )
 from spacy_spectral.models.constituency.forest import RulePairs
+from spacy_spectral.models.constituency.items import Items
 from spacy_spectral.models.constituency.kbest import k_best
 from spacy_spectral.models.constituency.lexicon import learn_lexicon
 from spacy_spectral.models.constituency.mixture import Mixture
@@ -168,10 +169,10 @@ def test_gradient_of_anchored_rules(corpus):
     _, tokens = learn_encoder(corpus, None, 0)
     templates = compile_templates()
     spans = random_table(corpus, tokens)
-    columns = _span.items(spans, tokens, corpus.starts, 1e-4)[:4]
-    strong = numpy.zeros(len(columns[1]), dtype=bool)
+    items = Items(*_span.items(spans, tokens, corpus.starts, 1e-4)[:4])
+    strong = numpy.zeros(len(items.begin), dtype=bool)
     forest, gold, gold_edge = gold_forest(
-        corpus, *columns, strong=strong, pairs=RulePairs(corpus.grammar)
+        corpus, items, strong=strong, pairs=RulePairs(corpus.grammar)
     )
     assert gold.sum() == len(corpus.symbol)
     assert gold_edge.sum() == (corpus.left >= 0).sum()
