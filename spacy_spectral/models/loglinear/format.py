@@ -31,7 +31,7 @@ def _templates(most: int) -> Record:
     )
 
 
-_FORMAT = Format(
+FORMAT = Format(
     "loglinear",
     2,
     tags=Strings("tags", unique=True),
@@ -62,8 +62,8 @@ _FORMAT = Format(
 )
 
 
-def pack_model(model: Any) -> bytes:
-    """RETURNS (bytes): A `LogLinearModel`; equal models give equal bytes."""
+def model_payload(model: Any) -> dict[str, Any]:
+    """RETURNS (Dict[str, Any]): The fields of the file of a `LogLinearModel`."""
     payload = {
         name: getattr(model, name)
         for name in ("tags", "labels", "moves", "label_classes", "allowed", "between_bit",
@@ -73,7 +73,7 @@ def pack_model(model: Any) -> bytes:
     payload["table"] = pack_table(model.slots, model.entries)
     payload["temperature"] = model.temperature._asdict()
     payload["pruner"] = _pack_pruner(model.pruner)
-    return _FORMAT.pack(payload)
+    return payload
 
 
 def _pack_pruner(model: ArcPruner) -> dict[str, Any]:
@@ -88,17 +88,16 @@ def _pack_pruner(model: ArcPruner) -> dict[str, Any]:
     }
 
 
-def unpack_model(data: bytes) -> dict[str, Any]:
-    """Read what `pack_model` wrote, or raise a ValueError that says what is wrong.
+def read_model(read: dict[str, Any]) -> dict[str, Any]:
+    """Make the arguments of `LogLinearModel` of a file, or raise a ValueError that says what is wrong.
 
-    data (bytes): The serialised model.
-    RETURNS (Dict[str, Any]): What `LogLinearModel` takes.
+    read (Dict[str, Any]): The fields; some are replaced.
+    RETURNS (Dict[str, Any]): The arguments.
     """
-    read = _FORMAT.unpack(data)
     read["moves"] = read["moves"].copy()  # the engine can learn, too
-    _FORMAT.require(read["allowed"].any(axis=1).all(), "allowed", "leaves no label")
+    FORMAT.require(read["allowed"].any(axis=1).all(), "allowed", "leaves no label")
     n_states = read["moves"].shape[-1] - 1
-    _FORMAT.require(1 <= n_states <= MAX_STATES, "moves", f"has {n_states} states")
+    FORMAT.require(1 <= n_states <= MAX_STATES, "moves", f"has {n_states} states")
     read["templates"] = _read_templates(read["templates"], "templates", n_flags=2)
     read["slots"], read["entries"] = _read_table(read.pop("table"), len(read["labels"]))
     read["pruner"] = _read_pruner(read["pruner"], read["between_bit"])
@@ -110,11 +109,11 @@ def _read_templates(read: dict[str, Any], name: str, *, n_flags: int) -> Templat
     n = len(read["composites"])
     offsets, columns = read["composites"][..., 0], read["composites"][..., 1]
     sound = (columns >= -1).all() and (columns < len(COLUMNS)).all()
-    _FORMAT.require(sound, f"{name}.composites", "has unknown columns")
+    FORMAT.require(sound, f"{name}.composites", "has unknown columns")
     sound = (abs(offsets.astype("int64")) <= _MAX_OFFSET).all()
-    _FORMAT.require(sound, f"{name}.composites", "looks too far")
-    _FORMAT.require((read["pairs"][:, :2] < n).all(), f"{name}.pairs", "has unknown composites")
-    _FORMAT.require((read["pairs"][:, 2] < n_flags).all(), f"{name}.pairs", "has unknown flags")
+    FORMAT.require(sound, f"{name}.composites", "looks too far")
+    FORMAT.require((read["pairs"][:, :2] < n).all(), f"{name}.pairs", "has unknown composites")
+    FORMAT.require((read["pairs"][:, 2] < n_flags).all(), f"{name}.pairs", "has unknown flags")
     return Templates(**read)
 
 
@@ -122,21 +121,21 @@ def _read_table(read: dict[str, Any], n_labels: int) -> tuple[numpy.ndarray, num
     n_slots, n_rows, outputs = read["n_slots"], len(read["used"]), read["outputs"]
     # more than the rows, so that a search ends; not many more, so that the file is as large as the table
     sound = n_rows < n_slots <= 8 * n_rows + 16 and _is_power_of_two(n_slots)
-    _FORMAT.require(sound, "table.n_slots", f"is {n_slots} for {n_rows} rows")
+    FORMAT.require(sound, "table.n_slots", f"is {n_slots} for {n_rows} rows")
     # the widest rows are those of tokens; outputs of pairs are bounded by the kernel
     width = _score.token_outputs(n_labels)
-    _FORMAT.require(outputs.max(initial=0) < width, "table.outputs", "has unknown outputs")
-    _FORMAT.require(read["weights"][0] == 0, "table.weights", "does not start from 0")
+    FORMAT.require(outputs.max(initial=0) < width, "table.outputs", "has unknown outputs")
+    FORMAT.require(read["weights"][0] == 0, "table.weights", "does not start from 0")
     return unpack_table(read)
 
 
 def _read_pruner(read: dict[str, Any], between_bit: numpy.ndarray) -> ArcPruner:
-    _FORMAT.require(_is_power_of_two(read["size"]), "pruner.size", "is no power of two")
+    FORMAT.require(_is_power_of_two(read["size"]), "pruner.size", "is no power of two")
     weights = numpy.empty(read["size"], dtype="float32")
     weights[:] = 0  # not `zeros`: see `table`
     weights[read["used"]] = read["weights"]
     templates = _read_templates(read["templates"], "pruner.templates", n_flags=_arcs.N_FLAGS)
-    _FORMAT.require(len(templates.pairs) > 0, "pruner.templates.pairs", "has no templates")
+    FORMAT.require(len(templates.pairs) > 0, "pruner.templates.pairs", "has no templates")
     return ArcPruner(templates, weights, between_bit, read["threshold"], read["most"])
 
 

@@ -8,6 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
+from ...base.stored import Stored
 from ...forest.graph_trees import GraphTrees
 from ...trees.interface import NEUTRAL, Temperature
 from ._features import fill_children
@@ -16,7 +17,7 @@ from ._infer import Engine
 from ._packed import sentence_scores
 from .arcs import Arcs, check_arcs, constrain, with_arcs
 from .encode import Encoder, Sentences
-from .format import pack_model, unpack_model
+from .format import FORMAT, model_payload, read_model
 from .packed import packed_trees
 from .pruner.model import ArcPruner
 from .table import ReadTable, read_table
@@ -70,7 +71,7 @@ class ModelParses:
 
 
 @dataclass
-class LogLinearModel:
+class LogLinearModel(Stored):
     """A trained parser.
 
     tags, labels (List[str]): The inventories; tag numbers start from 1, 0 is unknown.
@@ -84,6 +85,8 @@ class LogLinearModel:
     pruner (ArcPruner): Chooses the arcs that it looks at.
     temperature (Temperature): By what its scores are divided; not those of another model that join them.
     """
+
+    FORMAT = FORMAT
 
     tags: list[str]
     labels: list[str]
@@ -277,15 +280,9 @@ class LogLinearModel:
         )
         return result
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised model; equal models give equal bytes."""
-        return pack_model(self)
+    def to_payload(self) -> dict[str, Any]:
+        return model_payload(self)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "LogLinearModel":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised model.
-        RETURNS (LogLinearModel): The model.
-        """
-        return cls(**unpack_model(data))
+    def from_payload(cls, read: dict[str, Any]) -> "LogLinearModel":
+        return cls(**read_model(read))
