@@ -11,6 +11,8 @@ from parse_checks import check_batches_and_processes, parse_of
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
+from spacy_spectral.pipeline.parser import find_word_vectors
+
 ARCHITECTURES = ("spacy-spectral.SHAG.v1", "spacy-spectral.LogLinear.v1")
 LOGLINEAR = {"@architectures": "spacy-spectral.LogLinear.v1"}
 
@@ -44,6 +46,31 @@ def test_learns_to_parse(trained, examples):
     scores = trained.evaluate(examples(trained, "dev"))
     assert scores["dep_uas"] > 0.9
     assert scores["dep_las"] > 0.88
+    # what `spacy init labels` writes
+    parser = trained.get_pipe("spectral_parser")
+    labels = {token.dep_ for eg in examples(trained) for token in eg.reference}
+    assert parser.label_data == list(parser.labels) == sorted(labels)
+
+
+def test_vectors_of_a_directory(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.to_disk(tmp_path / "none")
+    nlp.vocab.set_vector("dog", numpy.array([3.0, 4.0], dtype="float32"))
+    nlp.to_disk(tmp_path / "some")
+    found = find_word_vectors(tmp_path / "some", spacy.blank("en").vocab)
+    numpy.testing.assert_allclose(found(["dog", "Ω"]), [[0.6, 0.8], [0.0, 0.0]], atol=1e-3)
+    for name in ("none", "nowhere"):
+        with pytest.raises(ValueError, match=r"\[S216\].*" + name):
+            find_word_vectors(tmp_path / name, nlp.vocab)
+
+
+def test_a_development_corpus_for_models_that_are_not_calibrated(sample, examples):
+    nlp = make(model={"@architectures": "spacy-spectral.SHAG.v1"})
+    dev = {"@readers": "spacy-spectral.Corpus.v1", "path": str(sample["dev"])}
+    nlp.config["corpora"] = {"dev": dev}
+    nlp.config["initialize"]["components"]["spectral_parser"] = {"dev_corpus": "corpora.dev"}
+    nlp.initialize(lambda: examples(nlp)[:50])
+    assert nlp.get_pipe("spectral_parser").is_learnt
 
 
 def test_every_sentence_is_a_projective_tree_with_one_root(trained, docs):
