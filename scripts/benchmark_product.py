@@ -1,11 +1,12 @@
 """Ways to join two parsers, on held-out blocks of a treebank: which is best, and at which temperature.
 
-    python scripts/benchmark_product.py TRAIN [--lang tr] [--vectors DIR] [--sentences 4000]
+    python scripts/benchmark_product.py TRAIN [--lang tr] [--vectors DIR] [--sentences 4000] [--stacked]
 
 The experts are those of configs/accurate.cfg. They are trained on tags of a tagger that was trained on other
 sentences, on blocks of TRAIN; every fifteenth block is held out. One half of what is held out teaches weights
 and temperatures, all rows are measured on the other half: UAS and LAS over all tokens with full labels,
-calibration error of heads and of labelled arcs.
+calibration error of heads and of labelled arcs. With --stacked, a second stage over the forests of one expert
+is trained, too, without and with the other expert's log-marginals: both are jack-knifed for that, by halves.
 """
 
 # ruff: noqa: E402
@@ -24,6 +25,7 @@ from pipeline_rivals import note
 from spacy import util
 from wasabi import msg
 
+from spacy_spectral.models.forestrank.training import ForestFold, ForestSettings
 from spacy_spectral.models.product.estimate import fit_weights
 from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.pipeline.parser import find_word_vectors
@@ -45,6 +47,7 @@ def main() -> None:
         "--sentences", type=int, default=0, help="train on about so many; 0 for all"
     )
     parser.add_argument("--quick", action="store_true", help="a trial: two epochs of the network")
+    parser.add_argument("--stacked", action="store_true", help="second stages, too")
     options = parser.parse_args()
     train, held_out, recipes, known = prepare(options)
     msg.info(f"{len(train.tokens):,} sentences to train on, {len(held_out.tokens):,} held out")
@@ -52,7 +55,11 @@ def main() -> None:
     for name, recipe in recipes.items():
         experts[name] = recipe.fit(train, dev=None, report=note, **known)
     is_odd = (numpy.arange(len(held_out.tokens)) // 10) % 2 == 1
-    print_rows(compare(experts, held_out.select(~is_odd), held_out.select(is_odd)))
+    measured = held_out.select(is_odd)
+    rows = compare(experts, held_out.select(~is_odd), measured)
+    if options.stacked:
+        rows |= stacked(experts["loglinear"], recipes, train, known, measured)
+    print_rows(rows)
 
 
 def prepare(options: argparse.Namespace) -> tuple[Treebank, Treebank, dict[str, Any], dict]:
@@ -107,6 +114,27 @@ def compare(
         for chosen_at in (0.5, 0.75, 1.0):
             fitted = calibrated(product, teaches, chosen_at=chosen_at)
             add(f"product {title}, trees at {chosen_at:g}", fitted)
+    return rows
+
+
+def stacked(
+    base: ParserModel, recipes: dict[str, Any], train: Treebank, known: dict, measured: Treebank
+) -> dict[str, Judged]:
+    """RETURNS (Dict[str, Judged]): Second stages on top of one expert."""
+    is_odd = (numpy.arange(len(train.tokens)) // BLOCK) % 2 == 1
+    folds = []
+    for inside in (is_odd, ~is_odd):
+        own, others = train.select(~inside), train.select(inside)
+        copy = recipes["loglinear"].fit(own, dev=None, report=note, **known)
+        folds.append(ForestFold(own, others, copy.parse(others.tokens), copy.label_names))
+    rows = {}
+    parses = base.parse(measured.tokens)
+    for title, experts in (("alone", {}), ("on biaffine", {"biaffine": recipes["biaffine"]})):
+        settings = ForestSettings(folds=len(folds))
+        settings.experts = settings.recipes = experts
+        stage = settings.fit(folds, clusters=known["clusters"], report=note)
+        found = stage.parse(measured.tokens, parses, base.label_names)
+        rows[f"second stage, {title}"] = judge(found, measured, base.label_names)
     return rows
 
 
