@@ -132,7 +132,7 @@ class ConstituencyModel(Stored):
             probable trees; fewer if there are fewer, and one alone for sentences that are too long.
         """
         longest, batch = (
-            (MAX_LENGTH_OF_GRAMMAR, _BATCH // 4) if self.spans is None else (MAX_LENGTH, _BATCH)
+            (MAX_LENGTH_OF_GRAMMAR, _BATCH // 16) if self.spans is None else (MAX_LENGTH, _BATCH)
         )
         pieces = cut(words, starts, longest)
         parsed: list[Parsed] = []
