@@ -13,13 +13,9 @@ each with the batch size that suits it best, on DEV and on the first lines of ru
 others need not be trained again to measure a change of ours. --plot FILE draws LAS against speed.
 """
 
-# ruff: noqa: E402
-import os
+import one_thread  # noqa: F401
 
-# one thread, for everyone: figures are per core. Read when numpy is loaded, in every process.
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+# isort: split
 import argparse
 import logging
 import re

@@ -9,14 +9,12 @@ calibration error of heads and of labelled arcs. With --stacked, a second stage 
 is trained, too, without and with the other expert's log-marginals: both are jack-knifed for that, by halves.
 """
 
-# ruff: noqa: E402
+import one_thread  # noqa: F401
+
+# isort: split
 import argparse
-import os
 from pathlib import Path
 from typing import Any, cast
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
-    os.environ[variable] = "1"
 
 import numpy
 from arguments import parser_with, settings_of

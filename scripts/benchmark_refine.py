@@ -12,13 +12,9 @@ log-linear parser of a trained pipeline with the grammar. `--choose` compares se
 that is held out: defaults are chosen by it, DEV is not looked at. Times are CPU seconds.
 """
 
-# ruff: noqa: E402
-import os
+import one_thread  # noqa: F401
 
-# one thread: figures are per core. Read when numpy is loaded.
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+# isort: split
 import argparse
 import tempfile
 from collections.abc import Callable, Sequence

@@ -10,12 +10,9 @@ Scores are of all tokens, with full labels, inside gold sentences. Differences c
 paired bootstrap over sentences. Seconds are CPU seconds of one thread.
 """
 
-# ruff: noqa: E402
-import os
+import one_thread  # noqa: F401
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+# isort: split
 import argparse
 from pathlib import Path
 from time import process_time

@@ -8,13 +8,9 @@ curve over the number of states, Viterbi against MBR decoding, learning times; t
 length and words per second beside spaCy's own parser. Gold tags, all tokens, unlabelled attachment.
 """
 
-# ruff: noqa: E402
-import os
+import one_thread  # noqa: F401
 
-# one thread, for us and for spaCy: figures are per core. Read when numpy is loaded.
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+# isort: split
 import argparse
 import sys
 import tempfile

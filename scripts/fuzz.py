@@ -18,14 +18,12 @@ Counts by outcome are printed for each component:
 The exit status is 1 if there was one of these; they are printed.
 """
 
-# ruff: noqa: E402
-import os
+import one_thread  # noqa: F401
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+# isort: split
 import argparse
 import faulthandler
+import os
 import random
 import resource
 import signal

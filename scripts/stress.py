@@ -19,12 +19,9 @@ on the lines of a text. Each in a process of its own is asked for
 Memory is in megabytes. The exit status is 1 if a result was wrong, or a sentence without finite numbers.
 """
 
-# ruff: noqa: E402
-import os
+import one_thread  # noqa: F401
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+# isort: split
 import argparse
 import random
 import resource
