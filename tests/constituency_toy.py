@@ -1,4 +1,4 @@
-"""Toy grammars with states whose trees can all be written down."""
+"""Toy grammars with states whose trees can all be written down, and a few trees."""
 
 import numpy
 
@@ -6,6 +6,16 @@ from spacy_spectral.models.constituency.forest import Forest, RulePairs
 from spacy_spectral.models.constituency.items import Items
 from spacy_spectral.models.constituency.statistics import Symbols
 from spacy_spectral.models.constituency.trees import PHRASE, WORD, Symbol
+from spacy_spectral.treebank.brackets import read_brackets
+
+TREES = """
+(ROOT (S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))) (. .)))
+(ROOT (S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .)))
+(ROOT (S (NP (NN dog)) (VP (VBZ sees) (NP (NP (DT a) (NN cat)) (PP (IN in) (NP (DT the) (NN park))))) (. .)))
+(ROOT (S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (NN cat)) (PP (IN in) (NP (DT the) (NN park)))) (. .)))
+(ROOT (NP (NN park)))
+(ROOT (S (NP (DT a) (NN park)) (VP (VBZ sleeps) (PP (IN in) (NP (DT a) (NN dog)))) (. .)))
+"""
 
 
 def toy_symbols(n_words=2, n_phrases=2, keep=0.8, seed=0):
@@ -57,3 +67,9 @@ def sentence_trees(forest, sentence=0):
     first, last = forest.starts[sentence], forest.starts[sentence + 1]
     roots = [item for item in range(first, last) if forest.is_root[item]]
     return [tree for root in roots for tree in all_trees(forest, root)]
+
+
+def read(tmp_path, text=TREES):
+    path = tmp_path / "trees.ptb"
+    path.write_text(text, encoding="utf8")
+    return list(read_brackets(path))

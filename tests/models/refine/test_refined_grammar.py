@@ -1,76 +1,20 @@
 """The refined grammar as a parser: labellings, smoothing, charts, files, bad input."""
 
-import tracemalloc
-from contextlib import contextmanager
 from itertools import pairwise, product
 
 import numpy
 import pytest
 
 from brute_force import is_single_root_projective, marginals, modifiers, projective_trees
-from spacy_spectral.base.serialize import pack, unpack
+from refine_data import EXACT, SENTENCE, TAGS, make_tokens, treebank
 from spacy_spectral.models.refine.estimate import LABELLINGS, RefineSettings, fit
-from spacy_spectral.models.refine.labelling import Labelling
 from spacy_spectral.models.refine.lexicon import SeenWords, TagStates
-from spacy_spectral.models.refine.model import ChartSettings, Layer, RefinedGrammar
-from spacy_spectral.models.refine.spectral import spectral_labelling, states_by_tag
-from spacy_spectral.models.refine.split_merge import SplitMerge
+from spacy_spectral.models.refine.model import ChartSettings, Layer
 from spacy_spectral.models.refine.statistics import Trees
 from spacy_spectral.models.refine.transitions import Transitions
 from spacy_spectral.trees.interface import AskedArcs
 from spacy_spectral.trees.posterior import Posterior
-from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
-
-TAGS = ["C", "N", "P", "V"]
-EXACT = ChartSettings(prune=0.0)
-
-
-def make_tokens(sentences):
-    """From lists of (word, tag)."""
-    rows = [row for sentence in sentences for row in sentence]
-    starts = numpy.cumsum([0, *map(len, sentences)]).astype("int32")
-    blank = [""] * len(rows)
-    return Tokens(starts, [w for w, _ in rows], [t for _, t in rows], blank, blank, blank)
-
-
-def treebank(seed=0, size=150, tags=TAGS):
-    """Random trees in which the kind of a noun decides its place: a1 nouns are left, b1 nouns right."""
-    random = numpy.random.default_rng(seed)
-    sentences, heads, labels = [], [], []
-    for _ in range(size):
-        n = int(random.integers(1, 7))
-        choices = projective_trees(n)
-        own = choices[random.integers(len(choices))]
-        tag = random.choice(tags, n).tolist()
-        kind = ["a" if m < h else "b" for m, h in enumerate(own, start=1)]
-        words = [f"{k}{t.lower()}{random.integers(3)}" for k, t in zip(kind, tag, strict=True)]
-        sentences.append(list(zip(words, tag, strict=True)))
-        heads += own
-        labels += ["root" if h == 0 else "dep" for h in own]
-    return Treebank(make_tokens(sentences), numpy.array(heads, dtype="int32"), labels)
-
-
-@pytest.fixture(scope="module")
-def grammar():
-    return fit(treebank(), RefineSettings(states=16, dimensions=2, chart=EXACT))
-
-
-SENTENCE = [("an0", "N"), ("bv1", "V"), ("ap2", "P"), ("bn1", "N")]
-
-
-def test_labellings_are_numbered_by_tag_and_size():
-    tags = numpy.array([1, 1, 1, 0, 1, 3], dtype="int32")
-    labelling = Labelling.from_parts(tags, numpy.array([7, 2, 2, 5, 2, 0]), 5)
-    assert labelling.tag_of.tolist() == [0, 1, 1, 2, 3, 4]
-    assert labelling.states.tolist() == [2, 1, 1, 0, 1, 4]
-
-
-def test_states_are_shared_out():
-    sizes = states_by_tag(numpy.array([0, 1, 90, 10000, 40000]), 20, most=16, least_tokens=40)
-    assert sizes[:2].tolist() == [1, 1] and sizes[2] <= 2
-    assert sizes.sum() <= 20 and sizes[4] > sizes[3]
-    many = states_by_tag(numpy.array([10**6] * 3), 300, most=16, least_tokens=40)
-    assert many.tolist() == [16, 16, 16]
+from spacy_spectral.trees.sentences import MISSING
 
 
 @pytest.mark.parametrize("partly", [False, True])
@@ -313,135 +257,6 @@ def _products(factors, lattice, heads):
         yield value
 
 
-@pytest.mark.parametrize("labelling", LABELLINGS)
-def test_round_trip_and_repetition(labelling):
-    settings = RefineSettings(labelling=labelling, states=20, cycles=1)
-    first = fit(treebank(size=400), settings)
-    data = first.to_bytes()
-    assert fit(treebank(size=400), settings).to_bytes() == data
-    second = RefinedGrammar.from_bytes(data)
-    assert second.to_bytes() == data
-    tokens = treebank(seed=3, size=20).tokens
-    a, b = first.parse(tokens), second.parse(tokens)
-    assert a.heads.tolist() == b.heads.tolist() and a.labels.tolist() == b.labels.tolist()
-    assert a.log_probs().tobytes() == b.log_probs().tobytes()
-    # sentence by sentence as all at once
-    for s in range(len(tokens)):
-        only = numpy.arange(len(tokens)) == s
-        alone = first.parse(tokens.select(only))
-        assert alone.marginals(0).tobytes() == a.marginals(s).tobytes()
-    if labelling != "none":
-        assert first.fine.tag_states.n_states > len(first.symbols)
-
-
-def damaged(read):
-    """Files that somebody made: every one is wrong in one way."""
-    changes = {
-        "tag_of": lambda x: x[::-1].copy(),
-        "totals": lambda x: x[:-1],
-        "words": lambda x: x[:-1],
-        "symbols": lambda x: x[1:],
-        "entries": lambda x: x + 10**6,
-        "entry_counts": lambda x: x * 0,
-        "lengths": lambda x: x * 0,
-    }
-    for name, change in changes.items():
-        yield {**read, name: change(read[name])}
-    for layer in ("coarse", "fine"):
-        for name, change in (
-            ("contexts", lambda x: x + 500),
-            ("contexts", lambda x: x[::-1].copy()),
-            ("counts", lambda x: x.astype("float64")),
-            ("roots", lambda x: x[1:]),
-        ):
-            yield {**read, layer: {**read[layer], name: change(read[layer][name])}}
-    yield {**read, "tag_of": numpy.zeros_like(read["tag_of"])}
-    yield {**read, "settings": {**read["settings"], "prune": float("nan")}}
-    yield {**read, "labels": {**read["labels"], "labels": ["x"]}}
-
-
-def test_crafted_files_are_refused(grammar):
-    read = unpack("refined grammar", 1, grammar.to_bytes())
-    RefinedGrammar.from_bytes(pack("refined grammar", 1, read))
-    for payload in damaged(read):
-        with pytest.raises(ValueError, match="S005"):
-            RefinedGrammar.from_bytes(pack("refined grammar", 1, payload))
-
-
-@contextmanager
-def peak():
-    """YIELDS (List[int]): Empty; afterwards it has the most bytes that were in use at a time."""
-    found = []
-    tracemalloc.start()
-    yield found
-    found.append(tracemalloc.get_traced_memory()[1])
-    tracemalloc.stop()
-
-
-def made_large(read, n_tags, n_states, n_words):
-    """A small file with large tables: all is seen once, one tag has the states that others leave."""
-
-    def layer(k):
-        contexts = numpy.indices((2, k, k + 1)).reshape(3, -1).T
-        contexts = numpy.append(contexts, numpy.full((len(contexts), 1), k), axis=1)
-        return {
-            "contexts": contexts.astype("uint16"),
-            "counts": numpy.ones(len(contexts), "uint32"),
-            "roots": numpy.ones(k, "uint32"),
-        }
-
-    words = numpy.arange(n_words)
-    return {
-        **read,
-        "symbols": [f"T{i}" for i in range(n_tags - 1)],
-        "tag_of": numpy.maximum(numpy.arange(n_states) - n_states + n_tags, 0).astype("int32"),
-        "totals": numpy.ones(n_states, "uint32"),
-        "coarse": layer(n_tags),
-        "fine": layer(n_states),
-        "words": words.astype("str").tolist(),
-        "entries": numpy.stack([words, 0 * words], axis=1).astype("uint32"),
-        "entry_counts": numpy.ones(n_words, "uint32"),
-        "lengths": numpy.full((n_tags, 2, n_tags, read["lengths"].shape[-1]), 0.1),
-    }
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [(300, 300, 1), (299, 300, 1), (200, 300, 1), (2, 300, 350_000)],
-    ids=["tags", "groups", "k-means", "words"],
-)
-def test_files_can_not_ask_for_large_tables(grammar, sizes):
-    """At the most tags and states that files can have, of a file of 13 MB at most: refused before anything is
-    made of it."""
-    read = unpack("refined grammar", 1, grammar.to_bytes())
-    data = pack("refined grammar", 1, made_large(read, *sizes))
-    with (
-        peak() as found,
-        pytest.raises(ValueError, match=r"S005.*'tag_of' has too many"),
-    ):
-        RefinedGrammar.from_bytes(data)
-    assert len(data) < 14 << 20 and found[0] < 150 << 20
-
-
-def test_loading_makes_little_beside_the_tables(grammar):
-    """Not a table of all counts beside that of all distributions."""
-    read = unpack("refined grammar", 1, grammar.to_bytes())
-    data = pack("refined grammar", 1, made_large(read, 120, 120, 1))
-    with peak() as found:
-        loaded = RefinedGrammar.from_bytes(data)
-    layers = {id(layer): layer for layer in (loaded.fine, *(p.layer for p in loaded._passes))}
-    tables = sum(layer.transitions.rows.nbytes for layer in layers.values())
-    assert tables > 40 << 20 and found[0] < 1.5 * tables
-    # what was never seen is as likely as the wider contexts say
-    numpy.testing.assert_allclose(loaded.fine.transitions.rows.sum(axis=1), 1.0, rtol=1e-4)
-
-
-def test_grammars_that_could_not_be_loaded_are_not_made(monkeypatch):
-    monkeypatch.setattr("spacy_spectral.models.refine.format._MOST_BYTES", 1000)
-    with pytest.raises(ValueError, match=r"S808.*max_symbols"):
-        fit(treebank(size=40), RefineSettings())
-
-
 @pytest.mark.parametrize(
     "sentences",
     [
@@ -510,78 +325,6 @@ def test_nothing_to_learn_from():
 def test_bad_settings(options):
     with pytest.raises(ValueError, match=r"S80[12]"):
         RefineSettings(**options)
-
-
-# Labellings
-
-
-def as_trees(bank):
-    names = sorted(set(bank.tokens.symbols))
-    tags = numpy.array([names.index(tag) for tag in bank.tokens.symbols], dtype="int32")
-    return Trees(bank.tokens.starts, bank.tokens.words, tags, bank.heads), len(names)
-
-
-def hidden_treebank(size=400, seed=0):
-    """One tag N in three hidden kinds: roots, left modifiers that are leaves, right ones with a leaf."""
-    random = numpy.random.default_rng(seed)
-    sentences, heads, kinds = [], [], []
-    for _ in range(size):
-        left = int(random.integers(1, 4))
-        own = [left + 1] * left + [0]
-        kind = [1] * left + [0]
-        for _ in range(int(random.integers(1, 3))):
-            own += [left + 1, len(own) + 1]
-            kind += [2, 1]
-        heads += own
-        kinds += kind
-        sentences.append([(f"w{k}{random.integers(4)}", "N") for k in kind])
-    bank = Treebank(make_tokens(sentences), numpy.array(heads, dtype="int32"), ["x"] * len(heads))
-    return bank, numpy.array(kinds)
-
-
-def purity(labels, kinds):
-    pairs, counts = numpy.unique(numpy.stack([labels, kinds]), axis=1, return_counts=True)
-    return sum(counts[pairs[0] == own].max() for own in numpy.unique(pairs[0])) / len(labels)
-
-
-def test_spectral_labelling_finds_hidden_kinds():
-    bank, kinds = hidden_treebank()
-    trees, n_tags = as_trees(bank)
-    labelling = spectral_labelling(trees, n_tags, states=3, dimensions=2)
-    assert labelling.n_states == 3
-    assert purity(labelling.states, kinds) > 0.95
-
-
-def test_em_raises_the_likelihood_and_finds_hidden_kinds():
-    bank, kinds = hidden_treebank()
-    trees, n_tags = as_trees(bank)
-    model = SplitMerge(trees, n_tags, most_states=4, seed=0)
-    values = []
-    for _ in range(2):
-        pairs = model.split()
-        for _ in range(15):
-            model.iterate()
-            values.append(model.log_likelihood)
-        model.merge(pairs, share=0.0)
-    assert values[14] > values[0] and values[29] > values[14]
-    labelling = model.labelling()
-    assert purity(labelling.states, kinds) > 0.95
-    totals = model.expected.weights.sum(axis=1)
-    numpy.testing.assert_allclose(totals, 1.0)
-    # what was counted is what there is: one event for each child and each STOP
-    assert model.expected.counts.sum() == pytest.approx(len(trees.events.child))
-
-
-def test_merging_everything_undoes_a_split():
-    trees, n_tags = as_trees(treebank(size=400))
-    model = SplitMerge(trees, n_tags, most_states=30, seed=0)
-    before = model.expected.counts
-    pairs = model.split()
-    assert len(pairs) == n_tags and model.expected.tag_states.n_states == 2 * n_tags
-    model.iterate()
-    model.merge(pairs, share=1.0)
-    assert model.expected.tag_states.tag_of.tolist() == list(range(n_tags))
-    numpy.testing.assert_allclose(model.expected.counts, before, atol=1e-6)
 
 
 def test_words_are_counted_once_and_smoothed():

@@ -1,0 +1,11 @@
+"""What the tests of refined grammars share."""
+
+import pytest
+
+from refine_data import EXACT, treebank
+from spacy_spectral.models.refine.estimate import RefineSettings, fit
+
+
+@pytest.fixture(scope="module")
+def grammar():
+    return fit(treebank(), RefineSettings(states=16, dimensions=2, chart=EXACT))
