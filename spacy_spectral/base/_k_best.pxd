@@ -170,3 +170,10 @@ cdef inline int find_ranked(Search* search, item_t item, int rank) noexcept nogi
         if _pop(search.arena, ranking) < 0:
             return -1
     return 1
+
+
+cdef inline int find_best(Search* search, item_t item, int k) noexcept nogil:
+    """Find the k best derivations of an item. Returns how many there are, k at most; -1 if memory ran out."""
+    if find_ranked(search, item, k - 1) < 0:
+        return -1
+    return min(k, search.rankings[item].n_done)

@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from ..base._arena cimport Arena, arena_free, take, take_zeros
-from ..base._k_best cimport Derivation, Ranking, Search, added, consider, find_ranked, item_t
+from ..base._k_best cimport Derivation, Ranking, Search, added, consider, find_best, find_ranked, item_t
 
 from ..base.errors import Errors
 
@@ -147,7 +147,7 @@ cdef int graph_k_best(
     """
     cdef Chart chart
     cdef Search search
-    cdef int i, e, n = 0, status, goal = graph.n_items - 1
+    cdef int i, e, n, goal = graph.n_items - 1
     cdef double first, second
     chart.graph, chart.scores = graph, scores
     chart.best = <double *>take(arena, graph.n_items * sizeof(double))
@@ -162,20 +162,15 @@ cdef int graph_k_best(
             first = chart.best[graph.first[e]] if graph.first[e] >= 0 else 0
             second = chart.best[graph.second[e]] if graph.second[e] >= 0 else 0
             chart.best[i] = max(chart.best[i], added(_score(graph, scores, e), first, second))
-    while n < k:
-        status = find_ranked(&search, goal, n)
-        if status < 0:
+    n = find_best(&search, goal, k)
+    for i in range(n):
+        n_edges[i] = _read(&search, goal, i, NULL, 0)
+        if n_edges[i] < 0:
             return -1
-        if status == 0:
-            break
-        n_edges[n] = _read(&search, goal, n, NULL, 0)
-        if n_edges[n] < 0:
+        edges[i] = <int32_t *>take(arena, n_edges[i] * sizeof(int32_t))
+        if edges[i] == NULL or _read(&search, goal, i, edges[i], 0) < 0:
             return -1
-        edges[n] = <int32_t *>take(arena, n_edges[n] * sizeof(int32_t))
-        if edges[n] == NULL or _read(&search, goal, n, edges[n], 0) < 0:
-            return -1
-        found[n] = search.rankings[goal].done[n].score
-        n += 1
+        found[i] = search.rankings[goal].done[i].score
     return n
 
 

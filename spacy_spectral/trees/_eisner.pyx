@@ -18,7 +18,7 @@ from libc.string cimport memset
 import numpy
 
 from ..base._arena cimport Arena, arena_free, take, take_zeros
-from ..base._k_best cimport Derivation, Ranking, Search, added, consider, find_ranked, item_t
+from ..base._k_best cimport Derivation, Ranking, Search, added, consider, find_best, item_t
 from ._projective cimport is_part, is_projective
 
 
@@ -251,7 +251,7 @@ cdef int k_best(
     cdef Chart chart
     cdef Search search
     cdef item_t goal
-    cdef int found = 0, status
+    cdef int i, n_found
     if _lay_out(&chart, n, arcs, arena) < 0:
         return -1
     goal = _goal(&chart)
@@ -261,16 +261,11 @@ cdef int k_best(
     if search.rankings is NULL:
         return -1
     _fill(&chart)
-    while found < k:
-        status = find_ranked(&search, goal, found)
-        if status < 0:
-            return -1
-        if status == 0:
-            break
-        _read(&search, goal, found, heads + <size_t>found * n)
-        scores[found] = search.rankings[goal].done[found].score
-        found += 1
-    return found
+    n_found = find_best(&search, goal, k)
+    for i in range(n_found):
+        _read(&search, goal, i, heads + <size_t>i * n)
+        scores[i] = search.rankings[goal].done[i].score
+    return n_found
 
 
 cdef int best_projective(
