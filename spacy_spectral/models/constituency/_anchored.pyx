@@ -16,7 +16,7 @@ import numpy
 from ...base._adagrad cimport Slope, average, climb, new_slopes
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._prefetch cimport FETCH
-from ._cells cimport share_out
+from ._cells cimport log_sum, share_out
 from ._context cimport Context, join, mix, width_bin
 from ._table cimport FeatureTable
 
@@ -186,7 +186,7 @@ cdef class AnchoredTable:
         cdef Context c
         cdef int64_t s, x, e, first, last, first_edge
         cdef int o, n, failed = 0
-        cdef double loss = 0, best, total, log_z, value, score
+        cdef double loss = 0, best, total, log_z, score
         cdef double *item_score
         cdef double *edge_score
         cdef double *inside
@@ -228,16 +228,12 @@ cdef class AnchoredTable:
                     if gold[x]:
                         score += item_score[x]
                     if end[x] - begin[x] > 1:
-                        value = -INFINITY
                         for e in range(edge_starts[x], edge_starts[x + 1]):
                             edge_score[e] += offset[e]
                             if gold_edge[e]:
                                 score += edge_score[e]
-                            value = max(value, edge_score[e] + inside[left[e]] + inside[right[e]])
-                        total = 0
-                        for e in range(edge_starts[x], edge_starts[x + 1]):
-                            total += exp(edge_score[e] + inside[left[e]] + inside[right[e]] - value)
-                        inside[x] += value + log(total)
+                        inside[x] += log_sum(
+                            edge_starts[x], edge_starts[x + 1], &left[0], &right[0], edge_score, inside)
                     if end[x] - begin[x] == n:
                         best = max(best, inside[x])
                 total = 0

@@ -17,7 +17,7 @@ from libc.string cimport memset
 
 import numpy
 
-from ._cells cimport cell_of, share_out
+from ._cells cimport cell_of, log_sum, share_out
 
 
 cdef struct Edges:
@@ -250,7 +250,7 @@ def inside_outside(
             first, last = starts[s], starts[s + 1]
             best = -INFINITY
             for x in range(first, last):
-                inside[x] = item_score[x] + (0 if is_word[x] else _log_sum(
+                inside[x] = item_score[x] + (0 if is_word[x] else log_sum(
                     edge_starts[x], edge_starts[x + 1], &left[0], &right[0], &edge_score[0], &inside[0]))
                 if root_score[x] + inside[x] > best:
                     best = root_score[x] + inside[x]
@@ -271,25 +271,6 @@ def inside_outside(
                         x, &edge_starts[0], &left[0], &right[0], &item_score[0], &edge_score[0], &inside[0],
                         &post[0], &edge_post[0])
     return log_zs, posteriors, edge_posteriors
-
-
-cdef inline double _log_sum(
-    int64_t first, int64_t last, const int32_t *left, const int32_t *right, const double *score,
-    const double *inside,
-) noexcept nogil:
-    cdef int64_t e
-    cdef double best = -INFINITY, total = 0, value
-    for e in range(first, last):
-        value = score[e] + inside[left[e]] + inside[right[e]]
-        if value > best:
-            best = value
-    if best == -INFINITY:
-        return best
-    for e in range(first, last):
-        value = score[e] + inside[left[e]] + inside[right[e]] - best
-        if value > -40:
-            total += exp(value)
-    return best + log(total)
 
 
 def best_trees(
