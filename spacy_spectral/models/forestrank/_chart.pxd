@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t
 
 from ...base._arena cimport Arena
 from ...forest._hypergraph cimport Hypergraph

@@ -26,10 +26,9 @@ from libc.string cimport memcpy, memset
 
 from ...base._arena cimport Arena, arena_free, take, take_zeros
 from ...forest._hypergraph cimport NOTHING
+from ...trees._sides cimport LEFT, RIGHT
 from ._building cimport Building, add_edge, add_part, compact, open_item
-from ._marks cimport (
-    LEFT, NEEDED, RIGHT, Marks, first_arc, half_mark, inner_half, joins, mark_needed, mark_possible
-)
+from ._marks cimport NEEDED, Marks, first_arc, half_mark, inner_half, mark_needed, mark_possible
 
 from ...base.errors import Errors
 from ...forest._hypergraph import Graph

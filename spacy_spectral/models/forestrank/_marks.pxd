@@ -4,12 +4,8 @@ outside in. It does not depend on arcs to heads or on labels (see `_chart`)."""
 from libc.stdint cimport uint8_t
 
 from ...forest._hypergraph cimport NOTHING
+from ...trees._sides cimport LEFT, RIGHT
 from ._chart cimport Arcs
-
-
-cdef enum:
-    LEFT = 0
-    RIGHT = 1
 
 
 # Marks of spans and arcs.

@@ -11,7 +11,6 @@ cdef enum:
     HEAD = 1
     MODIFIER = 2
     SIBLING = 3
-    N_ROLES = 4
     N_COLUMNS = 7   # tag, coarse tag, word, two clusters, and the tags before and after
 
 cdef enum:

@@ -14,6 +14,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Bytes, Float, Format, List, Record, Str
+from ...base.stored import Stored
 from ...trees.interface import (
     ArcMask,
     ArcProbs,
@@ -63,8 +64,10 @@ Arguments = tuple[
 ]
 
 
-class ForestReranker:
+class ForestReranker(Stored):
     """A trained second stage. Immutable."""
+
+    FORMAT = _FORMAT
 
     def __init__(
         self,
@@ -125,8 +128,7 @@ class ForestReranker:
         inside = inside_probs(self.outside, forests.rest())
         return ForestParses(self._engine, encoded, forests, mu, log_z, parses, inside)
 
-    def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised model; equal ones give equal bytes."""
+    def to_payload(self) -> dict[str, Any]:
         fields = ("keys", "weights", "dense", "words", "threshold", "outside")
         kinds = {kind: name for name, kind in KINDS.items()}
         experts = [
@@ -134,13 +136,10 @@ class ForestReranker:
             for name, expert in self.experts.items()
         ]
         payload = {name: getattr(self, name) for name in fields}
-        clusters = clusters_to_bytes(self.clusters)
-        return _FORMAT.pack(payload | {"clusters": clusters, "experts": experts})
+        return payload | {"clusters": clusters_to_bytes(self.clusters), "experts": experts}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "ForestReranker":
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
-        read = _FORMAT.unpack(data)
+    def from_payload(cls, read: dict[str, Any]) -> "ForestReranker":
         clusters = clusters_from_bytes(read.pop("clusters"))
         experts = read.pop("experts") or []
         unique = len({own["name"] for own in experts}) == len(experts)
@@ -151,10 +150,6 @@ class ForestReranker:
         )
         models = {own["name"]: KINDS[own["kind"]].from_bytes(own["model"]) for own in experts}
         return cls(**read, clusters=clusters, experts=models)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # through the same bytes: compiled parts don't travel to other processes
-        return ForestReranker.from_bytes, (self.to_bytes(),)
 
 
 class ForestParses:

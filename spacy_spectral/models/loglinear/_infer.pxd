@@ -1,5 +1,3 @@
-from libc.stdint cimport int32_t
-
 from ...base._arena cimport Arena
 from ._chart cimport Chart
 from ._layout cimport Entry, Machine, Scored
