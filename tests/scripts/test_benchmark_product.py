@@ -26,7 +26,7 @@ def test_benchmark(tmp_path):
         "loglinear",
         "biaffine",
         "mixture of marginals",
-        "product 1 : 1, trees at 0.75",
+        "product 1 : 1, at 0.75",
         "second stage, on biaffine",
     )
     for title in titles:
