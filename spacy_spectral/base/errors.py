@@ -264,6 +264,10 @@ class Errors(metaclass=_WithCodes):
     )
     S408 = "The log-linear parser needs {setting} between {low} and {high}, not {value}."
     S409 = "Scores of another model ('extra') need one row of {labels} labels for each of the {arcs} arcs."
+    S410 = (
+        "The heads of a sentence go in a circle: {words}. Attach one of these words (counted from 1) to a "
+        "word outside, or mark heads you do not know as missing."
+    )
     S440 = (
         "spacy-spectral.Biaffine.v1 needs an even scan_size >= 2, scan_depth >= 0, arc_size >= 1 and "
         "label_size >= 1."

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..base.errors import Errors
+from ..trees.pseudoprojective import find_cycle
 from ..trees.sentences import MISSING
 
 
@@ -37,33 +38,14 @@ def tree_problems(heads: Sequence[int]) -> list[tuple[int, str]]:
         problems.append((roots[1], Errors.S022.format(roots=", ".join(str(i + 1) for i in roots))))
     if all(head == MISSING for head in heads):
         problems.append((0, Errors.S024))
-    cycle = _find_cycle(heads)
+    cycle = find_cycle(
+        [0 if head == i else head + (head != MISSING) for i, head in enumerate(heads)]
+    )
     if cycle:
-        problems.append(
-            (cycle[0], Errors.S026.format(words=" -> ".join(str(i + 1) for i in cycle)))
-        )
+        problems.append((cycle[0] - 1, Errors.S026.format(words=" -> ".join(map(str, cycle)))))
     elif not roots and MISSING not in heads:
         problems.append((0, Errors.S027))
     return problems
-
-
-def _find_cycle(heads: Sequence[int]) -> list[int]:
-    """The words of the first cycle of two or more words, its first word repeated at the end."""
-    visited_from = [-1] * len(heads)
-    for start in range(len(heads)):
-        i = start
-        while visited_from[i] == -1:
-            visited_from[i] = start
-            if heads[i] in (i, MISSING):
-                break
-            i = heads[i]
-        else:
-            if visited_from[i] == start:
-                cycle = [i]
-                while heads[cycle[-1]] != i:
-                    cycle.append(heads[cycle[-1]])
-                return [*cycle, i]
-    return []
 
 
 def is_projective(heads: Sequence[int]) -> bool:

@@ -94,11 +94,12 @@ class Inventory:
 
 def projective_trees(treebank: Treebank) -> tuple[NDArray[numpy.int32], list[str]]:
     """RETURNS (Tuple[ndarray, List[str]]): The treebank's heads with crossing arcs lifted, and its labels
-    with decorations that tell where they came from."""
+    with decorations that tell where they came from. A cycle is a ValueError."""
     heads, labels = treebank.heads.astype("int32"), list(treebank.labels)
     for a, b in treebank.tokens.bounds():
         if not is_projective_tree(heads[a:b]):
-            heads[a:b], labels[a:b] = projectivize(heads[a:b], labels[a:b])
+            words = treebank.tokens.words[a:b]
+            heads[a:b], labels[a:b] = projectivize(heads[a:b], labels[a:b], words=words)
     return heads, labels
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy
 from numpy.typing import NDArray
 
+from ..base.errors import Errors
 from .sentences import MISSING, Tree
 
 # The same mark as spaCy's: "nmod||obl" is an nmod whose head was the obl below its present head.
@@ -12,14 +13,19 @@ DELIMITER = "||"
 
 
 def projectivize(
-    heads: Sequence[int] | NDArray, labels: Sequence[str]
+    heads: Sequence[int] | NDArray, labels: Sequence[str], *, words: Sequence[str] = ()
 ) -> tuple[NDArray[numpy.int32], list[str]]:
     """Lift crossing arcs until the tree is projective, and note in the labels where they came from.
 
-    heads (Sequence[int]): Heads, possibly crossing.
+    heads (Sequence[int]): Heads, possibly crossing. A cycle is a ValueError.
     labels (Sequence[str]): Their labels.
+    words (Sequence[str]): The sentence, for that message.
     RETURNS (Tuple[ndarray, List[str]]): Projective heads, and labels decorated on lifted arcs.
     """
+    cycle = find_cycle(heads)
+    if cycle:
+        names = (f"'{words[m - 1]}' ({m})" if words else str(m) for m in cycle)
+        raise ValueError(Errors.S410.format(words=" -> ".join(names)))
     lifted = [int(h) for h in heads]
     result = list(labels)
     original = list(lifted)
@@ -36,9 +42,26 @@ def projectivize(
     return numpy.array(lifted, dtype="int32"), result
 
 
+def find_cycle(heads: Sequence[int] | NDArray) -> list[int]:
+    """RETURNS (List[int]): The positions of the first cycle, the first of them repeated at the end; none if
+    there is no cycle."""
+    visited_from = [0] * (len(heads) + 1)
+    for start in range(1, len(heads) + 1):
+        m = start
+        while m > 0 and not visited_from[m]:
+            visited_from[m] = start
+            m = int(heads[m - 1])
+        if m > 0 and visited_from[m] == start:
+            cycle = [m, int(heads[m - 1])]
+            while cycle[-1] != m:
+                cycle.append(int(heads[cycle[-1] - 1]))
+            return cycle
+    return []
+
+
 def projective_tree(tree: Tree) -> Tree:
     """RETURNS (Tree): The tree, projectivized."""
-    heads, labels = projectivize(tree.heads, tree.labels)
+    heads, labels = projectivize(tree.heads, tree.labels, words=tree.words)
     return Tree(tree.words, tree.symbols, heads, labels)
 
 

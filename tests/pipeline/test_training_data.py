@@ -70,6 +70,10 @@ CASES = {
 }
 LACKING = {
     "no heads": [without_heads],
+    "circles": [
+        whole,
+        lambda: example(list("abcdef"), [2, 3, 0, 1, 4, 0], list("xyzurv"), list("ABCDEF")),
+    ],
     "only white space": [lambda: example([" "])],
     "only empty": [lambda: example([], [], [])],
 }
@@ -111,6 +115,12 @@ def test_one_example_is_learnt(model):
 def test_parsers_say_what_is_lacking(model, case):
     with pytest.raises(ValueError, match=r"\[S\d+\]"):
         parser(model).initialize(lambda: [make() for make in LACKING[case]])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_circles_of_heads_are_named(model):
+    with pytest.raises(ValueError, match=r"S410.*'a' \(1\) -> 'c' \(3\) -> 'a' \(1\)"):
+        parser(model).initialize(lambda: [make() for make in LACKING["circles"]])
 
 
 @pytest.mark.parametrize("case", [*CASES, *LACKING])

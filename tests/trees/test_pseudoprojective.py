@@ -1,5 +1,7 @@
 """Pseudo-projective trees against spaCy's own and against the definition."""
 
+from itertools import pairwise
+
 import numpy
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from spacy.pipeline._parser_internals import nonproj
 from spacy_spectral.trees.pseudoprojective import (
     DELIMITER,
     deprojectivize,
+    find_cycle,
     projective_tree,
     projectivize,
 )
@@ -159,3 +162,20 @@ def test_small_trees(heads):
     assert lifted.tolist() == heads and labels == [""] * len(heads)
     restored, _ = deprojectivize(lifted, labels)
     assert restored.tolist() == heads
+
+
+@settings(deadline=None)
+@given(st.integers(1, 7).flatmap(lambda n: st.lists(st.integers(-1, n), min_size=n, max_size=n)))
+def test_cycles_are_found(heads):
+    """Where there is one, projectivizing would never end."""
+    cycle = find_cycle(heads)
+    if cycle:
+        assert all(heads[m - 1] == h for m, h in pairwise(cycle)) and cycle[0] == cycle[-1]
+        assert len(cycle) == len(set(cycle)) + 1
+        with pytest.raises(ValueError, match="S410"):
+            projectivize(heads, [""] * len(heads))
+        return
+    for m in range(1, len(heads) + 1):
+        for _ in heads:
+            m = heads[m - 1] if m > 0 else m
+        assert m <= 0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...trees._eisner import is_projective_tree
 from ...trees.posterior import Posterior
-from ...trees.pseudoprojective import projectivize
+from ...trees.pseudoprojective import find_cycle, projectivize
 from ...trees.sentences import MISSING, Tokens
 from ._chains import state_posteriors
 from .factors import LatticeFactors
@@ -69,13 +69,9 @@ def sub_tags(grammar: RefinedGrammar, tokens: Tokens, heads: NDArray[numpy.int32
 
 def _as_tree(heads: NDArray[numpy.int32]) -> NDArray[numpy.int32]:
     """Projective heads of a sentence; all MISSING if they are no tree."""
-    if (heads == MISSING).any() or (heads == 0).sum() != 1:
+    if (heads == MISSING).any() or (heads == 0).sum() != 1 or find_cycle(heads):
         return numpy.full(len(heads), MISSING, dtype="int32")
-    if not is_projective_tree(heads):
-        heads, _ = projectivize(heads, [""] * len(heads))
-    if not is_projective_tree(numpy.ascontiguousarray(heads, "int32")):
-        return numpy.full(len(heads), MISSING, dtype="int32")
-    return heads
+    return heads if is_projective_tree(heads) else projectivize(heads, [""] * len(heads))[0]
 
 
 def _pieces(begin: int, end: int, max_length: int) -> list[tuple[int, int]]:
