@@ -12,6 +12,7 @@ from spacy.util import resolve_dot_names
 
 from ..base.errors import Errors
 from ..models.tagger.statistics import TaggedSentence
+from ..treebank.documents import set_sentence_starts
 
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"
@@ -72,8 +73,10 @@ def with_gold_tags(examples: Iterable[Example]) -> Iterator[Doc]:
 def with_gold_sentences(example: Example) -> Doc:
     """RETURNS (Doc): A copy of the predicted document, with the sentences of the reference."""
     doc = example.predicted.copy()
-    for token, start in zip(doc, example.get_aligned_sent_starts(), strict=True):
-        token.is_sent_start = start == 1 or token.i == 0
+    if len(doc):
+        is_start = numpy.array(example.get_aligned_sent_starts(), dtype=object) == 1
+        is_start[0] = True
+        set_sentence_starts(doc, numpy.where(is_start, 1, -1))
     return doc
 
 
