@@ -101,14 +101,16 @@ cdef inline uint32_t bucket_of(const CellTable* table, uint64_t key) noexcept no
     return (key & table.mask) * table.n_buckets >> table.n_bits
 
 
-cdef inline void ask_for(const CellTable* table, uint64_t key, Query* query) noexcept nogil:
-    """Have the bucket of a key brought; that of key 0, and of one whose bit is not set, is the empty one."""
+cdef inline int ask_for(const CellTable* table, uint64_t key, Query* query) noexcept nogil:
+    """Have the bucket of a key brought. RETURNS (int): 1, or 0 if no bucket has it: for key 0, and for one whose
+    bit is not set. The query is to be written over then."""
     cdef uint32_t check = <uint32_t>(key >> 32), bit = check >> table.shift
     cdef uint32_t known = table.bits[bit >> 5] >> (bit & 31) & (key != 0)
     cdef uint32_t none = <uint32_t>table.n_buckets
     query.check = check
     query.bucket = none + ((bucket_of(table, key) - none) & -known)
     FETCH(table.buckets + query.bucket)
+    return known
 
 
 cdef inline uint32_t find_cells(const CellTable* table, const Query* query) noexcept nogil:

@@ -24,8 +24,8 @@ from ._layout cimport Machine, Scored, block_width, direction_of, token_width
 
 cdef enum:
     MAX_TEMPLATES = 256  # as in `_score`
-    AHEAD = 4
-    LINE = 16  # cells of a line of memory
+    AHEAD = 8
+    LINE = 16  # cells, or sums, of a line of memory
     TOKEN_LINES = 3  # of a token's row that are asked for beforehand
 
 
@@ -141,6 +141,7 @@ cdef int32_t* _read_tokens(
     cdef Query queries[2][MAX_TEMPLATES]
     cdef uint32_t rows[2][MAX_TEMPLATES]
     cdef int n_rows[2]
+    cdef int n_queries[2]
     cdef int m, t, n = scored.n, k = machine.context.n_composites
     cdef int width = token_width(machine.n_labels)
     cdef int32_t nothing = 0  # tokens have no feature of their own without outputs
@@ -149,84 +150,107 @@ cdef int32_t* _read_tokens(
         return NULL
     for m in range(1, n + 3):
         if m <= n:
+            n_queries[m & 1] = 0
             for t in range(machine.n_unaries):
-                ask_for(
+                n_queries[m & 1] += ask_for(
                     &machine.table, unary_key(t, scored.composites[m * k + machine.unaries[t]]),
-                    &queries[m & 1][t])
+                    &queries[m & 1][n_queries[m & 1]])
         if m >= 3:
             _add_token(
                 machine, rows[m & 1], n_rows[m & 1], asked.sides[m - 2], own + (m - 2) * width)
         if 2 <= m <= n + 1:
             n_rows[(m - 1) & 1] = _find(
-                &machine.table, queries[(m - 1) & 1], machine.n_unaries, rows[(m - 1) & 1], &nothing,
+                &machine.table, queries[(m - 1) & 1], n_queries[(m - 1) & 1], rows[(m - 1) & 1], &nothing,
                 TOKEN_LINES)
     return own
 
 
-cdef inline void _ask_for_arc(
+cdef inline int _ask_for_arc(
     const Machine* machine, const Scored* scored, const Asked* asked, int a, Query* queries
 ) noexcept nogil:
-    cdef int h = scored.chart.head[a], m = scored.chart.mod[a], t, n_pairs = machine.n_pairs
+    """RETURNS (int): How many queries."""
+    cdef int h = scored.chart.head[a], m = scored.chart.mod[a], t, n = 0, n_pairs = machine.n_pairs
     cdef uint64_t between = between_half(between_of(machine, scored.tags, h, m) + 1)
     cdef const uint64_t* head = asked.as_head + (2 * h + (h > 0 and m > h)) * n_pairs
     cdef const uint64_t* mod = asked.as_mod + m * n_pairs
     cdef uint64_t key
     for t in range(n_pairs):
         key = mix((head[t] + (between if machine.pairs[3 * t + 2] else 0)) ^ mod[t])
-        ask_for(&machine.table, key if head[t] and mod[t] else 0, queries + t)
+        n += ask_for(&machine.table, key if head[t] and mod[t] else 0, queries + n)
+    return n
+
+
+cdef inline size_t _room(int n_labels) noexcept nogil:
+    """Of the sums of an arc: at least one more than labels (the last output of a token would be one of a pair that
+    there is not), in whole lines of memory (parsing takes 6 % less time)."""
+    return (n_labels + LINE) // LINE * LINE
 
 
 cdef int read_arcs(const Machine* machine, Scored* scored, Arena* arena) noexcept nogil:
     """Fill the scores of all arcs with all labels. RETURNS (int): 0, or -1 without memory."""
     cdef Query queries[2][MAX_TEMPLATES]
     cdef uint32_t rows[2][MAX_TEMPLATES]
+    cdef int n_queries[2]
     cdef int n_rows[2]
-    cdef int32_t alone[2]
-    cdef int a, b, l, h, m, direction, bin, n_labels = machine.n_labels
-    cdef int width = token_width(n_labels), block = block_width(n_labels)
-    cdef int32_t base
+    cdef int a, b, l, n_arcs = scored.n_arcs, n_labels = machine.n_labels
+    cdef size_t width = _room(n_labels)
+    cdef int32_t* base = <int32_t*>take(arena, n_arcs * sizeof(int32_t))
+    cdef int32_t* sums = <int32_t*>take(arena, n_arcs * width * sizeof(int32_t))
+    cdef float* score = scored.score
     cdef Asked asked
-    cdef int32_t* own
-    # one more than labels: the last output of a token would be one of a pair that there is not
-    cdef int32_t* sums = <int32_t*>take(arena, (n_labels + 1) * sizeof(int32_t))
-    cdef const int32_t* part
-    cdef float* score
-    if sums == NULL or _ask(machine, scored, &asked, arena):
+    if base == NULL or sums == NULL or _ask(machine, scored, &asked, arena):
         return -1
-    own = _read_tokens(machine, scored, &asked, arena)
-    if own == NULL:
+    if _ends_of_arcs(machine, scored, &asked, base, sums, arena):
         return -1
-    for a in range(scored.n_arcs + 2):
-        if a < scored.n_arcs:
-            _ask_for_arc(machine, scored, &asked, a, queries[a & 1])
+    for a in range(n_arcs + 2):
+        if a < n_arcs:
+            n_queries[a & 1] = _ask_for_arc(machine, scored, &asked, a, queries[a & 1])
         if a >= 2:
             b = a - 2
-            h, m, bin = scored.chart.head[b], scored.chart.mod[b], scored.distance[b]
-            direction = direction_of(h, m)
-            part = own + m * width + direction * block
-            base = alone[b & 1] + part[0] + part[1 + bin]
-            for l in range(n_labels):
-                sums[l] = part[N_SMALL + l]
-            if h:
-                part = own + h * width + (3 + direction) * block
-                base += part[0] + part[1 + bin]
-                for l in range(n_labels):
-                    sums[l] += part[N_SMALL + l]
-            _add_arc(machine, rows[b & 1], n_rows[b & 1], bin, &base, sums)
-            score = scored.score + b * n_labels
-            for l in range(n_labels):
-                score[l] = machine.table.step * <float>(sums[l] + base)
-        if 1 <= a <= scored.n_arcs:
+            _add_arc(
+                machine, rows[b & 1], n_rows[b & 1], scored.distance[b], base + b, sums + b * width)
+        if 1 <= a <= n_arcs:
             b = a - 1
-            alone[b & 1] = 0
             n_rows[b & 1] = _find(
-                &machine.table, queries[b & 1], machine.n_pairs, rows[b & 1], &alone[b & 1], 1)
+                &machine.table, queries[b & 1], n_queries[b & 1], rows[b & 1], base + b, 1)
+    for a in range(n_arcs):
+        for l in range(n_labels):
+            score[l] = machine.table.step * <float>(sums[l] + base[a])
+        score, sums = score + n_labels, sums + width
+    return 0
+
+
+cdef int _ends_of_arcs(
+    const Machine* machine, const Scored* scored, const Asked* asked, int32_t* base, int32_t* sums,
+    Arena* arena
+) noexcept nogil:
+    """Begin the sums of arcs with what their two tokens say. RETURNS (int): 0, or -1 without memory."""
+    cdef int a, l, h, m, direction, bin, n_labels = machine.n_labels
+    cdef int width = token_width(n_labels), block = block_width(n_labels)
+    cdef const int32_t* part
+    cdef const int32_t* own = _read_tokens(machine, scored, asked, arena)
+    if own == NULL:
+        return -1
+    for a in range(scored.n_arcs):
+        h, m, bin = scored.chart.head[a], scored.chart.mod[a], scored.distance[a]
+        direction = direction_of(h, m)
+        part = own + m * width + direction * block
+        base[a] = part[0] + part[1 + bin]
+        for l in range(n_labels):
+            sums[l] = part[N_SMALL + l]
+        if h:
+            part = own + h * width + (3 + direction) * block
+            base[a] += part[0] + part[1 + bin]
+            for l in range(n_labels):
+                sums[l] += part[N_SMALL + l]
+        sums += _room(n_labels)
     return 0
 
 
 cdef struct Queue:
     # look-ups whose memory is on its way
     Query queries[AHEAD][MAX_TEMPLATES]
+    int n_queries[AHEAD]
     float* out[AHEAD]
     int n
 
@@ -238,7 +262,7 @@ cdef void _finish(const Machine* machine, Queue* queue, double scale) noexcept n
     cdef uint32_t row
     if queue.out[at] == NULL:
         return
-    for t in range(machine.n_siblings):
+    for t in range(queue.n_queries[at]):
         row = find_cells(&machine.table, &queue.queries[at][t])
         if row and not row & ALONE:  # the row of an arc, by the same bucket and check
             continue
@@ -251,13 +275,13 @@ cdef inline void _queue(
     double scale
 ) noexcept nogil:
     """Score two neighbouring modifiers, some steps later."""
-    cdef int t
-    cdef Query* queries = queue.queries[queue.n % AHEAD]
+    cdef int t, n = 0, at = queue.n % AHEAD
+    cdef Query* queries = queue.queries[at]
     _finish(machine, queue, scale)
-    queue.out[queue.n % AHEAD] = out
-    queue.n += 1
     for t in range(machine.n_siblings):
-        ask_for(&machine.table, sibling_key(half[t], previous[t]), queries + t)
+        n += ask_for(&machine.table, sibling_key(half[t], previous[t]), queries + n)
+    queue.out[at], queue.n_queries[at] = out, n
+    queue.n += 1
 
 
 cdef int read_siblings(const Machine* machine, Scored* scored, Arena* arena) noexcept nogil:
