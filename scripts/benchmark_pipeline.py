@@ -8,8 +8,8 @@ tok2vec+tagger+parser of `spacy init config`, with the same word vectors, its ch
 DEV within --minutes. UDPipe 1 takes part if ufal.udpipe is installed.
 All get the same tokens and sentences and one thread, and what is measured is tags and trees: components for
 tokens, sentences and lemmas take no part. Scores are of all tokens, with full labels. Times are CPU seconds,
-so that a busy machine changes them little; speeds are medians of rounds in which all take turns, each with the
-batch size that suits it best, on DEV and on the first lines of running text (--text).
+so that a busy machine changes them little; speeds are medians of rounds in which all take turns, each with
+the batch size that suits it best, on DEV and on the first lines of running text (--text).
 --json FILE keeps the figures. --keep DIR keeps the trained models, and uses those that are there already:
 others need not be trained again to measure a change of ours. --plot FILE draws LAS against speed.
 """

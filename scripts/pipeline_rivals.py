@@ -187,7 +187,7 @@ def train_udpipe(options: argparse.Namespace, path: Path) -> dict[str, Any]:
 # prepared by `whole_input`, `parser_input` and `text_input`; `documents` makes Docs of what they give.
 
 BATCH_SIZES = (32, 128, 512)
-# What is asked of everyone is tags and trees: documents have tokens and sentences, and nobody else has lemmas.
+# Everyone is asked for tags and trees: documents have tokens and sentences, and nobody else has lemmas.
 _TIMED = ("tok2vec", "tagger", "parser", "spectral_tagger", "spectral_parser")
 # words, and whether each begins a sentence
 Text = list[tuple[list[str], list[bool]]]
