@@ -73,6 +73,9 @@ cluster3
 """
 
 # Head | modifier; "between" adds which separating tags stand between them.
+# Half as many again were tried: on parts of the training data of UD_English-EWT, UD_Turkish-IMST and
+# UD_Vietnamese-VTB that parsers had not seen, LAS was 83.23, 56.94 and 57.12 with them, 83.29, 57.06 and 57.51
+# without; five fewer still made it 83.08 on the first.
 PAIRS = """
 tag | tag
 tag | tag | between
@@ -82,43 +85,28 @@ tag | lower | between
 lower | tag
 tag | lower
 lower | lower
-tag+tag@1 | tag@-1+tag
-tag@-1+tag | tag@-1+tag
 tag+tag@1 | tag+tag@1
 tag@-1+tag | tag+tag@1
 tag@-1+tag+tag@1 | tag
 tag | tag@-1+tag+tag@1
 lower | tag@-1+tag
-lower | tag+tag@1
 tag@-1+tag | lower
 tag+tag@1 | lower
-suffix+tag | tag
 tag | suffix+tag
-suffix+tag | suffix+tag
 second | tag
 tag | second
-tag+second | tag+second
 morph | tag
 tag | morph
 morph | morph
 tag | left+tag
 lower | left+tag
-lower+tag | left+lower
 left+tag | tag
 left+tag | left+tag
-right+tag | tag
-tag | right+tag
-lower | right
 cluster0+tag | cluster0+tag
 cluster1 | cluster1
-cluster2 | cluster2
 cluster3 | cluster3
-cluster2 | tag
 tag | cluster2
-cluster2 | left
-lower | cluster1
 cluster1 | lower
-cluster0 | cluster0 | between
 """
 
 # Head | previous modifier | modifier, all on one side of the head.
@@ -127,10 +115,7 @@ tag | tag | tag
 pos | tag | tag
 pos | lower | tag
 pos | tag | lower
-pos | lower | lower
 lower | tag | tag
-lower | lower | lower
-tag+tag@1 | tag | tag
 tag | left+tag | left+tag
 """
 
