@@ -74,8 +74,8 @@ cluster3
 
 # Head | modifier; "between" adds which separating tags stand between them.
 # Half as many again were tried: on parts of the training data of UD_English-EWT, UD_Turkish-IMST and
-# UD_Vietnamese-VTB that parsers had not seen, LAS was 83.23, 56.94 and 57.12 with them, 83.29, 57.06 and 57.51
-# without; five fewer still made it 83.08 on the first.
+# UD_Vietnamese-VTB that parsers had not seen, LAS was 83.23, 56.94 and 57.12 with them, 83.29, 57.06 and
+# 57.51 without; five fewer still made it 83.08 on the first.
 PAIRS = """
 tag | tag
 tag | tag | between
