@@ -4,7 +4,8 @@ import numpy
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
-from spacy_spectral.trees.calibration import Reliability
+from spacy_spectral.trees.calibration import Reliability, fit_temperature
+from spacy_spectral.trees.sentences import Tokens, Treebank
 
 
 def predictions(n=2000, *, sharpness=1.0, seed=0):
@@ -48,3 +49,48 @@ def test_certain_and_single_predictions():
     assert numpy.isnan(found.accuracy[1:-1]).all()
     assert found.error == pytest.approx(1 / 3)
     assert numpy.isfinite(found.log_likelihood)
+
+
+class Coupled:
+    """Parses whose heads are as sure as both temperatures make them, as in a model of labelled trees. They
+    tell the truth at temperatures of 2 and 0.8."""
+
+    def __init__(self, n=20_000, coupling=1.0):
+        rng = numpy.random.default_rng(0)
+        self.odds = rng.normal(2.0, 2.0, n)
+        self.label_odds = rng.normal(3.0, 1.5, n)
+        self.coupling = coupling
+        right, label_right = (
+            rng.random(n) < 1 / (1 + numpy.exp(-odds)) for odds in (self.odds, self.label_odds)
+        )
+        self.heads = numpy.zeros(n, dtype="int32")
+        self.labels = numpy.zeros(n, dtype="int32")
+        names = numpy.where(label_right, "a", "b").tolist()
+        starts = numpy.arange(n + 1, dtype="int32")
+        tokens = Tokens(starts, ["w"] * n, ["t"] * n, [None] * n, [""] * n, [""] * n)
+        self.treebank = Treebank(tokens, numpy.where(right, 0, 1).astype("int32"), names)
+        self.n_parses = 0
+
+    def __call__(self, temperature):
+        self.n_parses += 1
+        self.t = temperature
+        return self
+
+    def head_probs(self):
+        factor = 2.0 / self.t.heads * (0.8 / self.t.labels) ** self.coupling
+        return (1 / (1 + numpy.exp(-factor * self.odds))).astype("float32")
+
+    def label_probs(self):
+        factor = 0.8 / self.t.labels
+        return (1 / (1 + numpy.exp(-factor * self.label_odds))).astype("float32")
+
+
+@pytest.mark.parametrize("coupling", [0.0, 0.5, 1.0])
+def test_temperatures_of_heads_and_labels_are_found_together(coupling):
+    parses = Coupled(coupling=coupling)
+    found = fit_temperature(parses, parses.treebank, ["a"])
+    assert found.heads == pytest.approx(2.0, rel=0.04)
+    assert found.labels == pytest.approx(0.8, rel=0.04)
+    assert found.choice == found.heads
+    assert parses.n_parses <= 40
+    assert fit_temperature(parses, parses.treebank, ["a"], chosen_at=None).choice == 1.0
