@@ -15,6 +15,9 @@ def calibrate_cli(
     output: Annotated[
         Path | None, output_option("--output", "-o", help="Write the calibrated pipeline here")
     ] = None,
+    gold_tags: Annotated[
+        bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
+    ] = False,
     component: Annotated[str, typer.Option(help="The parser's name")] = "spectral_parser",
     json: Annotated[Path | None, output_option("--json", help="Write the figures here")] = None,
 ) -> None:
@@ -40,10 +43,10 @@ def calibrate_cli(
         nlp = load_pipeline(model)
         parser = parser_of(nlp, component)
         references = list(read_docs(data, nlp.vocab))
-        docs = without_parses(references, gold_tags=False)
+        docs = without_parses(references, gold_tags=gold_tags)
         names = nlp.pipe_names
         after = names[names.index(component) :] if component in names else []
-        with nlp.select_pipes(disable=[*superseded(nlp, gold_tags=False), *after]):
+        with nlp.select_pipes(disable=[*superseded(nlp, gold_tags=gold_tags), *after]):
             docs = list(nlp.pipe(docs))
         found = halves(parser, docs, references)
     rows = [_figures(half) for half in found]

@@ -41,7 +41,7 @@ def fitted_temperature(
     batch, treebank = _data(parser, docs, references)
     now = grammar.temperature
     return fit_temperature(
-        lambda t: parser.learner.with_temperature(t).parse(batch, fixed=None, decode=parser.decode),
+        parser.learner.parses_at(batch, decode=parser.decode),
         treebank,
         grammar.label_names,
         chosen_at=now.heads / now.choice,

@@ -14,7 +14,7 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..base.learnt import Learnt
-from ..trees.calibration import calibrated, judge
+from ..trees.calibration import calibrated, judge, parses_at
 from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature, Tempered
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
@@ -85,6 +85,10 @@ class Learner(Protocol):
 
     def keep_temperature(self, temperature: Temperature) -> None:
         """Make the model itself surer or less sure."""
+        ...
+
+    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
+        """RETURNS (Callable[[Temperature], Parses]): Parses the batch as sure as one likes."""
         ...
 
     def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None, decode: str) -> Parses:
@@ -173,6 +177,9 @@ class WholeLearner:
     def keep_temperature(self, temperature: Temperature) -> None:
         learnt = self.grammar.with_temperature(temperature)
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+
+    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
+        return parses_at(self.grammar, batch.tokens, decode=decode)
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> None:
         return None

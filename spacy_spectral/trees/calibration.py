@@ -16,12 +16,12 @@ import numpy
 from numpy.typing import NDArray
 
 from .interface import ParserModel, Parses, Temperature, Tempered
-from .sentences import MISSING, Treebank
+from .sentences import MISSING, Tokens, Treebank
 
 N_BINS = 15
 # The range of temperatures; how far logarithms may be off at first; and of how many tokens it takes the
 # evidence to believe in a temperature e times as high.
-_LOW, _HIGH, _TOLERANCE, PRIOR = 0.25, 6.0, 0.04, 10.0
+_LOW, _HIGH, _TOLERANCE, PRIOR = 0.25, 20.0, 0.04, 10.0
 # Temperatures of heads and labels take turns so often at most, until logarithms change by less than this;
 # and how far to the left and right they look.
 _ROUNDS, _CLOSE, _STEP = 4, 0.01, 0.1
@@ -228,6 +228,23 @@ def _better_factor(evidence: Callable[[float], float], factor: float) -> float:
     return float(numpy.clip(numpy.exp(middle + step), _LOW, _HIGH))
 
 
+def parses_at(
+    model: Tempered, tokens: Tokens, *, decode: str = "mbr"
+) -> Callable[[Temperature], Parses]:
+    """Parse a batch again and again, as sure as one likes.
+
+    model (Tempered): The parser. If it has a method of this name, that computes but once what does not hang
+        on the temperature.
+    tokens (Tokens): The batch.
+    decode (str): See `interface.ParserModel`.
+    RETURNS (Callable[[Temperature], Parses]): Gives the parses at a temperature.
+    """
+    own = getattr(model, "parses_at", None)
+    if own is not None:
+        return own(tokens, decode=decode)
+    return lambda t: model.with_temperature(t).parse(tokens, decode=decode)
+
+
 def calibrated(
     model: ParserModel, treebank: Treebank, *, chosen_at: float | None = 1.0
 ) -> ParserModel:
@@ -242,7 +259,7 @@ def calibrated(
         return model
     treebank = some_sentences(treebank)
     temperature = fit_temperature(
-        lambda t: model.with_temperature(t).parse(treebank.tokens),
+        parses_at(model, treebank.tokens),
         treebank,
         model.label_names,
         chosen_at=chosen_at,

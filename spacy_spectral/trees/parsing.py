@@ -126,7 +126,9 @@ class PosteriorParses:
             return self._label_distributions([sentence], [heads], [tree])
 
         if isinstance(posterior.factors, ArcFactored):
-            return ArcTrees(posterior.factors.arc_scores(), label_probs)
+            scores = posterior.factors.arc_scores()
+            if more is None or (scores[more] > -numpy.inf).all():
+                return ArcTrees(scores, label_probs)
         if posterior.factors is None or more is not None or labelled:
             return marginal_trees(posterior.marginals, label_probs)
         return FactorTrees(posterior.factors, label_probs)

@@ -7,7 +7,7 @@ in one chart: the log-linear expert's, if there is one, over the arcs that its p
 and states; otherwise the chart of single arcs. So marginals, n-best lists, fixed heads and long sentences
 are as exact as those of one parser. Experts without scores of their own (SHAG and the refined grammar sum
 over hidden states) take part by the logarithms of their probabilities of labelled arcs; the refined grammar
-by those given the arcs that are left.
+by those given the arcs that are left. Temperatures that experts have by themselves do not count.
 
 A weight of zero leaves an expert out, and an expert that is alone with weight 1 is what it is by itself.
 """
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Bytes, Float, Format, List, Record, Str
 from ...base.stored import Stored
+from ...trees.arc_posterior import arc_posterior
 from ...trees.interface import (
     NEUTRAL,
     TEMPERATURE,
@@ -37,7 +38,6 @@ from ...trees.inventory import Inventory
 from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.pieces import parse_in_pieces
 from ...trees.sentences import Tokens
-from ..biaffine.arc_posterior import arc_posterior
 from ..biaffine.parser import BiaffineParser
 from ..loglinear.parser import LabelledArcScorer, LogLinearParser
 from ..refine.model import RefinedGrammar
@@ -200,7 +200,11 @@ class ProductParser(Stored):
 
 def _scorer(expert: ParserModel, tokens: Tokens) -> ArcScorer:
     own = getattr(expert, "scorer", None)
-    return ProbabilityScores(expert, tokens) if own is None else own(tokens)
+    if own is not None:
+        return own(tokens)
+    # how sure experts are by themselves is nothing to the product, which has weights and a temperature
+    neutral = expert.with_temperature(NEUTRAL) if isinstance(expert, Tempered) else expert
+    return ProbabilityScores(neutral, tokens)
 
 
 def _first_order(
