@@ -7,6 +7,8 @@ import typer
 
 from ._app import output_option, reported, spectral_cli
 
+_ERRORS = ("Error, heads", "Error, arcs")
+
 
 @spectral_cli.command("calibrate")
 def calibrate_cli(
@@ -56,13 +58,14 @@ def calibrate_cli(
                 f"{'first' if i == 0 else 'second'} half",
                 f"{row['temperature_heads']:.2f}",
                 f"{row['temperature_labels']:.2f}",
+                f"{row['share']:.2f}",
                 *(f"{100 * row[key]:.2f} %" for key in ("uas", "las", "head_error", "arc_error")),
             )
             for i, row in enumerate(rows)
         ],
-        header=("Measured on", "T heads", "T labels", "UAS", "LAS", "Error, heads", "Error, arcs"),
+        header=("Measured on", "T heads", "T labels", "Share", "UAS", "LAS", *_ERRORS),
         divider=True,
-        aligns=("l", *"rrrrrr"),
+        aligns=("l", *"rrrrrrr"),
     )
     if json is not None:
         write_atomically(json, srsly.json_dumps(rows, indent=2) + "\n")
@@ -73,7 +76,7 @@ def calibrate_cli(
             parser.learner.keep_temperature(temperature)
             nlp.to_disk(output)
         t = f"heads {temperature.heads:.2f}, labels {temperature.labels:.2f}"
-        msg.good(f"Pipeline in {output}: temperatures of {t}")
+        msg.good(f"Pipeline in {output}: temperatures of {t}, share {temperature.share:.2f}")
 
 
 def _figures(half: Any) -> dict[str, float]:
@@ -83,6 +86,7 @@ def _figures(half: Any) -> dict[str, float]:
     return {
         "temperature_heads": half.temperature.heads,
         "temperature_labels": half.temperature.labels,
+        "share": half.temperature.share,
         "uas": judged.uas,
         "las": judged.las,
         "head_error": Reliability.of(judged.heads, judged.head_right).error,

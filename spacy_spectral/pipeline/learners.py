@@ -165,7 +165,8 @@ class WholeLearner:
                 t = learnt.temperature
                 judged = judge(learnt.parse(dev.tokens, decode=decode), dev, learnt.label_names)
                 data.report(
-                    f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}: "
+                    f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}, "
+                    f"share {t.share:.2f}: "
                     f"dev UAS {judged.uas:.2%}, LAS {judged.las:.2%}"
                 )
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)

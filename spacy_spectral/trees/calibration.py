@@ -3,9 +3,10 @@
 Measured by the expected calibration error of Guo, Pleiss, Sun and Weinberger (2017), by the Brier score
 and by the logarithmic score; the last two also reward a parser for knowing more.
 
-Parsers are too sure of trees and, some of them, not sure enough of labels. Two numbers mend that: see
-`interface.Temperature`. The temperature of heads maximises the logarithmic score of the heads that the parser
-chooses, that of labels the score of its labelled arcs. In a model of labelled trees each hangs on the other.
+Parsers are too sure of trees and, some of them, not sure enough of labels. A few numbers mend that: see
+`interface.Temperature`. The temperature of heads and the share of the surer distribution maximise the
+logarithmic score of the heads that the parser chooses, the temperature of labels the score of its labelled
+arcs. In a model of labelled trees each hangs on the other.
 """
 
 from collections.abc import Callable, Sequence
@@ -166,37 +167,64 @@ def fit_temperature(
     RETURNS (Temperature): The temperature.
     """
 
-    def at(heads: float, labels: float = 1.0) -> Temperature:
-        return Temperature(heads, labels, 1.0 if chosen_at is None else heads / chosen_at)
+    def at(heads: float, labels: float, share: float) -> Temperature:
+        if chosen_at is None:
+            return Temperature(heads, labels)
+        return Temperature(heads, labels, heads / chosen_at, share)
 
     if not (treebank.heads != MISSING).any():
-        return at(1.0)
-    known: dict[tuple[float, float], tuple[float, float]] = {}
+        return at(1.0, 1.0, 0.0)
+    known: dict[tuple[float, float, float], Judged] = {}
 
-    def evidence(heads: float, labels: float) -> tuple[float, float]:
-        """Of heads and of labelled arcs."""
-        if (heads, labels) not in known:
-            judged = judge(parse(at(heads, labels)), treebank, names)
-            known[heads, labels] = (
-                float(log_scores(judged.heads, judged.head_right).sum()),
-                float(log_scores(judged.arcs, judged.arc_right).sum()),
-            )
-        return known[heads, labels]
+    def judged(heads: float, labels: float, share: float) -> Judged:
+        key = heads, labels, share
+        if key not in known:
+            known[key] = judge(parse(at(*key)), treebank, names)
+        return known[key]
 
-    heads = best_factor(lambda t: evidence(t, 1.0)[0])
-    labels = best_factor(lambda t: evidence(heads, t)[1])
-    # where labels are chosen given trees, their temperature is nothing to that of heads
-    apart = evidence(heads, labels)[0] == evidence(heads, 1.0)[0]
-    for _ in range(1 if apart else _ROUNDS):
+    def of_heads(heads: float, labels: float, surer: Judged | None) -> tuple[float, float]:
+        """The evidence at the best share, and that share: mixing needs no parsing."""
+        found = judged(heads, labels, 0.0)
+        if surer is None:
+            return float(log_scores(found.heads, found.head_right).sum()), 0.0
+        return _best_share(surer.heads, found.heads, found.head_right)
+
+    def of_arcs(heads: float, labels: float, share: float) -> float:
+        found = judged(heads, labels, share)
+        return float(log_scores(found.arcs, found.arc_right).sum())
+
+    heads = labels = 1.0
+    surer = None if chosen_at is None else judged(chosen_at, labels, 0.0)
+    for round_ in range(_ROUNDS):
+        find = _better_factor if round_ else best_factor
         before = numpy.log([heads, labels])
-        heads = _better_factor(lambda t: evidence(t, labels)[0], heads)  # noqa: B023
-        labels = _better_factor(lambda t: evidence(heads, t)[1], labels)  # noqa: B023
-        if numpy.abs(numpy.log([heads, labels]) - before).max() < _CLOSE:
+        if round_ and chosen_at is not None:
+            surer = judged(heads, labels, 1.0)
+        heads = find(lambda t: of_heads(t, labels, surer)[0], heads)  # noqa: B023
+        share = of_heads(heads, labels, surer)[1]
+        labels = find(lambda t: of_arcs(heads, t, share), labels)  # noqa: B023
+        if round_ and numpy.abs(numpy.log([heads, labels]) - before).max() < _CLOSE:
             break
-    return at(heads, labels)
+    return at(heads, labels, share)
 
 
-def best_factor(evidence: Callable[[float], float]) -> float:
+def _best_share(
+    first: NDArray[numpy.float64], second: NDArray[numpy.float64], right: NDArray[numpy.bool_]
+) -> tuple[float, float]:
+    """RETURNS (Tuple[float, float]): The evidence for a mixture of probabilities, less what speaks against
+    shares at all, and the best share of the first."""
+    from scipy.optimize import minimize_scalar
+
+    def loss(share: float) -> float:
+        mixed = share * first + (1.0 - share) * second
+        return PRIOR * share * share - float(log_scores(mixed, right).sum())
+
+    found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
+    nothing = loss(0.0)
+    return (-nothing, 0.0) if nothing <= found.fun else (-float(found.fun), float(found.x))
+
+
+def best_factor(evidence: Callable[[float], float], start: float = 1.0) -> float:
     """RETURNS (float): The factor that maximises a log-likelihood; near 1 where there is little evidence."""
     from scipy.optimize import minimize_scalar
 

@@ -139,6 +139,11 @@ class Posterior:
         """What the chart was run with, rescaled as it had to be; None if there was no chart."""
         return self._factors
 
+    @property
+    def allowed(self) -> NDArray[numpy.bool_] | None:
+        """[N+1, N+1], the arcs that are allowed; None for all."""
+        return self._allowed
+
     def viterbi(self) -> NDArray[numpy.int32]:
         """The tree of the best (tree, hidden states) pair, for models that can tell."""
         return self.heads if self._factors is None else self._factors.viterbi()

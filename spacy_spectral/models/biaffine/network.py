@@ -152,6 +152,7 @@ class Network:
             fixed=fixed,
             decode=decode,
             choosers=None if t.choice == 1 else posteriors(t.choice / t.heads),
+            share=t.share,
         )
 
     def arc_scores(

@@ -21,6 +21,11 @@ cdef class Forests:
     cdef int keep(self, int sentence, const Machine* machine, const Scored* scored) noexcept nogil
 
 
+cdef double tree_likelihood(
+    const Machine* machine, const Scored* scored, const int32_t* heads, const int32_t* labels
+) noexcept nogil
+
+
 cdef double tree_score(
     const Machine* machine, const Scored* scored, const int32_t* heads, const int32_t* labels, bint count
 ) noexcept nogil

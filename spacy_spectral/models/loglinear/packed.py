@@ -51,6 +51,32 @@ def packed_trees(
     )
 
 
+def sharper_scores(
+    scored: dict[str, NDArray[Any]],
+    states: NDArray[numpy.int32],
+    allowed: NDArray[numpy.uint8],
+    choice: float,
+) -> dict[str, NDArray[Any]]:
+    """The scores under which every tree with its states weighs P^choice; labels given states are as they are.
+
+    scored (Dict[str, ndarray]), states (ndarray), allowed (ndarray): As for `packed_trees`.
+    choice (float): See `trees.interface.Temperature`.
+    RETURNS (Dict[str, ndarray]): The scores.
+    """
+    scores = scored["scores"].astype("float64")
+    kept = allowed[(scored["heads"] == 0).astype("int64")].astype(bool)
+    powers = choice - 1.0
+    sharp = scores.copy()
+    for state in numpy.unique(states):
+        own = numpy.where(kept & (states == state), scores, -numpy.inf)
+        total = numpy.logaddexp.reduce(own, axis=1)
+        # what is not there is not looked at
+        total[~numpy.isfinite(total)] = 0.0
+        sharp[:, states == state] += powers * total[:, None]
+    result = {name: choice * scored[name] for name in ("siblings", "last", "empty", "moves")}
+    return {**scored, **result, "scores": sharp}
+
+
 class _Packing:
     """A sentence on its way into a hypergraph. Items that can't be made are not there."""
 

@@ -169,7 +169,7 @@ class ProductParser(Stored):
             return total
 
         if self._host is None:
-            return _first_order(others, tokens, self.inventory, fixed, t.choice)
+            return _first_order(others, tokens, self.inventory, fixed, t)
         return cast(LogLinearParser, self._chart).parse_with(others, tokens, fixed=fixed)
 
     def to_payload(self) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _first_order(
     tokens: Tokens,
     inventory: Inventory,
     fixed: NDArray[numpy.int32] | None,
-    choice: float,
+    temperature: Temperature,
 ) -> Parses:
     """Parses by the chart of single arcs: those of a sentence's tokens are scored with all their heads."""
 
@@ -236,8 +236,8 @@ def _first_order(
             arcs = numpy.zeros((n + 1, n + 1))
             arcs[:, 1:] = total.T
             posteriors.append(arc_posterior(arcs, allowed=allowed))
-            if choice != 1:
-                choosers.append(arc_posterior(choice * arcs, allowed=allowed))
+            if temperature.choice != 1:
+                choosers.append(arc_posterior(temperature.choice * arcs, allowed=allowed))
 
         def distributions(
             sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
@@ -256,6 +256,7 @@ def _first_order(
             fixed=fixed,
             decode="mbr",
             choosers=choosers or None,
+            share=temperature.share,
         )
 
     return parse_in_pieces(parse, tokens.starts, max_length=_MAX_LENGTH, fixed=fixed)

@@ -147,6 +147,7 @@ class TemperedParser(Stored):
                 fixed=fixed,
                 decode=decode,
                 choosers=None if t.choice == 1 else at(t.choice / t.heads),
+                share=t.share,
             )
 
         max_length = self.settings.max_length

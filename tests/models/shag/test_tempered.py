@@ -18,6 +18,7 @@ from spacy_spectral.trees.interface import NEUTRAL, Temperature, Tempered
 from spacy_spectral.trees.sentences import MISSING
 
 LESS_SURE = Temperature(1.7, 1.4, 1.7)
+MIXED = Temperature(1.7, 1.4, 1.7, 0.35)
 
 
 def fit_shag(**settings):
@@ -77,6 +78,40 @@ def test_everything_is_that_of_products_of_marginals(model):
     numpy.testing.assert_allclose(arcs.probs, expected[arcs.heads, arcs.modifiers], atol=1e-9)
 
 
+def test_a_share_of_the_model_as_it_is(model):
+    """Mixed with what it says at a temperature of 1."""
+    tokens = make_tokens([SENTENCE])
+    own = model.parse(tokens)
+    trees, probs = oracle(own.marginals(0), MIXED.heads)
+    found = model.with_temperature(MIXED).parse(tokens)
+    expected = 0.35 * own.marginals(0) + 0.65 * marginals(probs, trees)
+    numpy.testing.assert_allclose(found.marginals(0)[:, 1:], expected[:, 1:], atol=1e-9)
+    assert found.heads.tolist() == own.heads.tolist()
+    first = {tuple(p.heads.tolist()): numpy.exp(p.log_prob) for p in own.k_best(0, 1000)}
+    second = dict(zip(trees, probs, strict=True))
+    for parse in found.k_best(0, 1000):
+        tree = tuple(parse.heads.tolist())
+        assert numpy.exp(parse.log_prob) == pytest.approx(0.35 * first[tree] + 0.65 * second[tree])
+    tree = tuple(found.heads.tolist())
+    assert numpy.exp(found.log_probs()[0]) == pytest.approx(
+        0.35 * first[tree] + 0.65 * second[tree]
+    )
+
+
+@pytest.mark.parametrize(
+    "conditions", [[], [HeadIs(1, 2)], [SameHead(1, 4), HeadIsNot(3, 0)], [HeadIsNot(2, 0)]]
+)
+@pytest.mark.parametrize("name", ["shag", "refined"])
+def test_conditions_on_a_mixture(models, name, conditions):
+    tokens = make_tokens([SENTENCE])
+    parses = models[name].with_temperature(MIXED).parse(tokens)
+    trees = {(tuple(p.heads.tolist()), None): numpy.exp(p.log_prob) for p in parses.k_best(0, 1000)}
+    found = conditioned(4, lambda more: parses.distribution(0, more=more), conditions)
+    compare_conditioned(found, trees, conditions, rel=1e-6, labelled=None)
+    own = trees[tuple(found.heads.tolist()), None] / found.probability
+    assert numpy.exp(found.log_prob) == pytest.approx(own, rel=1e-6)
+
+
 def test_labels_are_sharpened_given_their_arcs(model):
     tokens = make_tokens([SENTENCE])
     before = model.parse(tokens).label_distributions(0)
@@ -101,7 +136,7 @@ def test_at_a_temperature_of_one_nothing_changes(model):
         assert getattr(before, ask)().tobytes() == getattr(after, ask)().tobytes()
     # neither does asking again and again
     again = model.parses_at(tokens)
-    for t in (LESS_SURE, NEUTRAL, LESS_SURE, Temperature(0.7, 1.0, 2.0)):
+    for t in (LESS_SURE, NEUTRAL, LESS_SURE, MIXED, Temperature(0.7, 1.0, 2.0)):
         expected = model.with_temperature(t).parse(tokens)
         found = again(t)
         assert found.heads.tolist() == expected.heads.tolist()
@@ -158,7 +193,7 @@ def test_arcs_that_were_left_out_are_hardly_impossible(models):
 
 
 def test_long_sentences_are_parsed_in_pieces():
-    model = fit_shag(max_length=6).with_temperature(LESS_SURE)
+    model = fit_shag(max_length=6).with_temperature(MIXED)
     long = [SENTENCE[i % 4] for i in range(29)]
     parses = model.parse(make_tokens([long, SENTENCE]))
     table = parses.marginals(0)
@@ -187,11 +222,11 @@ def test_calibration_makes_a_model_truer_and_changes_no_tree(model):
 
 
 def test_files(model):
-    sure = model.with_temperature(LESS_SURE)
+    sure = model.with_temperature(MIXED)
     data = sure.to_bytes()
     kind = type(model)
     again = kind.from_bytes(data)
-    assert again.temperature == LESS_SURE and again.to_bytes() == data
+    assert again.temperature == MIXED and again.to_bytes() == data
     tokens = treebank(seed=5, size=10).tokens
     assert again.parse(tokens).log_probs().tobytes() == sure.parse(tokens).log_probs().tobytes()
     name, version = kind.FORMAT.kind, kind.FORMAT.version
@@ -199,9 +234,12 @@ def test_files(model):
     # older files have none
     older = {key: value for key, value in payload.items() if key != "temperature"}
     assert kind.from_bytes(pack(name, version, older)).temperature == NEUTRAL
-    for field in ("heads", "labels", "choice"):
-        for bad in (0.0, -1.0, float("nan"), float("inf"), "1", None):
-            if bad is None and field == "choice":
+    before = {key: payload["temperature"][key] for key in ("heads", "labels", "choice")}
+    older = {**payload, "temperature": before}
+    assert kind.from_bytes(pack(name, version, older)).temperature == LESS_SURE
+    for field in ("heads", "labels", "choice", "share"):
+        for bad in (0.0, -1.0, 1e9, float("nan"), float("inf"), "1", None):
+            if (bad is None and field in ("choice", "share")) or (bad == 0 and field == "share"):
                 continue
             damaged = {**payload, "temperature": {**payload["temperature"], field: bad}}
             with pytest.raises(ValueError, match=r"\[S00.\].*temperature"):
