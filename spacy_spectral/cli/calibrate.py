@@ -20,7 +20,9 @@ def calibrate_cli(
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
     ] = False,
-    component: Annotated[str, typer.Option(help="The parser's name")] = "spectral_parser",
+    component: Annotated[
+        str, typer.Option(help="The parser's name, or a reranker's")
+    ] = "spectral_parser",
     json: Annotated[Path | None, output_option("--json", help="Write the figures here")] = None,
 ) -> None:
     """Fit the temperatures of a parser to one half of a treebank and measure its probabilities on the other,
@@ -33,7 +35,7 @@ def calibrate_cli(
     from wasabi import msg
 
     from ..base.serialize import require_writable, write_atomically
-    from ..pipeline.calibration import fitted_temperature, halves
+    from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
     from ..treebank.documents import read_docs
     from ._pipelines import load_pipeline, parser_of, superseded, without_parses
 
@@ -43,7 +45,9 @@ def calibrate_cli(
         if output is not None:
             require_writable(output / "config.cfg")
         nlp = load_pipeline(model)
-        parser = parser_of(nlp, component)
+        parser: Any = nlp.get_pipe(component) if component in nlp.component_names else None
+        if not hasattr(parser, "forest_source"):
+            parser = parser_of(nlp, component)
         references = list(read_docs(data, nlp.vocab))
         docs = without_parses(references, gold_tags=gold_tags)
         names = nlp.pipe_names
@@ -73,7 +77,7 @@ def calibrate_cli(
     if output is not None:
         with reported():
             temperature = fitted_temperature(parser, docs, references)
-            parser.learner.keep_temperature(temperature)
+            keep_temperature(parser, temperature)
             nlp.to_disk(output)
         t = f"heads {temperature.heads:.2f}, labels {temperature.labels:.2f}"
         msg.good(f"Pipeline in {output}: temperatures of {t}, share {temperature.share:.2f}")

@@ -256,6 +256,29 @@ def _better_factor(evidence: Callable[[float], float], factor: float) -> float:
     return float(numpy.clip(numpy.exp(middle + step), _LOW, _HIGH))
 
 
+def fit_sharpness(
+    parse: Callable[[float], Parses], treebank: Treebank, names: Sequence[str]
+) -> float:
+    """Find the temperature of a model that has but one for trees and labels.
+
+    parse (Callable[[float], Parses]): Parses the treebank's sentences at a temperature.
+    treebank (Treebank), names (Sequence[str]): As for `fit_temperature`.
+    RETURNS (float): The temperature under which heads and labelled arcs are likeliest.
+    """
+    if not (treebank.heads != MISSING).any():
+        return 1.0
+
+    def evidence(temperature: float) -> float:
+        found = judge(parse(temperature), treebank, names)
+        heads, arcs = (
+            log_scores(found.heads, found.head_right),
+            log_scores(found.arcs, found.arc_right),
+        )
+        return float(heads.sum() + arcs.sum()) / 2
+
+    return _better_factor(evidence, best_factor(evidence))
+
+
 def parses_at(
     model: Tempered, tokens: Tokens, *, decode: str = "mbr"
 ) -> Callable[[Temperature], Parses]:
