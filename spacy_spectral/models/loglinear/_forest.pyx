@@ -17,6 +17,9 @@ from ...trees._eisner cimport k_best
 from ._chart cimport Chart
 from ._layout cimport Machine, Scored, move_size
 
+cdef double MOST_OF_STATES = 1.5
+MOST_OF_STATES_POWER = MOST_OF_STATES  # for Python
+
 
 cdef class Forests:
     """Forests of some sentences.
@@ -205,12 +208,13 @@ cdef double tree_likelihood(
 ) noexcept nogil:
     """The logarithm of the probability of a labelled tree, mixed as probabilities of arcs are."""
     cdef double score = tree_score(machine, scored, heads, labels, False), flat = score - scored.log_z
-    cdef double given, sharp, top
+    cdef double given, states, sharp, top
     if not isfinite(scored.sharp_log_z) or not isfinite(flat):
         return flat
-    # labels given states are not to the power
-    given = _label_score(machine, scored, heads, labels)
-    sharp = machine.choice * (score - given) + given - scored.sharp_log_z + log(machine.share)
+    # labels given states are not to the power, and states given arcs to another
+    _label_scores(machine, scored, heads, labels, &given, &states)
+    sharp = machine.choice * (score - given - states) + given - scored.sharp_log_z + log(machine.share)
+    sharp += min(machine.choice, MOST_OF_STATES) * states
     if machine.share >= 1:
         return sharp
     flat += log(1 - machine.share)
@@ -218,27 +222,32 @@ cdef double tree_likelihood(
     return top + log(exp(flat - top) + exp(sharp - top))
 
 
-cdef double _label_score(
-    const Machine* machine, const Scored* scored, const int32_t* heads, const int32_t* labels
+cdef void _label_scores(
+    const Machine* machine, const Scored* scored, const int32_t* heads, const int32_t* labels,
+    double* given, double* states
 ) noexcept nogil:
-    """The logarithm of the probability of a tree's labels given its arcs and their states."""
+    """Logarithms of the probabilities of a tree's labels given its arcs and their states, and of these given
+    its arcs, by the scores of arcs alone."""
     cdef const Chart* chart = &scored.chart
     cdef int a, l, label, n_labels = machine.n_labels
     cdef const uint8_t* allowed
     cdef const float* score
-    cdef double result = 0, total
+    cdef double total, all_labels
+    given[0] = states[0] = 0
     for a in range(scored.n_arcs):
         if heads[chart.mod[a] - 1] != chart.head[a]:
             continue
         label = labels[chart.mod[a] - 1]
         allowed = machine.allowed + (chart.head[a] == 0) * n_labels
         score = scored.score + a * n_labels
-        total = 0
+        total = all_labels = 0
         for l in range(n_labels):
-            if allowed[l] and machine.label_state[l] == machine.label_state[label]:
-                total += exp(score[l] - score[label])
-        result -= log(total)
-    return result
+            if allowed[l]:
+                all_labels += exp(score[l] - score[label])
+                if machine.label_state[l] == machine.label_state[label]:
+                    total += exp(score[l] - score[label])
+        given[0] -= log(total)
+        states[0] += log(total) - log(all_labels)
 
 
 cdef double tree_score(

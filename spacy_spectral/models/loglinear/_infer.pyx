@@ -18,7 +18,7 @@ from ...trees._projective cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
 from ._cells cimport Bucket, Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
-from ._forest cimport MAX_STATES, Forests, tree_likelihood
+from ._forest cimport MAX_STATES, MOST_OF_STATES, Forests, tree_likelihood
 from ._layout cimport Entry, Machine, Scored, move_size
 from ._score cimport score_sentence
 
@@ -267,10 +267,12 @@ cdef int _decode(
 
 
 cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* arena) noexcept nogil:
-    """The chart of the same sentence in which every tree with its states weighs P^choice."""
+    """The chart of the same sentence in which every tree with its states weighs P^choice. States of arcs are
+    to a smaller power if that is large, see MOST_OF_STATES: what the best tree is hangs on it."""
     cdef Chart* chart = &scored.chart
-    cdef int i, n_pairs = chart.pair_start[chart.n_arcs], n_sides = 2 * chart.n + 2
-    cdef double choice = machine.choice, log_z = scored.log_z
+    cdef int i, a, c, n_states = chart.n_states
+    cdef int n_pairs = chart.pair_start[chart.n_arcs], n_sides = 2 * chart.n + 2
+    cdef double total, choice = machine.choice, log_z = scored.log_z
     sharp[0] = chart[0]
     sharp.right = sharp.d_right = NULL  # these tables are its own
     sharp.phi = <double*>take(arena, chart.n_arcs * chart.n_states * sizeof(double))
@@ -282,7 +284,23 @@ cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* a
         return -1
     if sharp.empty == NULL or sharp.moves == NULL:
         return -1
-    power_doubles(sharp.phi, chart.phi, choice, chart.n_arcs * chart.n_states)
+    if choice <= MOST_OF_STATES:
+        power_doubles(sharp.phi, chart.phi, choice, chart.n_arcs * n_states)
+    else:
+        for a in range(chart.n_arcs):
+            total = 0
+            for c in range(n_states):
+                total += chart.phi[a * n_states + c]
+            for c in range(n_states):
+                sharp.phi[a * n_states + c] = chart.phi[a * n_states + c] / total if total > 0 else 0
+        power_doubles(sharp.phi, sharp.phi, MOST_OF_STATES, chart.n_arcs * n_states)
+        for a in range(chart.n_arcs):
+            total = 0
+            for c in range(n_states):
+                total += chart.phi[a * n_states + c]
+            total = total ** choice
+            for c in range(n_states):
+                sharp.phi[a * n_states + c] *= total
     power_doubles(sharp.sibling, chart.sibling, choice, n_pairs)
     power_doubles(sharp.last, chart.last, choice, chart.n_arcs)
     power_doubles(sharp.empty, chart.empty, choice, n_sides)

@@ -329,17 +329,27 @@ def test_tables_are_read_in_parsing_as_in_training(random_model, largest, precis
     assert other["arc_probs"] == pytest.approx(one["arc_probs"], abs=precise)
 
 
-def mixed(trees, states, choice, share):
-    """The definition: a share of P^choice of trees with their states, labels given these as they are."""
+def mixed(trees, states, choice, share, arc_scores):
+    """The definition: a share of P^choice of trees with their states, but P(state | arc)^1.5 if that is less;
+    labels given these as they are."""
+
+    def correction(heads, own):
+        total = 0.0
+        for m, (h, state) in enumerate(zip(heads, own, strict=True), start=1):
+            weights = np.exp(arc_scores[h, m] - arc_scores[h, m].max())
+            total += np.log(weights[np.array(states) == state].sum() / weights.sum())
+        return np.exp((min(choice, 1.5) - choice) * total)
+
     groups = {}
     for (heads, labels), p in trees.items():
         key = heads, tuple(states[label] for label in labels)
         groups[key] = groups.get(key, 0.0) + p
-    total = sum(p**choice for p in groups.values())
+    powers = {key: p**choice * correction(*key) for key, p in groups.items()}
+    total = sum(powers.values())
     result = {}
     for (heads, labels), p in trees.items():
-        group = groups[heads, tuple(states[label] for label in labels)]
-        result[heads, labels] = share * group**choice / total * p / group + (1 - share) * p
+        key = heads, tuple(states[label] for label in labels)
+        result[heads, labels] = share * powers[key] / total * p / groups[key] + (1 - share) * p
     return result
 
 
@@ -354,9 +364,19 @@ def test_mixtures_are_those_of_enumeration(random_model, choice, share):
     parsed = engine.parse(*inputs, no_margins(data))
     for sentence in range(len(data)):
         trees = enumerate_sentence(model, data, arcs, sentence)
-        trees = mixed(trees, states, choice, share)
         first, last = data.starts[sentence : sentence + 2]
         n = int(last - first)
+        own = slice(first, last)
+        sides = arcs.starts[first : last + 1] - arcs.starts[first]
+        kept = arcs.heads[arcs.starts[first] : arcs.starts[last]]
+        scored = sentence_scores(
+            engine, data.columns[own], data.tags[own], sides.astype("int32"), kept, np.inf
+        )
+        arc_scores = np.full((n + 1, n + 1, len(LABELS)), -np.inf)
+        arc_scores[scored["heads"], scored["modifiers"]] = scored["scores"]
+        arc_scores[0][:, model.allowed[1] == 0] = -np.inf
+        arc_scores[1:][..., model.allowed[0] == 0] = -np.inf
+        trees = mixed(trees, states, choice, share, arc_scores)
         expected = np.zeros((n + 1, n + 1, len(LABELS)))
         for (tree, labels), p in trees.items():
             expected[list(tree), range(1, n + 1), list(labels)] += p
@@ -376,12 +396,6 @@ def test_mixtures_are_those_of_enumeration(random_model, choice, share):
         for tree, labels, log_prob in zip(*parsed["forests"].k_best(sentence, 5), strict=True):
             own = trees[tuple(tree.tolist()), tuple(labels.tolist())]
             assert np.exp(log_prob) == pytest.approx(own, rel=1e-4, abs=1e-9)
-        own = slice(first, last)
-        sides = arcs.starts[first : last + 1] - arcs.starts[first]
-        kept = arcs.heads[arcs.starts[first] : arcs.starts[last]]
-        scored = sentence_scores(
-            engine, data.columns[own], data.tags[own], sides.astype("int32"), kept, np.inf
-        )
         both = [
             (weight, packed_trees(n, scores, model.label_classes, model.allowed))
             for weight, scores in (
