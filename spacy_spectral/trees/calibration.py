@@ -26,6 +26,8 @@ _LOW, _HIGH, _TOLERANCE, PRIOR = 0.25, 20.0, 0.04, 10.0
 # Temperatures of heads and labels take turns so often at most, until logarithms change by less than this;
 # and how far to the left and right they look.
 _ROUNDS, _CLOSE, _STEP = 4, 0.01, 0.1
+# A right head is worth this much evidence, where temperatures change trees.
+_WORTH = 1.0
 # More sentences than these tell little more about two numbers.
 _MAX_SENTENCES = 600
 # Probabilities are sums of products of floats, and a certain one that is wrong must not be infinitely bad.
@@ -187,7 +189,9 @@ def fit_temperature(
         found = judged(heads, labels, 0.0)
         if surer is None:
             return float(log_scores(found.heads, found.head_right).sum()), 0.0
-        return _best_share(surer.heads, found.heads, found.head_right)
+        evidence, share = _best_share(surer.heads, found.heads, found.head_right)
+        # what trees are chosen by is made of the flat distribution, and gets worse the flatter that is
+        return evidence + _WORTH * float(found.head_right.sum()), share
 
     def of_arcs(heads: float, labels: float, share: float) -> float:
         found = judged(heads, labels, share)
