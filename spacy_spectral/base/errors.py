@@ -307,8 +307,8 @@ class Errors(metaclass=_WithCodes):
         "spacy-spectral.SHAG.v1 or spacy-spectral.Refined.v1."
     )
     S456 = (
-        "The model of '{name}' has no temperatures: what it says can't be made surer or less sure. Use "
-        "spacy-spectral.LogLinear.v1, Biaffine.v1, Biaffine.v2 or Product.v1."
+        "The model of '{name}' has no temperatures: what it says can't be made surer or less sure. Use a "
+        "model of spacy-spectral: LogLinear.v1, Product.v1, Biaffine.v1, Biaffine.v2, SHAG.v1 or Refined.v1."
     )
     S457 = (
         "There is nothing to calibrate by: each half of the treebank needs sentences with trees. Give a "

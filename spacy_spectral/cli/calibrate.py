@@ -7,6 +7,8 @@ import typer
 
 from ._app import output_option, reported, spectral_cli
 
+_ERRORS = ("Error, heads", "Error, arcs")
+
 
 @spectral_cli.command("calibrate")
 def calibrate_cli(
@@ -15,7 +17,12 @@ def calibrate_cli(
     output: Annotated[
         Path | None, output_option("--output", "-o", help="Write the calibrated pipeline here")
     ] = None,
-    component: Annotated[str, typer.Option(help="The parser's name")] = "spectral_parser",
+    gold_tags: Annotated[
+        bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
+    ] = False,
+    component: Annotated[
+        str, typer.Option(help="The parser's name, or a reranker's")
+    ] = "spectral_parser",
     json: Annotated[Path | None, output_option("--json", help="Write the figures here")] = None,
 ) -> None:
     """Fit the temperatures of a parser to one half of a treebank and measure its probabilities on the other,
@@ -28,7 +35,7 @@ def calibrate_cli(
     from wasabi import msg
 
     from ..base.serialize import require_writable, write_atomically
-    from ..pipeline.calibration import fitted_temperature, halves
+    from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
     from ..treebank.documents import read_docs
     from ._pipelines import load_pipeline, parser_of, superseded, without_parses
 
@@ -38,12 +45,14 @@ def calibrate_cli(
         if output is not None:
             require_writable(output / "config.cfg")
         nlp = load_pipeline(model)
-        parser = parser_of(nlp, component)
+        parser: Any = nlp.get_pipe(component) if component in nlp.component_names else None
+        if not hasattr(parser, "forest_source"):
+            parser = parser_of(nlp, component)
         references = list(read_docs(data, nlp.vocab))
-        docs = without_parses(references, gold_tags=False)
+        docs = without_parses(references, gold_tags=gold_tags)
         names = nlp.pipe_names
         after = names[names.index(component) :] if component in names else []
-        with nlp.select_pipes(disable=[*superseded(nlp, gold_tags=False), *after]):
+        with nlp.select_pipes(disable=[*superseded(nlp, gold_tags=gold_tags), *after]):
             docs = list(nlp.pipe(docs))
         found = halves(parser, docs, references)
     rows = [_figures(half) for half in found]
@@ -53,13 +62,14 @@ def calibrate_cli(
                 f"{'first' if i == 0 else 'second'} half",
                 f"{row['temperature_heads']:.2f}",
                 f"{row['temperature_labels']:.2f}",
+                f"{row['share']:.2f}",
                 *(f"{100 * row[key]:.2f} %" for key in ("uas", "las", "head_error", "arc_error")),
             )
             for i, row in enumerate(rows)
         ],
-        header=("Measured on", "T heads", "T labels", "UAS", "LAS", "Error, heads", "Error, arcs"),
+        header=("Measured on", "T heads", "T labels", "Share", "UAS", "LAS", *_ERRORS),
         divider=True,
-        aligns=("l", *"rrrrrr"),
+        aligns=("l", *"rrrrrrr"),
     )
     if json is not None:
         write_atomically(json, srsly.json_dumps(rows, indent=2) + "\n")
@@ -67,10 +77,10 @@ def calibrate_cli(
     if output is not None:
         with reported():
             temperature = fitted_temperature(parser, docs, references)
-            parser.learner.keep_temperature(temperature)
+            keep_temperature(parser, temperature)
             nlp.to_disk(output)
         t = f"heads {temperature.heads:.2f}, labels {temperature.labels:.2f}"
-        msg.good(f"Pipeline in {output}: temperatures of {t}")
+        msg.good(f"Pipeline in {output}: temperatures of {t}, share {temperature.share:.2f}")
 
 
 def _figures(half: Any) -> dict[str, float]:
@@ -80,6 +90,7 @@ def _figures(half: Any) -> dict[str, float]:
     return {
         "temperature_heads": half.temperature.heads,
         "temperature_labels": half.temperature.labels,
+        "share": half.temperature.share,
         "uas": judged.uas,
         "las": judged.las,
         "head_error": Reliability.of(judged.heads, judged.head_right).error,

@@ -1,6 +1,6 @@
 """Temperatures of a parser that stands in a pipeline: fitted to a treebank, and put to the test."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy
@@ -8,10 +8,12 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..base.errors import Errors
-from ..trees.calibration import Judged, fit_temperature, judge
-from ..trees.interface import Temperature
+from ..trees.calibration import Judged, fit_sharpness, fit_temperature, judge
+from ..trees.interface import Parses, Temperature
+from ..trees.sentences import Treebank
 from .documents import training_batch
 from .parser import SpectralParser
+from .reranker import SpectralReranker
 
 
 class Half(NamedTuple):
@@ -25,34 +27,62 @@ class Half(NamedTuple):
     judged: Judged
 
 
+class _Data(NamedTuple):
+    """What a component is calibrated by.
+
+    at (Callable[[Temperature], Parses]): Parses the documents as sure as one likes.
+    treebank (Treebank): What is right.
+    names (List[str]): The labels of parses.
+    """
+
+    at: Callable[[Temperature], Parses]
+    treebank: Treebank
+    names: list[str]
+
+
 def fitted_temperature(
-    parser: SpectralParser, docs: Sequence[Doc], references: Sequence[Doc]
+    component: SpectralParser | SpectralReranker, docs: Sequence[Doc], references: Sequence[Doc]
 ) -> Temperature:
     """Find out how sure a parser should be.
 
-    parser (SpectralParser): The parser; it is not changed.
+    component (Union[SpectralParser, SpectralReranker]): The parser, or a second stage over forests; it is not
+        changed.
     docs (Sequence[Doc]): Documents that it was not trained on, as it is to meet them.
     references (Sequence[Doc]): What is right.
     RETURNS (Temperature): The temperature; how trees are chosen stays as it is.
     """
-    grammar = parser.grammar
-    if not hasattr(grammar, "with_temperature"):
-        raise ValueError(Errors.S456.format(name=parser.name))
-    batch, treebank = _data(parser, docs, references)
-    now = grammar.temperature
-    return fit_temperature(
-        lambda t: parser.learner.with_temperature(t).parse(batch, fixed=None, decode=parser.decode),
-        treebank,
-        grammar.label_names,
-        chosen_at=now.heads / now.choice,
-    )
+    data = _data(component, docs, references)
+    if isinstance(component, SpectralReranker):
+        return _of_forests(
+            fit_sharpness(lambda t: data.at(_of_forests(t)), data.treebank, data.names)
+        )
+    now = component.grammar.temperature
+    return fit_temperature(data.at, data.treebank, data.names, chosen_at=now.heads / now.choice)
 
 
-def halves(parser: SpectralParser, docs: Sequence[Doc], references: Sequence[Doc]) -> list[Half]:
+def keep_temperature(
+    component: SpectralParser | SpectralReranker, temperature: Temperature
+) -> None:
+    """Make a parser, or a second stage, surer or less sure."""
+    if isinstance(component, SpectralReranker):
+        component.learn(component.reranker.with_temperature(temperature.heads))
+    else:
+        component.learner.keep_temperature(temperature)
+
+
+def _of_forests(temperature: float) -> Temperature:
+    """A second stage has one temperature, and chooses trees at 1."""
+    return Temperature(temperature, temperature, temperature)
+
+
+def halves(
+    component: SpectralParser | SpectralReranker, docs: Sequence[Doc], references: Sequence[Doc]
+) -> list[Half]:
     """Fit temperatures to each half of a treebank, and measure them on the other: what was fitted to some
     sentences says little of itself on the same ones.
 
-    parser (SpectralParser), docs (Sequence[Doc]), references (Sequence[Doc]): As for `fitted_temperature`.
+    component (Union[SpectralParser, SpectralReranker]), docs (Sequence[Doc]), references (Sequence[Doc]): As
+        for `fitted_temperature`.
     RETURNS (List[Half]): Both halves, which take turns document by document: parts of a treebank that are
         harder than others tell of these, not of the parser.
     """
@@ -65,17 +95,35 @@ def halves(parser: SpectralParser, docs: Sequence[Doc], references: Sequence[Doc
         (own, gold), (others, others_gold) = (
             ([docs[i] for i in places], [references[i] for i in places]) for places in chosen
         )
-        temperature = fitted_temperature(parser, others, others_gold)
-        batch, treebank = _data(parser, own, gold)
-        learner = parser.learner.with_temperature(temperature)
-        parses = learner.parse(batch, fixed=None, decode=parser.decode)
-        result.append(Half(temperature, judge(parses, treebank, parser.grammar.label_names)))
+        temperature = fitted_temperature(component, others, others_gold)
+        data = _data(component, own, gold)
+        result.append(Half(temperature, judge(data.at(temperature), data.treebank, data.names)))
     return result
 
 
-def _data(parser: SpectralParser, docs: Sequence[Doc], references: Sequence[Doc]):
+def _data(
+    component: SpectralParser | SpectralReranker, docs: Sequence[Doc], references: Sequence[Doc]
+) -> _Data:
+    parser: SpectralParser
+    if isinstance(component, SpectralReranker):
+        source = component.forest_source(docs)
+        parser, read = source.parser, source.read
+    else:
+        parser, read = component, component.read
+        if not hasattr(parser.grammar, "with_temperature"):
+            raise ValueError(Errors.S456.format(name=parser.name))
     examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
     batch, treebank = training_batch(examples, docs, parser.read)
     if not (treebank.heads >= 0).any():
         raise ValueError(Errors.S457)
-    return batch, treebank
+    names = list(parser.grammar.label_names)
+    if not isinstance(component, SpectralReranker):
+        return _Data(parser.learner.parses_at(batch, decode=parser.decode), treebank, names)
+    base = parser.learner.parse(batch, fixed=None, decode=parser.decode)
+    tokens = batch.tokens if read is parser.read else training_batch(examples, docs, read)[0].tokens
+    stage = component.reranker
+
+    def at(temperature: Temperature) -> Parses:
+        return stage.with_temperature(temperature.heads).parse(tokens, base, names)
+
+    return _Data(at, treebank, names)

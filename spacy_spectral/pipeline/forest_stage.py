@@ -10,6 +10,7 @@ from spacy.training import Example
 
 from ..models.forestrank.model import ForestParses, ForestReranker
 from ..models.forestrank.training import ForestSettings
+from ..trees.calibration import fit_sharpness, some_sentences
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
 from .annotations import SentenceCandidates, store_candidates, store_parse
@@ -54,6 +55,32 @@ def fit_forests(
     folds = source.held_out(examples, nlp, folds=recipe.folds, report=report)
     clusters = getattr(source.parser.grammar, "clusters", None)
     return recipe.fit(folds, clusters=clusters, report=report)
+
+
+def calibrated_forests(
+    source: SpectralCandidates, reranker: ForestReranker, corpus: str, nlp: Language
+) -> ForestReranker:
+    """Make a second stage as sure as it should be.
+
+    source (SpectralCandidates): The parser.
+    reranker (ForestReranker): The second stage.
+    corpus (str): The corpus of the config with sentences that neither was trained on.
+    nlp (Language): The pipeline of the parser.
+    RETURNS (ForestReranker): The same with another temperature; as it is if the corpus has no trees, or
+        another symbol is looked at than the parser's.
+    """
+    treebank = source.parser.development_treebank(nlp, corpus)
+    if treebank is None or source.read is not source.parser.read:
+        return reranker
+    treebank = some_sentences(treebank)
+    grammar = source.parser.grammar
+    base = grammar.parse(treebank.tokens, decode=source.parser.decode)
+    names = list(grammar.label_names)
+
+    def parse(temperature: float) -> ForestParses:
+        return reranker.with_temperature(temperature).parse(treebank.tokens, base, names)
+
+    return reranker.with_temperature(fit_sharpness(parse, treebank, names))
 
 
 def parse_forests(

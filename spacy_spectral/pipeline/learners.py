@@ -14,7 +14,7 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..base.learnt import Learnt
-from ..trees.calibration import calibrated, judge
+from ..trees.calibration import calibrated, judge, parses_at
 from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature, Tempered
 from ..trees.inventory import plain
 from ..trees.sentences import Batch
@@ -85,6 +85,10 @@ class Learner(Protocol):
 
     def keep_temperature(self, temperature: Temperature) -> None:
         """Make the model itself surer or less sure."""
+        ...
+
+    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
+        """RETURNS (Callable[[Temperature], Parses]): Parses the batch as sure as one likes."""
         ...
 
     def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None, decode: str) -> Parses:
@@ -161,7 +165,8 @@ class WholeLearner:
                 t = learnt.temperature
                 judged = judge(learnt.parse(dev.tokens, decode=decode), dev, learnt.label_names)
                 data.report(
-                    f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}: "
+                    f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}, "
+                    f"share {t.share:.2f}: "
                     f"dev UAS {judged.uas:.2%}, LAS {judged.las:.2%}"
                 )
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
@@ -173,6 +178,9 @@ class WholeLearner:
     def keep_temperature(self, temperature: Temperature) -> None:
         learnt = self.grammar.with_temperature(temperature)
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+
+    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
+        return parses_at(self.grammar, batch.tokens, decode=decode)
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> None:
         return None

@@ -166,6 +166,11 @@ class SpectralParser(ListenedTo):
         """
         return self._data(nlp, None).treebank(examples)
 
+    def development_treebank(self, nlp: Language | None, corpus: str) -> Treebank | None:
+        """RETURNS (Optional[Treebank]): The trees of a corpus of the config, on tags as the parser is to meet
+        them; None if it has none."""
+        return self._data(nlp, corpus).dev()
+
     def _data(self, nlp: Language | None, dev_corpus: str | None) -> ParserData:
         return ParserData(
             nlp=nlp,

@@ -32,7 +32,7 @@ from .annotations import (
 from .candidates import CandidateSource, Plan, SpectralCandidates, candidate_source
 from .conditions import ConditionedParse, parse_under
 from .documents import fixed_heads, string_values, write_parse
-from .forest_stage import fit_forests, parse_forests, write_forests
+from .forest_stage import calibrated_forests, fit_forests, parse_forests, write_forests
 from .listening import Listener
 
 STORABLE = ("parses",)
@@ -113,6 +113,7 @@ class SpectralReranker(Listener):
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
         vectors: str | Path | None = None,
+        dev_corpus: str | None = None,
     ) -> None:
         """Learn from all training examples; this is the whole training.
 
@@ -124,6 +125,8 @@ class SpectralReranker(Listener):
         labels (Optional[Sequence[str]]): Accepted for `spacy init labels`; the base parser decides.
         vectors (Optional[Union[str, Path]]): A directory with eigenwords, for the tree model of words. By
             default it learns from the treebank alone.
+        dev_corpus (Optional[str]): The corpus of the config to learn from how sure a model of forests may be,
+            e.g. "corpora.dev".
         """
         examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
@@ -133,7 +136,11 @@ class SpectralReranker(Listener):
         if self._is_forest:
             source = self._forest_source(parser)
             whole = nlp or self.pipeline
-            self.learn(fit_forests(source, recipe, examples, whole, report=self.report))
+            forests = fit_forests(source, recipe, examples, whole, report=self.report)
+            if dev_corpus is not None:
+                forests = calibrated_forests(source, forests, dev_corpus, whole)
+                self.report(f"temperature {forests.temperature:.2f}")
+            self.learn(forests)
             return
         plan = Plan(self.n, recipe.folds, recipe.parser_epochs)
         folds = self._source(parser).jackknife(examples, nlp or self.pipeline, plan, self.report)
@@ -199,6 +206,12 @@ class SpectralReranker(Listener):
             if self.store and sentences:
                 names = sentences[0].candidates.names
                 store_candidates(doc, names, list(map(_kept, sentences)))
+
+    def forest_source(self, docs: Sequence[Doc]) -> SpectralCandidates:
+        """RETURNS (SpectralCandidates): Where the forests of documents come from, for models of forests."""
+        if not self._is_forest:
+            raise ValueError(Errors.S456.format(name=self.name))
+        return self._forest_source(self.find_parser(docs))
 
     def parse_with(self, doc: Doc, constraints: Sequence[Condition]) -> list[ConditionedParse]:
         """Parse a document under conditions, without changing it; see `SpectralParser.parse_with`. The

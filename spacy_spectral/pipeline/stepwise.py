@@ -165,6 +165,9 @@ class StepwiseLearner:
     def keep_temperature(self, temperature: Temperature) -> None:
         self.model.attrs["temperature"] = list(temperature)
 
+    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
+        return lambda t: self.with_temperature(t).parse(batch, decode=decode)
+
     def _network(self) -> Network:
         return Network(
             self.model.get_ref("encoder"),

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from ._eisner import best_tree
 from ._first_order import arc_marginals
 from .interface import ArcMask, ArcTable, BestTree, Labels, Parses
-from .posterior import Factors, Posterior
+from .posterior import SMALLEST_MARGINAL, Factors, Posterior
 
 # One head for every token -> P(label | arc): [tokens, labels].
 LabelProbs = Callable[[NDArray[numpy.int32]], NDArray[numpy.float64]]
-# What a parser has ruled out is hardly impossible.
-SMALLEST_MARGINAL = 1e-9
 _SMALLEST_SHARE = 1e-6
 _SMALLEST = 1e-300
 

@@ -27,15 +27,19 @@ class Temperature(NamedTuple):
     choice (float): The tree that is given is chosen by the marginals of P(tree)^choice. What makes
         probabilities as sure as they should be can make the choice worse: in a flat distribution many bad
         trees that share an arc outvote a good one.
+    share (float): How much that distribution counts in probabilities: they are those of
+        share P^choice + (1 - share) P. A parser is often right where it is sure, and knows little where it
+        is not: no single temperature makes it as sure as it should be of everything.
     """
 
     heads: float = 1.0
     labels: float = 1.0
     choice: float = 1.0
+    share: float = 0.0
 
     def weighted(self, weight: float) -> "Temperature":
         """RETURNS (Temperature): That of a model whose scores count `weight` times."""
-        return Temperature(self.heads / weight, self.labels / weight, self.choice)
+        return self._replace(heads=self.heads / weight, labels=self.labels / weight)
 
     @classmethod
     def read(cls, found: Mapping[str, float | None] | None) -> "Temperature":
@@ -49,6 +53,7 @@ TEMPERATURE = Record(
     heads=Float(low=1e-3, high=1e3),
     labels=Float(low=1e-3, high=1e3),
     choice=Float(low=1e-2, high=1e2, optional=True),
+    share=Float(low=0.0, high=1.0, optional=True),
     optional=True,
 )
 

@@ -9,6 +9,7 @@ from .constraints import allowed_arcs
 from .distribution import ArcTrees, FactorTrees, marginal_trees
 from .interface import ArcMask, ArcProbs, Parse, TreeDistribution
 from .inventory import Inventory
+from .mixture import MixedPosterior, MixedTrees
 from .posterior import ArcFactored, Posterior
 from .sentences import MISSING
 
@@ -33,6 +34,7 @@ class PosteriorParses:
         fixed: NDArray[numpy.int32] | None,
         decode: str,
         choosers: Sequence[Posterior] | None = None,
+        share: float = 0.0,
     ):
         """starts (ndarray): Where sentences start, closed by the number of tokens.
         posteriors (Sequence[Posterior]): The distribution over each sentence's trees.
@@ -42,9 +44,13 @@ class PosteriorParses:
         decode (str): "mbr" or "viterbi".
         choosers (Optional[Sequence[Posterior]]): The distributions that trees are chosen by, if these are
             others.
+        share (float): How much these count in probabilities; see `trees.interface.Temperature`.
         """
         self._starts = starts
         self._posteriors = posteriors
+        if choosers is not None and share > 0:
+            pairs = zip(choosers, posteriors, strict=True)
+            self._posteriors = [MixedPosterior(*pair, share) for pair in pairs]
         self._inventory = inventory
         self._label_distributions = label_distributions
         self._fixed = fixed
@@ -120,16 +126,24 @@ class PosteriorParses:
     def distribution(
         self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
-        posterior, tree = self._posteriors[sentence], self._trees[sentence]
+        tree = self._trees[sentence]
 
         def label_probs(heads: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
             return self._label_distributions([sentence], [heads], [tree])
 
-        if isinstance(posterior.factors, ArcFactored):
-            return ArcTrees(posterior.factors.arc_scores(), label_probs)
-        if posterior.factors is None or more is not None or labelled:
-            return marginal_trees(posterior.marginals, label_probs)
-        return FactorTrees(posterior.factors, label_probs)
+        def trees(posterior: Posterior) -> TreeDistribution:
+            if isinstance(posterior, MixedPosterior) and more is None:
+                parts = [(share, trees(part)) for share, part in posterior.parts]
+                return MixedTrees(parts, len(tree), labelled=False)
+            if isinstance(posterior.factors, ArcFactored):
+                scores = posterior.factors.arc_scores()
+                if more is None or (scores[more] > -numpy.inf).all():
+                    return ArcTrees(scores, label_probs)
+            if posterior.factors is None or more is not None or labelled:
+                return marginal_trees(posterior.marginals, label_probs)
+            return FactorTrees(posterior.factors, label_probs)
+
+        return trees(self._posteriors[sentence])
 
     def _own(self, sentence: int) -> slice:
         return slice(int(self._starts[sentence]), int(self._starts[sentence + 1]))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
 
 # Marginals of projected automata can be negative; decoding takes logs of at least this.
-_SMALLEST_MARGINAL = 1e-9
+SMALLEST_MARGINAL = 1e-9
 _SMALLEST_Z, _LARGEST_Z = 1e-250, 1e250
 _RESCALINGS = 3
 
@@ -118,7 +118,7 @@ class Posterior:
         n = len(factors)
         marginals = numpy.ones((n + 1, n + 1))
         if allowed is not None:
-            marginals[~allowed] = _SMALLEST_MARGINAL
+            marginals[~allowed] = SMALLEST_MARGINAL
         numpy.fill_diagonal(marginals, 0.0)
         marginals[:, 0] = 0.0
         marginals[:, 1:] /= marginals[:, 1:].sum(axis=0)
@@ -138,6 +138,11 @@ class Posterior:
     def factors(self) -> Factors | None:
         """What the chart was run with, rescaled as it had to be; None if there was no chart."""
         return self._factors
+
+    @property
+    def allowed(self) -> NDArray[numpy.bool_] | None:
+        """[N+1, N+1], the arcs that are allowed; None for all."""
+        return self._allowed
 
     def viterbi(self) -> NDArray[numpy.int32]:
         """The tree of the best (tree, hidden states) pair, for models that can tell."""
@@ -173,10 +178,10 @@ class Posterior:
 
     def _arc_products(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
         own = self.marginals[trees, numpy.arange(1, trees.shape[1] + 1)]
-        return numpy.log(numpy.maximum(own, _SMALLEST_MARGINAL)).sum(axis=1)
+        return numpy.log(numpy.maximum(own, SMALLEST_MARGINAL)).sum(axis=1)
 
     def _arc_scores(self) -> NDArray[numpy.float64]:
-        scores = numpy.log(numpy.maximum(self.marginals, _SMALLEST_MARGINAL))
+        scores = numpy.log(numpy.maximum(self.marginals, SMALLEST_MARGINAL))
         if self._allowed is not None:
             scores[~self._allowed] = -numpy.inf
         return scores

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from spacy_spectral.base.serialize import require_writable
 from spacy_spectral.cli import spectral_cli
+from spacy_spectral.models.shag.tempered import TemperedParser
 
 
 def run(*arguments):
@@ -148,7 +149,11 @@ def test_pipelines_without_vectors_are_not_the_words_fault(blank, sample, tmp_pa
         assert code == 1 and "[S222]" in text, text
 
 
-def test_calibrate_says_what_it_needs(pipeline, blank, sample):
+def test_calibrate_says_what_it_needs(pipeline, blank, sample, monkeypatch):
     assert run("calibrate", pipeline, sample["dev"])[0] == 1
-    assert "[S456]" in run("calibrate", pipeline, sample["dev"])[1]
+    assert "[S112]" in run("calibrate", pipeline, sample["dev"])[1]
+    code, text = run("calibrate", pipeline, sample["dev"], "--gold-tags")
+    assert code == 0 and "T heads" in text
     assert "[S154]" in run("calibrate", blank, sample["dev"])[1]
+    monkeypatch.delattr(TemperedParser, "with_temperature")
+    assert "[S456]" in run("calibrate", pipeline, sample["dev"], "--gold-tags")[1]

@@ -5,8 +5,10 @@ import threading
 import numpy
 import pytest
 import spacy
+from spacy.cli._util import app
 from spacy.tokens import Doc
 from spacy.training import Example
+from typer.testing import CliRunner
 
 from brute_force import compare_conditioned, meets
 from pipelines import trained_reranker, with_reranker
@@ -306,3 +308,77 @@ def test_a_beam_parser_has_no_forest(examples):
     component = nlp.add_pipe("spectral_reranker", config={"model": FOREST, "base": "beam_parser"})
     with pytest.raises(ValueError, match="S914"):
         component.initialize(lambda: examples(nlp)[:20], nlp=nlp)
+
+
+@pytest.mark.parametrize("temperature", [1.6, 0.7])
+def test_temperatures(forests, examples, temperature):
+    """All trees of a forest, each with its probability to the power of 1 / temperature."""
+    docs = documents(forests, examples)[:20]
+    reranker = forests.get_pipe("spectral_reranker").reranker
+    batch, base = forests.get_pipe("spectral_parser").parse(docs)
+    names = forests.get_pipe("spectral_parser").grammar.label_names
+    before = reranker.parse(batch.tokens, base, names)
+    tempered = reranker.with_temperature(temperature)
+    after = tempered.parse(batch.tokens, base, names)
+    # the tree is as it was
+    assert (after.heads == before.heads).all() and (after.labels == before.labels).all()
+    n_compared = 0
+    for s, (begin, end) in enumerate(batch.tokens.bounds()):
+        trees = [own.k_best(s, 500) for own in (before, after)]
+        if len(trees[0]) == 500:
+            continue
+        logs, found = (numpy.array([tree.log_prob for tree in own]) for own in trees)
+        inside = numpy.exp(logs).sum()  # that all arcs are in the forest
+        expected = numpy.exp(logs / temperature)
+        expected *= inside / expected.sum()
+        assert numpy.exp(found) == pytest.approx(expected, rel=1e-4)
+        table = numpy.zeros((end - begin + 1, end - begin + 1))
+        for tree, prob in zip(trees[1], expected, strict=True):
+            table[tree.heads, numpy.arange(1, end - begin + 1)] += prob / inside
+        arcs, own = after.arcs(s, min_prob=0.0), before.arcs(s, min_prob=0.0)
+        room = numpy.bincount(own.modifiers, own.probs, minlength=end - begin + 1)
+        crossing = any("||" in names[i] for i in after.arcs(s, labelled=True).labels)
+        if not crossing:
+            assert arcs.probs == pytest.approx(
+                table[arcs.heads, arcs.modifiers] * room[arcs.modifiers], abs=1e-5
+            )
+        assert after.head_probs()[begin:end] == pytest.approx(
+            after.marginals(s)[after.heads[begin:end], numpy.arange(1, end - begin + 1)], rel=1e-4
+        )
+        n_compared += 1
+    assert n_compared > 5
+    assert reranker.with_temperature(1.0).to_bytes() == reranker.to_bytes()
+    # files: with it, of older versions, and damaged
+    again = ForestReranker.from_bytes(tempered.to_bytes())
+    assert again.temperature == temperature and again.to_bytes() == tempered.to_bytes()
+    fields = unpack("forest reranker", 1, tempered.to_bytes())
+    older = {name: value for name, value in fields.items() if name != "temperature"}
+    assert ForestReranker.from_bytes(pack("forest reranker", 1, older)).temperature == 1.0
+    for bad in (0.0, -1.0, float("nan"), float("inf"), "1"):
+        with pytest.raises(ValueError, match=r"\[S00.\].*temperature"):
+            ForestReranker.from_bytes(pack("forest reranker", 1, {**fields, "temperature": bad}))
+
+
+def test_a_development_corpus_says_how_sure_it_may_be(trained, examples, sample):
+    nlp = pipeline(trained)
+    dev = {
+        "@readers": "spacy-spectral.Corpus.v1",
+        "path": str(sample["dev"]),
+        "annotations": ["tag", "sents"],
+    }
+    nlp.config["corpora"] = {"dev": dev}
+    reranker = nlp.get_pipe("spectral_reranker")
+    reranker.initialize(lambda: examples(nlp)[:120], nlp=nlp, dev_corpus="corpora.dev")
+    assert reranker.reranker.temperature != 1
+
+
+def test_calibrate_command(forests, sample, tmp_path):
+    forests.to_disk(tmp_path / "model")
+    arguments = [
+        "spectral", "calibrate", str(tmp_path / "model"), str(sample["dev"]), "--gold-tags",
+        "--component", "spectral_reranker", "--output", str(tmp_path / "calibrated"),
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    calibrated = spacy.load(tmp_path / "calibrated").get_pipe("spectral_reranker").reranker
+    assert calibrated.temperature != 1

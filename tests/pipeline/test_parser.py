@@ -12,6 +12,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_spectral.pipeline.parser import find_word_vectors
+from spacy_spectral.trees.interface import NEUTRAL
 
 ARCHITECTURES = ("spacy-spectral.SHAG.v1", "spacy-spectral.LogLinear.v1")
 LOGLINEAR = {"@architectures": "spacy-spectral.LogLinear.v1"}
@@ -64,13 +65,14 @@ def test_vectors_of_a_directory(tmp_path):
             find_word_vectors(tmp_path / name, nlp.vocab)
 
 
-def test_a_development_corpus_for_models_that_are_not_calibrated(sample, examples):
+def test_a_development_corpus_says_how_sure_head_automata_may_be(sample, examples):
     nlp = make(model={"@architectures": "spacy-spectral.SHAG.v1"})
     dev = {"@readers": "spacy-spectral.Corpus.v1", "path": str(sample["dev"])}
     nlp.config["corpora"] = {"dev": dev}
     nlp.config["initialize"]["components"]["spectral_parser"] = {"dev_corpus": "corpora.dev"}
     nlp.initialize(lambda: examples(nlp)[:50])
     assert nlp.get_pipe("spectral_parser").is_learnt
+    assert nlp.get_pipe("spectral_parser").grammar.temperature != NEUTRAL
 
 
 def test_every_sentence_is_a_projective_tree_with_one_root(trained, docs):

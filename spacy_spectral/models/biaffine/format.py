@@ -49,9 +49,10 @@ def check_model(model: Model, inventory: Inventory) -> None:
     scope = Scope(_WHAT)
     Int(low=2).read(model.attrs.get("max_length"), scope.inside("max_length"))
     numbers, own = model.attrs.get("temperature"), scope.inside("temperature")
-    if not isinstance(numbers, list | tuple) or len(numbers) != len(NEUTRAL):
+    # older versions did not know the last of them
+    if not isinstance(numbers, list | tuple) or len(numbers) not in (3, len(NEUTRAL)):
         own.fail(f"is not {len(NEUTRAL)} numbers")
-    TEMPERATURE.read(dict(zip(Temperature._fields, numbers, strict=True)), own)
+    TEMPERATURE.read(dict(zip(Temperature._fields, numbers, strict=False)), own)
     for node in model.walk():
         own = scope.inside(node.name)
         dims: dict[str, Any] = {n: node.get_dim(n) for n in node.dim_names if node.has_dim(n)}

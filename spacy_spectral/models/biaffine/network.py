@@ -17,13 +17,13 @@ from thinc.api import Model
 from thinc.types import Ragged
 from thinc.util import get_array_module
 
+from ...trees.arc_posterior import arc_posterior, tree_loss
 from ...trees.interface import NEUTRAL, AskedArcs, Parses, Temperature
 from ...trees.inventory import Inventory
 from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior
 from ...trees.sentences import MISSING
-from .arc_posterior import arc_posterior, tree_loss
 from .layers import Arcs, classes_of, root_rows, rows_of_pieces, scores_of
 
 
@@ -152,6 +152,7 @@ class Network:
             fixed=fixed,
             decode=decode,
             choosers=None if t.choice == 1 else posteriors(t.choice / t.heads),
+            share=t.share,
         )
 
     def arc_scores(

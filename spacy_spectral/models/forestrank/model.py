@@ -50,6 +50,7 @@ _FORMAT = Format(
     # files of older versions have none of these
     outside=Array("float64", 2, low=0.0, optional=True),
     experts=List(Record(name=Str(), kind=Str(choices=tuple(KINDS)), model=Bytes()), optional=True),
+    temperature=Float(low=1e-2, high=1e2, optional=True),
 )
 
 
@@ -80,6 +81,7 @@ class ForestReranker(Stored):
         threshold: float,
         outside: NDArray[numpy.float64] | None = None,
         experts: Mapping[str, ParserModel] = MappingProxyType({}),
+        temperature: float = 1.0,
     ):
         """keys (ndarray): The hashes that are features, ascending.
         weights (ndarray): Their weights.
@@ -90,6 +92,8 @@ class ForestReranker(Stored):
         outside (Optional[ndarray]): How likely right arcs are not in a forest, see `outside`; never by
             default.
         experts (Mapping[str, ParserModel]): Other parsers whose log-marginals count.
+        temperature (float): How sure it is: all probabilities are those of P(tree)^(1/temperature) over the
+            trees of a forest; the tree is chosen by P.
         """
         self.outside = numpy.zeros(2) if outside is None else outside
         self.experts = dict(experts)
@@ -97,8 +101,26 @@ class ForestReranker(Stored):
         self.words = words
         self.clusters = clusters
         self.threshold = threshold
-        self._engine = Engine(keys, weights, dense, TEMPLATES)
+        self.temperature = temperature
+        self._engine = self._flat = Engine(keys, weights, dense, TEMPLATES)
+        if temperature != 1:
+            factor = 1 / temperature
+            self._flat = Engine(keys, weights * numpy.float32(factor), dense * factor, TEMPLATES)
         self._known = frozenset(words.tolist())
+
+    def with_temperature(self, temperature: float) -> "ForestReranker":
+        """RETURNS (ForestReranker): The same second stage, surer or less sure."""
+        return ForestReranker(
+            keys=self.keys,
+            weights=self.weights,
+            dense=self.dense,
+            words=self.words,
+            clusters=self.clusters,
+            threshold=self.threshold,
+            outside=self.outside,
+            experts=self.experts,
+            temperature=temperature,
+        )
 
     def parse(self, tokens: Tokens, parses: Parses, names: Sequence[str]) -> "ForestParses":
         """Parse sentences once more.
@@ -126,10 +148,13 @@ class ForestReranker(Stored):
             forests = with_experts(forests, experts, tokens)
             mu, log_z = self._engine.marginals(*arguments(forests, encoded))
         inside = inside_probs(self.outside, forests.rest())
-        return ForestParses(self._engine, encoded, forests, mu, log_z, parses, inside)
+        chosen = decoded(forests, mu)
+        if self._flat is not self._engine:
+            mu, log_z = self._flat.marginals(*arguments(forests, encoded))
+        return ForestParses(self._flat, encoded, forests, chosen, mu, log_z, parses, inside)
 
     def to_payload(self) -> dict[str, Any]:
-        fields = ("keys", "weights", "dense", "words", "threshold", "outside")
+        fields = ("keys", "weights", "dense", "words", "threshold", "outside", "temperature")
         kinds = {kind: name for name, kind in KINDS.items()}
         experts = [
             {"name": name, "kind": kinds[type(expert)], "model": expert.to_bytes()}
@@ -148,6 +173,8 @@ class ForestReranker(Stored):
         _FORMAT.require(
             n_numbers == 1 + len(experts), "dense", f"has {n_numbers}, not {1 + len(experts)}"
         )
+        if read["temperature"] is None:
+            del read["temperature"]
         models = {own["name"]: KINDS[own["kind"]].from_bytes(own["model"]) for own in experts}
         return cls(**read, clusters=clusters, experts=models)
 
@@ -163,6 +190,7 @@ class ForestParses:
         engine: Engine,
         tokens: NDArray[numpy.uint32],
         forests: Forests,
+        chosen: NDArray[numpy.int64],
         mu: NDArray[numpy.float64],
         log_z: NDArray[numpy.float64],
         base: Parses,
@@ -171,6 +199,7 @@ class ForestParses:
         """engine (Engine): Scores trees.
         tokens (ndarray): The tokens, from `encode`.
         forests (Forests): The forests; no arcs where a sentence is left alone.
+        chosen (ndarray): The arc of every token, -1 where a sentence is left alone.
         mu (ndarray): The probability of every arc with its label.
         log_z (ndarray): Of every sentence.
         base (Parses): The parser's own parses.
@@ -178,7 +207,7 @@ class ForestParses:
         """
         self._engine, self._tokens, self._forests = engine, tokens, forests
         self._log_z, self._base, self._inside = log_z, base, inside
-        self._arcs = decoded(forests, mu)
+        self._arcs = chosen
         self._mu = mu * inside[forests.token_of()]
         self._own = self._arcs >= 0
         self._inventory = Inventory(forests.names)

@@ -4,6 +4,7 @@ import numpy
 from numpy.typing import NDArray
 
 MAX_STATES: int
+MOST_OF_STATES_POWER: float
 
 class Forests:
     def __init__(self, n: int, owner: Any) -> None: ...

@@ -17,6 +17,9 @@ from ...trees._eisner cimport k_best
 from ._chart cimport Chart
 from ._layout cimport Machine, Scored, move_size
 
+cdef double MOST_OF_STATES = 1.5
+MOST_OF_STATES_POWER = MOST_OF_STATES  # for Python
+
 
 cdef class Forests:
     """Forests of some sentences.
@@ -57,7 +60,8 @@ cdef class Forests:
         self.forests[sentence] = forest
         forest.machine = machine
         own, free_memory = &forest.scored, <char*>(forest + 1)
-        own.n, own.n_arcs, own.log_z = n, n_arcs, scored.log_z
+        own.n, own.n_arcs = n, n_arcs
+        own.log_z, own.sharp_log_z = scored.log_z, scored.sharp_log_z
         own.last_score = <double*>_copy(&free_memory, scored.last_score, n_arcs * sizeof(double))
         own.sibling_score = <double*>_copy(&free_memory, scored.sibling_score, n_pairs * sizeof(double))
         own.empty_score = <double*>_copy(&free_memory, scored.empty_score, (2 * n + 2) * sizeof(double))
@@ -189,7 +193,7 @@ cdef int _k_best(
         for a in range(scored.n_arcs):
             if heads[t * n + chart.mod[a] - 1] == chart.head[a]:
                 labels[t * n + chart.mod[a] - 1] = likeliest[a]
-        logs[t] = tree_score(forest.machine, scored, heads + t * n, labels + t * n, False) - scored.log_z
+        logs[t] = tree_likelihood(forest.machine, scored, heads + t * n, labels + t * n)
     return found
 
 
@@ -197,6 +201,53 @@ cdef inline double _log_move(const Machine* machine, int tag, int side, int move
     """Log weight of going from the state of one modifier to that of the next; START and STOP are the last."""
     cdef int size = move_size(machine), at = side * (size // 2) + move
     return machine.log_moves[at] + (machine.log_moves[tag * size + at] if tag else 0)
+
+
+cdef double tree_likelihood(
+    const Machine* machine, const Scored* scored, const int32_t* heads, const int32_t* labels
+) noexcept nogil:
+    """The logarithm of the probability of a labelled tree, mixed as probabilities of arcs are."""
+    cdef double score = tree_score(machine, scored, heads, labels, False), flat = score - scored.log_z
+    cdef double given, states, sharp, top
+    if not isfinite(scored.sharp_log_z) or not isfinite(flat):
+        return flat
+    # labels given states are not to the power, and states given arcs to another
+    _label_scores(machine, scored, heads, labels, &given, &states)
+    sharp = machine.choice * (score - given - states) + given - scored.sharp_log_z + log(machine.share)
+    sharp += min(machine.choice, MOST_OF_STATES) * states
+    if machine.share >= 1:
+        return sharp
+    flat += log(1 - machine.share)
+    top = max(flat, sharp)
+    return top + log(exp(flat - top) + exp(sharp - top))
+
+
+cdef void _label_scores(
+    const Machine* machine, const Scored* scored, const int32_t* heads, const int32_t* labels,
+    double* given, double* states
+) noexcept nogil:
+    """Logarithms of the probabilities of a tree's labels given its arcs and their states, and of these given
+    its arcs, by the scores of arcs alone."""
+    cdef const Chart* chart = &scored.chart
+    cdef int a, l, label, n_labels = machine.n_labels
+    cdef const uint8_t* allowed
+    cdef const float* score
+    cdef double total, all_labels
+    given[0] = states[0] = 0
+    for a in range(scored.n_arcs):
+        if heads[chart.mod[a] - 1] != chart.head[a]:
+            continue
+        label = labels[chart.mod[a] - 1]
+        allowed = machine.allowed + (chart.head[a] == 0) * n_labels
+        score = scored.score + a * n_labels
+        total = all_labels = 0
+        for l in range(n_labels):
+            if allowed[l]:
+                all_labels += exp(score[l] - score[label])
+                if machine.label_state[l] == machine.label_state[label]:
+                    total += exp(score[l] - score[label])
+        given[0] -= log(total)
+        states[0] += log(total) - log(all_labels)
 
 
 cdef double tree_score(

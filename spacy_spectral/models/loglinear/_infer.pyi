@@ -21,6 +21,7 @@ class Engine:
         sharpness: float = 1.0,
         label_sharpness: float = 1.0,
         choice: float = 1.0,
+        share: float = 0.0,
         table: Any = None,
     ) -> None: ...
     def parse(

@@ -18,7 +18,7 @@ from ...trees._projective cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
 from ._cells cimport Bucket, Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
-from ._forest cimport MAX_STATES, Forests, tree_score
+from ._forest cimport MAX_STATES, MOST_OF_STATES, Forests, tree_likelihood
 from ._layout cimport Entry, Machine, Scored, move_size
 from ._score cimport score_sentence
 
@@ -33,6 +33,7 @@ cdef class Engine:
     sharpness, label_sharpness (float): By what scores are multiplied, see `_score._sharpen`; moves already
         are. Not for learning.
     choice (float): The tree is chosen by P(tree)^choice, see `_sharper`.
+    share (float): How much that counts in probabilities: share P^choice + (1 - share) P.
     table (Optional[ReadTable]): The feature table as it is read in parsing; without it, slots and entries are.
     """
 
@@ -42,7 +43,7 @@ cdef class Engine:
         const Slot[::1] slots not None, Entry[::1] entries not None,
         float[:, :, :, ::1] moves not None, const int32_t[::1] label_state not None,
         const uint8_t[:, ::1] allowed not None, const uint8_t[::1] between_bit not None, int n_columns,
-        double sharpness=1.0, double label_sharpness=1.0, double choice=1.0,
+        double sharpness=1.0, double label_sharpness=1.0, double choice=1.0, double share=0.0,
         table=None,
     ):
         cdef Machine* machine = &self.machine
@@ -81,7 +82,7 @@ cdef class Engine:
         machine.allowed = &allowed[0, 0]
         machine.between_bit = &between_bit[0]
         machine.sharpness, machine.label_sharpness = sharpness, label_sharpness
-        machine.choice = choice
+        machine.choice, machine.share = choice, share
         self.exp_moves = numpy.empty_like(moves, dtype=numpy.float64)
         machine.moves = &self.exp_moves[0, 0, 0, 0]
         machine.log_moves = &moves[0, 0, 0, 0]
@@ -228,16 +229,23 @@ cdef int _decode(
     cdef double total, value, best_value
     if best == NULL:
         return -1
+    scored.sharp_log_z = NAN
+    if machine.choice == 1:
+        if _choose(chart, best, arena):
+            return -1
+    else:
+        if _sharper(machine, scored, &sharp, arena) or _choose(&sharp, best, arena):
+            return -1
+        if machine.share > 0 and isfinite(scored.sharp_log_z) and isfinite(scored.log_z):
+            for a in range(scored.n_arcs * n_states):
+                chart.mu[a] += machine.share * (sharp.mu[a] - chart.mu[a])
+        else:
+            scored.sharp_log_z = NAN
     for a in range(scored.n_arcs):
         total = 0
         for c in range(n_states):
             total += chart.mu[a * n_states + c]
         probs[scored.origin[a]] = total
-    if machine.choice == 1:
-        if _choose(chart, best, arena):
-            return -1
-    elif _sharper(machine, scored, &sharp, arena) or _choose(&sharp, best, arena):
-        return -1
     for a in range(scored.n_arcs):
         m = chart.mod[a]
         if best[m] != chart.head[a]:
@@ -254,15 +262,17 @@ cdef int _decode(
                 best_value, labels[m - 1] = value, l
     for m in range(1, n + 1):
         heads[m - 1] = best[m]
-    scored.likelihood = tree_score(machine, scored, heads, labels, False) - scored.log_z
+    scored.likelihood = tree_likelihood(machine, scored, heads, labels)
     return 0
 
 
 cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* arena) noexcept nogil:
-    """The chart of the same sentence in which every tree with its states weighs P^choice."""
+    """The chart of the same sentence in which every tree with its states weighs P^choice. States of arcs are
+    to a smaller power if that is large, see MOST_OF_STATES: what the best tree is hangs on it."""
     cdef Chart* chart = &scored.chart
-    cdef int i, n_pairs = chart.pair_start[chart.n_arcs], n_sides = 2 * chart.n + 2
-    cdef double choice = machine.choice, log_z = scored.log_z
+    cdef int i, a, c, n_states = chart.n_states
+    cdef int n_pairs = chart.pair_start[chart.n_arcs], n_sides = 2 * chart.n + 2
+    cdef double total, choice = machine.choice, log_z = scored.log_z
     sharp[0] = chart[0]
     sharp.right = sharp.d_right = NULL  # these tables are its own
     sharp.phi = <double*>take(arena, chart.n_arcs * chart.n_states * sizeof(double))
@@ -274,13 +284,31 @@ cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* a
         return -1
     if sharp.empty == NULL or sharp.moves == NULL:
         return -1
-    power_doubles(sharp.phi, chart.phi, choice, chart.n_arcs * chart.n_states)
+    if choice <= MOST_OF_STATES:
+        power_doubles(sharp.phi, chart.phi, choice, chart.n_arcs * n_states)
+    else:
+        for a in range(chart.n_arcs):
+            total = 0
+            for c in range(n_states):
+                total += chart.phi[a * n_states + c]
+            for c in range(n_states):
+                sharp.phi[a * n_states + c] = chart.phi[a * n_states + c] / total if total > 0 else 0
+        power_doubles(sharp.phi, sharp.phi, MOST_OF_STATES, chart.n_arcs * n_states)
+        for a in range(chart.n_arcs):
+            total = 0
+            for c in range(n_states):
+                total += chart.phi[a * n_states + c]
+            total = total ** choice
+            for c in range(n_states):
+                sharp.phi[a * n_states + c] *= total
     power_doubles(sharp.sibling, chart.sibling, choice, n_pairs)
     power_doubles(sharp.last, chart.last, choice, chart.n_arcs)
     power_doubles(sharp.empty, chart.empty, choice, n_sides)
     for i in range(2, n_sides):
         sharp.moves[i] = machine.choice_moves + (chart.moves[i] - machine.moves)
     i = run_chart(scored, sharp, NULL, 0, arena, NULL)
+    # shifts are to the power, too
+    scored.sharp_log_z = scored.log_z + (choice - 1) * scored.shift
     scored.log_z = log_z
     return i
 

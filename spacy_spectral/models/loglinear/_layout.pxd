@@ -46,6 +46,7 @@ cdef struct Machine:
     double sharpness
     double label_sharpness
     double choice  # the tree is chosen by P^choice: 1 in training
+    double share  # of P^choice in probabilities: 0 in training
     const double* choice_moves  # moves^choice, if that is not 1
 
 
@@ -69,6 +70,7 @@ cdef struct Scored:
     double* empty_score
     double shift  # sum of the shifts
     double log_z
+    double sharp_log_z  # of the chart that the tree is chosen by; nan if it has no share
     Chart chart
     # gradients, after differentiation
     double* gradient  # arcs x labels

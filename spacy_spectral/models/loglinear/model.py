@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.stored import Stored
-from ...forest.graph_trees import GraphTrees
-from ...trees.interface import NEUTRAL, Temperature
+from ...trees.interface import NEUTRAL, Temperature, TreeDistribution
+from ...trees.mixture import MixedTrees
 from ._features import fill_children
 from ._forest import Forests
 from ._infer import Engine
@@ -18,7 +18,7 @@ from ._packed import sentence_scores
 from .arcs import Arcs, check_arcs, constrain, with_arcs
 from .encode import Encoder, Sentences
 from .format import FORMAT, model_payload, read_model
-from .packed import packed_trees
+from .packed import packed_trees, sharper_scores
 from .pruner.model import ArcPruner
 from .table import ReadTable, read_table
 from .templates import COLUMNS, Templates
@@ -114,7 +114,7 @@ class LogLinearModel(Stored):
             another temperature than 1; otherwise the table is read faster.
         RETURNS (Engine): The engine.
         """
-        heads, labels, choice = self.temperature
+        heads, labels, choice, share = self.temperature
         table = None
         if not to_learn:
             table = self._read_table()
@@ -134,6 +134,7 @@ class LogLinearModel(Stored):
             sharpness=1 / heads,
             label_sharpness=1 / labels,
             choice=choice,
+            share=share,
         )
 
     def _read_table(self) -> ReadTable:
@@ -238,7 +239,7 @@ class LogLinearModel(Stored):
         *,
         constraints: NDArray[numpy.int32] | None = None,
         more: NDArray[numpy.bool_] | None = None,
-    ) -> GraphTrees:
+    ) -> TreeDistribution:
         """All trees of one sentence, each with the weight that it has in `parse`, to put conditions on.
 
         sentence (Sentences): The sentence.
@@ -246,7 +247,7 @@ class LogLinearModel(Stored):
             are given by starts and heads.
         constraints (Optional[ndarray]): As for `parse`.
         more (Optional[ndarray]): [N+1, N+1], arcs to look at beside those of `parse`.
-        RETURNS (GraphTrees): The trees.
+        RETURNS (TreeDistribution): The trees.
         """
         prepared, arcs = self.prepare(sentence, constraints)
         margin = MARGIN
@@ -263,7 +264,12 @@ class LogLinearModel(Stored):
             found = packed_trees(n, scored, self.label_classes, self.allowed)
             if found.has_tree:
                 break
-        return found
+        t = self.temperature
+        if not t.share or t.choice == 1 or not found.has_tree:
+            return found
+        sharp = sharper_scores(scored, self.label_classes, self.allowed, t.choice)
+        other = packed_trees(n, sharp, self.label_classes, self.allowed)
+        return MixedTrees([(t.share, other), (1 - t.share, found)], n, labelled=True)
 
     def with_children(self, sentences: Sentences, arcs: Arcs) -> Sentences:
         """RETURNS (Sentences): The sentences with the columns filled that come from the pruner."""

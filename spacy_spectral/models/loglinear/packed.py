@@ -20,6 +20,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...forest.graph_trees import Edge, GraphBuilder, GraphTrees
+from ._forest import MOST_OF_STATES_POWER
 
 _LEFT, _RIGHT = 0, 1
 
@@ -49,6 +50,35 @@ def packed_trees(
         scored["modifiers"][arcs],
         labels.astype("int32"),
     )
+
+
+def sharper_scores(
+    scored: dict[str, NDArray[Any]],
+    states: NDArray[numpy.int32],
+    allowed: NDArray[numpy.uint8],
+    choice: float,
+) -> dict[str, NDArray[Any]]:
+    """The scores under which every tree with its states weighs P^choice, as in `_infer._sharper`; labels
+    given states are as they are.
+
+    scored (Dict[str, ndarray]), states (ndarray), allowed (ndarray): As for `packed_trees`.
+    choice (float): See `trees.interface.Temperature`.
+    RETURNS (Dict[str, ndarray]): The scores.
+    """
+    scores = scored["scores"].astype("float64")
+    kept = allowed[(scored["heads"] == 0).astype("int64")].astype(bool)
+    own = numpy.where(kept, scores, -numpy.inf)
+    whole = numpy.logaddexp.reduce(own, axis=1, keepdims=True)
+    power = min(choice, MOST_OF_STATES_POWER)
+    sharp = scores + (choice - power) * whole
+    for state in numpy.unique(states):
+        own = numpy.where(kept & (states == state), scores, -numpy.inf)
+        total = numpy.logaddexp.reduce(own, axis=1)
+        # what is not there is not looked at
+        total[~numpy.isfinite(total)] = 0.0
+        sharp[:, states == state] += (power - 1.0) * total[:, None]
+    result = {name: choice * scored[name] for name in ("siblings", "last", "empty", "moves")}
+    return {**scored, **result, "scores": sharp}
 
 
 class _Packing:

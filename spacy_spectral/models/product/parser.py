@@ -7,7 +7,7 @@ in one chart: the log-linear expert's, if there is one, over the arcs that its p
 and states; otherwise the chart of single arcs. So marginals, n-best lists, fixed heads and long sentences
 are as exact as those of one parser. Experts without scores of their own (SHAG and the refined grammar sum
 over hidden states) take part by the logarithms of their probabilities of labelled arcs; the refined grammar
-by those given the arcs that are left.
+by those given the arcs that are left. Temperatures that experts have by themselves do not count.
 
 A weight of zero leaves an expert out, and an expert that is alone with weight 1 is what it is by itself.
 """
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Bytes, Float, Format, List, Record, Str
 from ...base.stored import Stored
+from ...trees.arc_posterior import arc_posterior
 from ...trees.interface import (
     NEUTRAL,
     TEMPERATURE,
@@ -37,7 +38,6 @@ from ...trees.inventory import Inventory
 from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.pieces import parse_in_pieces
 from ...trees.sentences import Tokens
-from ..biaffine.arc_posterior import arc_posterior
 from ..biaffine.parser import BiaffineParser
 from ..loglinear.parser import LabelledArcScorer, LogLinearParser
 from ..refine.model import RefinedGrammar
@@ -169,7 +169,7 @@ class ProductParser(Stored):
             return total
 
         if self._host is None:
-            return _first_order(others, tokens, self.inventory, fixed, t.choice)
+            return _first_order(others, tokens, self.inventory, fixed, t)
         return cast(LogLinearParser, self._chart).parse_with(others, tokens, fixed=fixed)
 
     def to_payload(self) -> dict[str, Any]:
@@ -200,7 +200,11 @@ class ProductParser(Stored):
 
 def _scorer(expert: ParserModel, tokens: Tokens) -> ArcScorer:
     own = getattr(expert, "scorer", None)
-    return ProbabilityScores(expert, tokens) if own is None else own(tokens)
+    if own is not None:
+        return own(tokens)
+    # how sure experts are by themselves is nothing to the product, which has weights and a temperature
+    neutral = expert.with_temperature(NEUTRAL) if isinstance(expert, Tempered) else expert
+    return ProbabilityScores(neutral, tokens)
 
 
 def _first_order(
@@ -208,7 +212,7 @@ def _first_order(
     tokens: Tokens,
     inventory: Inventory,
     fixed: NDArray[numpy.int32] | None,
-    choice: float,
+    temperature: Temperature,
 ) -> Parses:
     """Parses by the chart of single arcs: those of a sentence's tokens are scored with all their heads."""
 
@@ -232,8 +236,8 @@ def _first_order(
             arcs = numpy.zeros((n + 1, n + 1))
             arcs[:, 1:] = total.T
             posteriors.append(arc_posterior(arcs, allowed=allowed))
-            if choice != 1:
-                choosers.append(arc_posterior(choice * arcs, allowed=allowed))
+            if temperature.choice != 1:
+                choosers.append(arc_posterior(temperature.choice * arcs, allowed=allowed))
 
         def distributions(
             sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
@@ -252,6 +256,7 @@ def _first_order(
             fixed=fixed,
             decode="mbr",
             choosers=choosers or None,
+            share=temperature.share,
         )
 
     return parse_in_pieces(parse, tokens.starts, max_length=_MAX_LENGTH, fixed=fixed)

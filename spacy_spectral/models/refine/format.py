@@ -9,6 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Bool, Float, Format, Int, Record, Strings
+from ...trees.interface import TEMPERATURE
 from ...trees.inventory import plain
 from ...trees.lengths import N_BINS
 from ..shag.labels import FIELDS as LABELS
@@ -47,6 +48,7 @@ FORMAT = Format(
     # probabilities that are multiplied with
     lengths=Array("float64", "names+1", 2, "names+1", N_BINS, low=1e-100, high=1.0),
     labels=LABELS,
+    temperature=TEMPERATURE,
 )
 
 

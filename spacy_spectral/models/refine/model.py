@@ -17,14 +17,14 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.stored import Stored
-from ...trees.interface import Parses
+from ...trees.interface import NEUTRAL, Temperature
 from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.posterior import Posterior
 from ...trees.sentences import Tokens
 from ..shag._chart import arc_weights
 from ..shag.labels import LabelModel
 from ..shag.model import SymbolTable
+from ..shag.tempered import PosteriorOf, TemperedParser
 from .factors import LatticeFactors
 from .format import FORMAT, is_small, require_sound
 from .labelling import Labelling
@@ -50,8 +50,8 @@ class ChartSettings:
     max_length: int = 250
 
 
-class RefinedGrammar(Stored):
-    """A parser; implements `trees.interface.ParserModel`."""
+class RefinedGrammar(TemperedParser):
+    """A parser; implements `trees.interface.Tempered`."""
 
     FORMAT = FORMAT
 
@@ -66,6 +66,7 @@ class RefinedGrammar(Stored):
         lexicon: Lexicon,
         lengths: NDArray[numpy.float64],
         labels: LabelModel,
+        temperature: Temperature = NEUTRAL,
     ):
         """settings (ChartSettings): How sentences are parsed.
         symbols (SymbolTable): The tags.
@@ -73,6 +74,7 @@ class RefinedGrammar(Stored):
         lexicon (Lexicon): What words tell about states.
         lengths (ndarray): From `trees.lengths.length_table`.
         labels (LabelModel): Labels of arcs.
+        temperature (Temperature): How sure it is; see `shag.tempered`.
         """
         self.settings = settings
         self.symbols = symbols
@@ -80,6 +82,7 @@ class RefinedGrammar(Stored):
         self.lexicon = lexicon
         self.lengths = lengths
         self.labels = labels
+        self.temperature = temperature
         # share of every tag among all tokens
         frequency = numpy.bincount(lexicon.tag_states.tag_of, lexicon.totals) + 0.5
         self.frequency = frequency / frequency.sum()
@@ -122,25 +125,9 @@ class RefinedGrammar(Stored):
             labels,
         )
 
-    @property
-    def label_names(self) -> list[str]:
-        return self.labels.inventory.names
-
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
-        """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        tags = self.symbols.encode(tokens.symbols)
-        lattice = self.lexicon.lattice(tokens.words, tags)
-        return self.labels.parse(
-            tokens,
-            tags,
-            lambda places, allowed: self.posterior(tags[places], lattice.part(places), allowed),
-            root_symbol=len(self.symbols),
-            max_length=self.settings.max_length,
-            fixed=fixed,
-            decode=decode,
-        )
+    def posteriors(self, tokens: Tokens, symbols: NDArray[numpy.int32]) -> PosteriorOf:
+        lattice = self.lexicon.lattice(tokens.words, symbols)
+        return lambda at, allowed: self.posterior(symbols[at], lattice.part(at), allowed)
 
     def scorer(self, tokens: Tokens) -> RefinedScores:
         """RETURNS (RefinedScores): Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
@@ -221,6 +208,7 @@ class RefinedGrammar(Stored):
             "entry_counts": counts,
             "lengths": self.lengths,
             "labels": self.labels.to_payload(),
+            "temperature": self.temperature._asdict(),
         }
 
     @classmethod
@@ -238,4 +226,5 @@ class RefinedGrammar(Stored):
             ),
             read["lengths"],
             LabelModel.from_payload(read["labels"]),
+            Temperature.read(read["temperature"]),
         )

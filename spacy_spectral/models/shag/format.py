@@ -3,6 +3,7 @@
 from typing import Any
 
 from ...base.fields import Array, Bool, Float, Format, Int, Record, Str, Strings
+from ...trees.interface import TEMPERATURE
 from ...trees.inventory import plain
 from ...trees.lengths import N_BINS
 from .estimate import ESTIMATORS
@@ -40,6 +41,7 @@ FORMAT = Format(
     lengths=Array("float64", "names+1", 2, "names+1", N_BINS, low=1e-100, high=1.0, optional=True),
     lexical=LEXICAL,
     labels=LABELS,
+    temperature=TEMPERATURE,
 )
 
 

@@ -10,8 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.stored import Stored
-from ...trees.interface import Parses
+from ...trees.interface import NEUTRAL, Temperature
 from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.posterior import Posterior
 from ...trees.pseudoprojective import projective_tree
@@ -24,6 +23,7 @@ from .labels import LabelModel
 from .lexical import LEXICAL_MODELS, LexicalModel
 from .model import OperatorModel, SymbolTable
 from .statistics import RIGHT, modifier_sequences
+from .tempered import PosteriorOf, TemperedParser
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class GrammarSettings:
             raise ValueError(Errors.S105)
 
 
-class Grammar(Stored):
+class Grammar(TemperedParser):
     """A split head-automata grammar with relation labels."""
 
     FORMAT = FORMAT
@@ -76,11 +76,13 @@ class Grammar(Stored):
         lengths: NDArray[numpy.float64] | None,
         lexical: LexicalModel | None,
         labels: LabelModel,
+        temperature: Temperature = NEUTRAL,
     ):
         """Take the learnt parts as they are; see `fit`.
 
         fallback (OperatorModel): Non-negative automata for sentences that `automata` fail on.
         frequency (ndarray): Share of every symbol among all tokens.
+        temperature (Temperature): How sure it is; see `tempered`.
         """
         self.settings = settings
         self.symbols = symbols
@@ -90,6 +92,7 @@ class Grammar(Stored):
         self.lengths = lengths
         self.lexical = lexical
         self.labels = labels
+        self.temperature = temperature
 
     @classmethod
     def fit(
@@ -159,30 +162,13 @@ class Grammar(Stored):
         return cls(settings, symbols, automata, automata, uniform, None, None, labels)
 
     @property
-    def label_names(self) -> list[str]:
-        """RETURNS (List[str]): The labels; see `trees.interface.ParserModel`."""
-        return self.labels.inventory.names
-
-    @property
     def decoders(self) -> tuple[str, ...]:
         """RETURNS (Tuple[str, ...]): How trees can be chosen: projected automata have no best path."""
         return ("mbr", "viterbi") if self.automata.non_negative else ("mbr",)
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
-        """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        symbols = self.symbols.encode(tokens.symbols)
+    def posteriors(self, tokens: Tokens, symbols: NDArray[numpy.int32]) -> PosteriorOf:
         words = numpy.array(tokens.words, dtype=object)
-        return self.labels.parse(
-            tokens,
-            symbols,
-            lambda at, allowed: self.posterior(symbols[at], words[at].tolist(), allowed=allowed),
-            root_symbol=len(self.symbols),
-            max_length=self.settings.max_length,
-            fixed=fixed,
-            decode=decode,
-        )
+        return lambda at, allowed: self.posterior(symbols[at], words[at].tolist(), allowed=allowed)
 
     def posterior(
         self,
@@ -253,6 +239,7 @@ class Grammar(Stored):
             "lengths": self.lengths,
             "lexical": self.lexical.to_payload() if self.lexical else None,
             "labels": self.labels.to_payload(),
+            "temperature": self.temperature._asdict(),
         }
 
     @classmethod
@@ -267,6 +254,7 @@ class Grammar(Stored):
             read["lengths"],
             LexicalModel.from_payload(read["lexical"]) if read["lexical"] else None,
             LabelModel.from_payload(read["labels"]),
+            Temperature.read(read["temperature"]),
         )
 
 

@@ -1,19 +1,14 @@
 """Relation labels: P(label | head, modifier, direction, neighbours), counted in the treebank."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Record, Strings
-from ...trees.interface import ArcMask, Parses
 from ...trees.inventory import Inventory
-from ...trees.parsing import PosteriorParses, sentence_constraints
-from ...trees.pieces import parse_in_pieces
-from ...trees.posterior import Posterior
-from ...trees.sentences import MISSING, Tokens, Tree
+from ...trees.sentences import MISSING, Tree
 from .backoff import FIELDS as BACKOFF
 from .backoff import BackoffModel, context_keys
 
@@ -132,66 +127,6 @@ class LabelModel:
         return self.model.distributions(
             _contexts(self._columns(symbols, words, heads, trees or heads, root_symbol))
         )
-
-    def parse(
-        self,
-        tokens: Tokens,
-        symbols: NDArray[numpy.int32],
-        posterior: Callable[[NDArray[numpy.int64], ArcMask | None], Posterior],
-        *,
-        root_symbol: int,
-        max_length: int,
-        fixed: NDArray[numpy.int32] | None,
-        decode: str,
-    ) -> Parses:
-        """Parse a batch by a distribution over the trees of each sentence, and label the trees.
-
-        tokens (Tokens): The sentences.
-        symbols (ndarray): Their symbols.
-        posterior (Callable[[ndarray, Optional[ArcMask]], Posterior]): The distribution over trees of tokens
-            at some places, given the arcs that are allowed.
-        root_symbol (int): Symbol that stands for the root.
-        max_length (int): The longest sentence that is parsed whole.
-        fixed (Optional[ndarray]), decode (str): See `trees.interface.ParserModel`.
-        RETURNS (Parses): The parses.
-        """
-        words = numpy.array(tokens.words, dtype=object)
-
-        def parse(
-            chosen: NDArray[numpy.int64] | slice,
-            starts: NDArray[numpy.int32],
-            fixed: NDArray[numpy.int32] | None,
-        ) -> PosteriorParses:
-            bounds = list(pairwise(starts.tolist()))
-            places = numpy.arange(len(symbols))[chosen]
-            own_symbols, own_words = symbols[chosen], words[chosen].tolist()
-
-            def distributions(
-                sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-            ) -> NDArray[numpy.float64]:
-                own = [slice(*bounds[s]) for s in sentences]
-                return self.distributions(
-                    [own_symbols[s] for s in own],
-                    [own_words[s] for s in own],
-                    heads,
-                    trees=trees,
-                    root_symbol=root_symbol,
-                )
-
-            constraints = sentence_constraints(bounds, fixed)
-            return PosteriorParses(
-                starts,
-                [
-                    posterior(places[a:b], allowed)
-                    for (a, b), allowed in zip(bounds, constraints, strict=True)
-                ],
-                inventory=self.inventory,
-                label_distributions=distributions,
-                fixed=fixed,
-                decode=decode,
-            )
-
-        return parse_in_pieces(parse, tokens.starts, max_length=max_length, fixed=fixed)
 
     def to_payload(self) -> dict:
         return {

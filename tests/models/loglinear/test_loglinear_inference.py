@@ -20,12 +20,13 @@ from spacy_spectral.models.loglinear import LogLinearModel
 from spacy_spectral.models.loglinear._learn import Learner
 from spacy_spectral.models.loglinear._packed import sentence_scores
 from spacy_spectral.models.loglinear._table import training_keys
-from spacy_spectral.models.loglinear.packed import packed_trees
+from spacy_spectral.models.loglinear.packed import packed_trees, sharper_scores
 from spacy_spectral.models.loglinear.pruner.model import ArcPruner
 from spacy_spectral.models.loglinear.table import build_table
 from spacy_spectral.models.loglinear.templates import PRUNER, compile_templates
 from spacy_spectral.trees.interface import Temperature
 from spacy_spectral.trees.lengths import N_BINS
+from spacy_spectral.trees.mixture import MixedTrees
 
 
 def no_margins(data):
@@ -326,6 +327,94 @@ def test_tables_are_read_in_parsing_as_in_training(random_model, largest, precis
     sharp = replace(model, temperature=Temperature(heads=1.5, labels=0.8), _engine=None)
     one, other = sharp.engine().parse(*inputs), sharp.engine(to_learn=False).parse(*inputs)
     assert other["arc_probs"] == pytest.approx(one["arc_probs"], abs=precise)
+
+
+def mixed(trees, states, choice, share, arc_scores):
+    """The definition: a share of P^choice of trees with their states, but P(state | arc)^1.5 if that is less;
+    labels given these as they are."""
+
+    def correction(heads, own):
+        total = 0.0
+        for m, (h, state) in enumerate(zip(heads, own, strict=True), start=1):
+            weights = np.exp(arc_scores[h, m] - arc_scores[h, m].max())
+            total += np.log(weights[np.array(states) == state].sum() / weights.sum())
+        return np.exp((min(choice, 1.5) - choice) * total)
+
+    groups = {}
+    for (heads, labels), p in trees.items():
+        key = heads, tuple(states[label] for label in labels)
+        groups[key] = groups.get(key, 0.0) + p
+    powers = {key: p**choice * correction(*key) for key, p in groups.items()}
+    total = sum(powers.values())
+    result = {}
+    for (heads, labels), p in trees.items():
+        key = heads, tuple(states[label] for label in labels)
+        result[heads, labels] = share * powers[key] / total * p / groups[key] + (1 - share) * p
+    return result
+
+
+@pytest.mark.parametrize(("choice", "share"), [(1.8, 0.4), (0.6, 0.7), (1.8, 1.0), (1.8, 0.0)])
+def test_mixtures_are_those_of_enumeration(random_model, choice, share):
+    model, data, heads, _ = random_model
+    states = model.label_classes.tolist()
+    model = replace(model, temperature=Temperature(1.0, 1.0, choice, share), _engine=None)
+    arcs = pruned_arcs(np.random.default_rng(3), data, heads)
+    inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
+    engine = model.engine()
+    parsed = engine.parse(*inputs, no_margins(data))
+    for sentence in range(len(data)):
+        trees = enumerate_sentence(model, data, arcs, sentence)
+        first, last = data.starts[sentence : sentence + 2]
+        n = int(last - first)
+        own = slice(first, last)
+        sides = arcs.starts[first : last + 1] - arcs.starts[first]
+        kept = arcs.heads[arcs.starts[first] : arcs.starts[last]]
+        scored = sentence_scores(
+            engine, data.columns[own], data.tags[own], sides.astype("int32"), kept, np.inf
+        )
+        arc_scores = np.full((n + 1, n + 1, len(LABELS)), -np.inf)
+        arc_scores[scored["heads"], scored["modifiers"]] = scored["scores"]
+        arc_scores[0][:, model.allowed[1] == 0] = -np.inf
+        arc_scores[1:][..., model.allowed[0] == 0] = -np.inf
+        trees = mixed(trees, states, choice, share, arc_scores)
+        expected = np.zeros((n + 1, n + 1, len(LABELS)))
+        for (tree, labels), p in trees.items():
+            expected[list(tree), range(1, n + 1), list(labels)] += p
+        found = np.zeros_like(expected)
+        arc_heads, modifiers, joint = parsed["forests"].joint(sentence)
+        found[arc_heads, modifiers] = joint
+        assert found == pytest.approx(expected, abs=1e-5)
+        for token in range(first, last):
+            own = slice(arcs.starts[token], arcs.starts[token + 1])
+            assert parsed["arc_probs"][own] == pytest.approx(
+                expected.sum(axis=2)[arcs.heads[own], token - first + 1], abs=1e-5
+            )
+            row = expected[parsed["heads"][token], token - first + 1]
+            assert parsed["label_probs"][token] == pytest.approx(row / row.sum(), abs=1e-4)
+        chosen = tuple(tuple(parsed[name][first:last].tolist()) for name in ("heads", "labels"))
+        assert np.exp(parsed["log_probs"][sentence]) == pytest.approx(trees[chosen], rel=1e-4)
+        for tree, labels, log_prob in zip(*parsed["forests"].k_best(sentence, 5), strict=True):
+            own = trees[tuple(tree.tolist()), tuple(labels.tolist())]
+            assert np.exp(log_prob) == pytest.approx(own, rel=1e-4, abs=1e-9)
+        both = [
+            (weight, packed_trees(n, scores, model.label_classes, model.allowed))
+            for weight, scores in (
+                (share, sharper_scores(scored, model.label_classes, model.allowed, choice)),
+                (1 - share, scored),
+            )
+        ]
+        names = {
+            (tree, tuple(LABELS[label] for label in labels)): p
+            for (tree, labels), p in trees.items()
+        }
+        packed = MixedTrees(both, n, labelled=True)
+        for conditions in ([], [HeadIsNot(n, 0)] if n > 1 else []):
+            result = conditioned(n, lambda _, p=packed: p, conditions, names=LABELS)
+            compare_conditioned(result, names, conditions, rel=1e-4, labelled=None)
+            # the best of the mixture is, at least, what its own score says
+            score = np.exp(result.log_prob) * result.probability
+            key = tuple(result.heads.tolist()), tuple(LABELS[i] for i in result.labels.tolist())
+            assert score == pytest.approx(names[key], rel=1e-3)
 
 
 def test_missing_annotation_is_summed_out(random_model):
