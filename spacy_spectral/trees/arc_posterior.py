@@ -15,10 +15,6 @@ from .constraints import allowed_arcs
 from .posterior import Posterior
 from .sentences import MISSING
 
-# Who is less sure does not think arcs impossible that were left out of a chart: on UD_Turkish-IMST one right
-# arc in eight is among those that the refined grammar gives less.
-LEAST = 1e-4
-
 
 def arc_posterior(
     scores: NDArray[numpy.float64], *, allowed: NDArray[numpy.bool_] | None = None
@@ -32,26 +28,6 @@ def arc_posterior(
     if len(scores) < 2:
         return Posterior.of_nothing()
     return Posterior.from_factors(_attempts(scores, allowed), allowed)
-
-
-def sharpened(
-    posterior: Posterior, sharpness: float, *, allowed: NDArray[numpy.bool_] | None = None
-) -> Posterior:
-    """A distribution over trees that is surer or less sure, by what there is of any: its arcs' marginals.
-
-        P'(tree) ~ prod of max(mu(arc), LEAST)^sharpness over the arcs of the tree
-
-    A model that sums over hidden states does not know P(tree)^sharpness.
-
-    posterior (Posterior): The distribution.
-    sharpness (float): Below 1 to be less sure. With 1, the distribution is what it is, not a product.
-    allowed (Optional[ndarray]): [N+1, N+1], the arcs that it allows.
-    RETURNS (Posterior): The other distribution.
-    """
-    mu = posterior.marginals
-    if sharpness == 1 or len(mu) < 2:
-        return posterior
-    return arc_posterior(sharpness * numpy.log(numpy.maximum(mu, LEAST)), allowed=allowed)
 
 
 def _attempts(

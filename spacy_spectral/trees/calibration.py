@@ -41,6 +41,7 @@ class Reliability:
     counts (ndarray): int64, how many predictions are in each bin.
     confidence (ndarray): Their mean probability; the middle of the bin where there are none.
     accuracy (ndarray): Which part of them is right; nan where there are none.
+    variance (ndarray): Of how many of them are right, if probabilities are true.
     brier (float): The mean of (probability - 1)^2 where right, probability^2 where wrong.
     log_likelihood (float): The mean of log(probability) where right, log(1 - probability) where wrong.
     """
@@ -48,6 +49,7 @@ class Reliability:
     counts: NDArray[numpy.int64]
     confidence: NDArray[numpy.float64]
     accuracy: NDArray[numpy.float64]
+    variance: NDArray[numpy.float64]
     brier: float
     log_likelihood: float
 
@@ -74,6 +76,7 @@ class Reliability:
             counts,
             numpy.where(counts > 0, confidence, middle),
             numpy.where(counts > 0, accuracy, numpy.nan),
+            numpy.bincount(bins, probs * (1.0 - probs), minlength=n_bins).astype("float64"),
             brier=float(((probs - right) ** 2).mean()),
             log_likelihood=float(log_scores(probs, right).mean()),
         )
@@ -90,6 +93,12 @@ class Reliability:
     def error(self) -> float:
         """The expected calibration error: by how much probability and truth differ in a prediction's bin."""
         return float(self._mean(numpy.abs(self.confidence - self.accuracy)))
+
+    @property
+    def chance(self) -> float:
+        """The error that is to be expected of true probabilities, by chance: the mean of |x| for a normal x
+        is sqrt(2 / pi) of its deviation. Sentences with several mistakes make it larger."""
+        return float(numpy.sqrt(2.0 / numpy.pi * self.variance).sum() / self.counts.sum())
 
     def _mean(self, values: NDArray) -> NDArray:
         filled = self.counts > 0
@@ -113,6 +122,11 @@ class Judged(NamedTuple):
     head_right: NDArray[numpy.bool_]
     arcs: NDArray[numpy.float64]
     arc_right: NDArray[numpy.bool_]
+
+    @classmethod
+    def of_all(cls, parts: "Sequence[Judged]") -> "Judged":
+        """RETURNS (Judged): The arcs of several comparisons."""
+        return cls(*map(numpy.concatenate, zip(*parts, strict=True)))
 
     @property
     def uas(self) -> float:

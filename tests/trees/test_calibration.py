@@ -38,6 +38,16 @@ def test_measures_agree_with_loops_and_scikit_learn():
     assert found.log_likelihood == pytest.approx(-log_loss(right, probs), abs=1e-4)
 
 
+def test_chance_is_the_mean_error_of_true_probabilities():
+    probs, _ = predictions(n=5000)
+    rng = numpy.random.default_rng(1)
+    errors = [Reliability.of(probs, rng.random(len(probs)) < probs).error for _ in range(300)]
+    chance = Reliability.of(probs, probs > 0.5).chance
+    # normal deviations: a little less than those of small bins
+    assert chance == pytest.approx(numpy.mean(errors), rel=0.05)
+    assert Reliability.of(numpy.ones(3), numpy.zeros(3, dtype=bool)).chance == 0
+
+
 def test_true_probabilities_are_the_best():
     measured = {s: Reliability.of(*predictions(20_000, sharpness=s)) for s in (0.5, 1.0, 2.0)}
     assert measured[1.0].error < 0.01

@@ -1,14 +1,10 @@
 """What parsers that sum over hidden states have in common: how sentences are parsed, and how sure they are.
 
 Such a model knows the marginals of arcs, and the probability of a tree, but nothing of P(tree)^(1/T): that
-would be another sum over states for every tree. So at a temperature T other than 1 its distribution is the
-first-order one that is made of its own marginals,
-
-    P'(tree) ~ prod of mu(arc)^(1/T) over the arcs of the tree
-
-with mu of some least value (see `trees.arc_posterior.sharpened`), for what was pruned is not impossible;
-and everything that can be asked of it is exact under that. Labels are chosen given trees, by their
-probabilities to the power of 1/T of labels. At a temperature of 1 nothing is changed.
+would be another sum over states for every tree. So at a temperature T other than 1 its distribution is one
+of single arcs, by the doubt that the model has in each (see `trees.mixture.less_sure`); and everything that
+can be asked of it is exact under that. Labels are chosen given trees, by their probabilities to the power of
+1/T of labels. At a temperature of 1 nothing is changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +15,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.stored import Stored
-from ...trees.arc_posterior import sharpened
 from ...trees.interface import NEUTRAL, ArcMask, Parses, Temperature
+from ...trees.mixture import less_sure
 from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior
@@ -135,18 +131,20 @@ class TemperedParser(Stored):
             pairs = list(zip(bounds, constraints, strict=True))
             own = [posterior(places[a:b], allowed) for (a, b), allowed in pairs]
 
-            def at(sharpness: float) -> list[Posterior]:
+            def at(temperature: float) -> list[Posterior]:
+                if temperature == 1:
+                    return own
                 both = zip(own, constraints, strict=True)
-                return [sharpened(one, sharpness, allowed=allowed) for one, allowed in both]
+                return [less_sure(one, temperature, allowed=allowed) for one, allowed in both]
 
             return PosteriorParses(
                 starts,
-                at(1 / t.heads),
+                at(t.heads),
                 inventory=self.labels.inventory,
                 label_distributions=distributions,
                 fixed=fixed,
                 decode=decode,
-                choosers=None if t.choice == 1 else at(t.choice / t.heads),
+                choosers=None if t.choice == 1 else at(t.heads / t.choice),
                 share=t.share,
             )
 

@@ -494,10 +494,16 @@ def test_calibrate_command(trained, sample, tmp_path):
         ],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    for row in srsly.read_json(tmp_path / "halves.json"):
-        assert row["temperature_heads"] != 1 != row["temperature_labels"]
+    *halves, both = srsly.read_json(tmp_path / "halves.json")
+    assert len(halves) == 2
+    for row in (*halves, both):
+        assert row is both or row["temperature_heads"] != 1 != row["temperature_labels"]
         assert 0 <= row["las"] <= row["uas"] <= 1
         assert min(row["head_error"], row["arc_error"]) >= 0
+    for name in ("uas", "las"):
+        assert min(h[name] for h in halves) <= both[name] <= max(h[name] for h in halves)
+    # twice as many tokens
+    assert both["head_chance"] < min(half["head_chance"] for half in halves)
     calibrated = spacy.load(tmp_path / "calibrated")
     parser = calibrated.get_pipe("spectral_parser")
     assert parser.grammar.temperature != NEUTRAL

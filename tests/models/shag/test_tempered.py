@@ -1,4 +1,4 @@
-"""Temperatures of models that sum over hidden states, against products of marginals over every tree."""
+"""Temperatures of models that sum over hidden states, against products of doubts over every tree."""
 
 import numpy
 import pytest
@@ -50,12 +50,12 @@ def oracle(mu, temperature, *, keep=lambda heads: True):
     """Trees and their probabilities, from the marginals of the model itself."""
     trees = [tree for tree in projective_trees(len(mu) - 1) if keep(tree)]
     columns = numpy.arange(1, len(mu))
-    least = numpy.maximum(mu, 1e-4) ** (1 / temperature)
-    weights = numpy.array([least[list(t), columns].prod() for t in trees])
-    return trees, weights / weights.sum()
+    doubts = numpy.maximum(1 - mu, 1e-6) ** (-1 / temperature)
+    weights = numpy.array([doubts[list(t), columns].prod() for t in trees])
+    return trees, 0.85 * weights / weights.sum() + 0.15 / len(trees)
 
 
-def test_everything_is_that_of_products_of_marginals(model):
+def test_everything_is_that_of_products_of_doubts(model):
     tokens = make_tokens([SENTENCE])
     own = model.parse(tokens)
     trees, probs = oracle(own.marginals(0), LESS_SURE.heads)
