@@ -62,6 +62,7 @@ QUICK = {"components.spectral_parser.model.experts.biaffine.epochs": 2}
 LENGTHS = (10, 20, 50, 100, 150, 200)
 # rounds of timing, tokens of every length, lines of running text; in full and with --quick
 EFFORT = {False: (5, 4000, 2000), True: (1, 400, 20)}
+N_SHORT = 200  # sentences of DEV that are given one by one
 # A part of ours, and the override of the config that takes it away.
 PARTS: dict[str, dict[str, Any]] = {
     "clusters": {"paths.vectors": None},
@@ -278,6 +279,8 @@ def measure(
             n_words = sum(len(eg.reference) for eg in system.examples)
             docs = timed(name, "whole_words_s", n_words, system.whole, system.whole_input())
             timed(name, "parser_words_s", n_words, system.parser_only, system.parser_input())
+            short = system.whole_input()[:N_SHORT]
+            timed(name, "calls_s", len(short), system.one_by_one, short)
             if text:
                 n_words = sum(len(words) for words, _ in text)
                 timed(name, "text_words_s", n_words, system.whole, system.text_input(text))
@@ -313,6 +316,10 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f}"
 
 
+def milliseconds(per_second: float | None) -> str:
+    return "-" if per_second is None else f"{1e3 / per_second:.2f}"
+
+
 def number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
@@ -328,6 +335,7 @@ def print_systems(figures: dict[str, dict[str, Any]], passes: dict[str, Any]) ->
         "Whole pipeline, words/CPU s": ("whole_words_s", number),
         "Parser alone, words/CPU s": ("parser_words_s", number),
         "Whole pipeline on running text, words/CPU s": ("text_words_s", number),
+        "One sentence a call, CPU ms": ("calls_s", milliseconds),
         "On disk, MB": ("size_mb", number),
         "Peak memory in training, MB": ("peak_mb", number),
     }

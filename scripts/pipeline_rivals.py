@@ -183,8 +183,8 @@ def train_udpipe(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     return trained([], process_time() - started, path)
 
 
-# What is measured: two kinds of systems with one face. `whole` and `parser_only` are timed, on inputs
-# prepared by `whole_input`, `parser_input` and `text_input`; `documents` makes Docs of what they give.
+# What is measured: two kinds of systems with one face. `whole`, `parser_only` and `one_by_one` are timed, on
+# inputs prepared by `whole_input`, `parser_input` and `text_input`; `documents` makes Docs of what they give.
 
 BATCH_SIZES = (32, 128, 512)
 # Everyone is asked for tags and trees: documents have tokens and sentences, and nobody else has lemmas.
@@ -246,6 +246,9 @@ class SpacySystem:
     def parser_only(self, docs: list[Doc]) -> list[Doc]:
         return list(self.nlp.pipe(docs, batch_size=self.batch_size, disable=self.others))
 
+    def one_by_one(self, docs: list[Doc]) -> list[Doc]:
+        return [self.nlp(doc) for doc in docs]
+
     def documents(self, docs: list[Doc]) -> list[Doc]:
         return docs
 
@@ -275,6 +278,9 @@ class UDPipeSystem:
 
     def parser_only(self, docs: list[list[Any]]) -> list[list[Any]]:
         return self._apply(docs, self.model.parse)
+
+    def one_by_one(self, docs: list[list[Any]]) -> list[list[Any]]:
+        return self.whole(docs)
 
     def documents(self, docs: list[list[Any]]) -> list[Doc]:
         return [udpipe_doc(sentences, self.nlp.vocab) for sentences in docs]
