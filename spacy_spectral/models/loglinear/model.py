@@ -167,17 +167,22 @@ class LogLinearModel(Stored):
         return self._infer(prepared, arcs, constraints, None)
 
     def prepare(
-        self, sentences: Sentences, constraints: NDArray[numpy.int32] | None = None
+        self,
+        sentences: Sentences,
+        constraints: NDArray[numpy.int32] | None = None,
+        *,
+        wider: bool = False,
     ) -> tuple[Sentences, Arcs]:
         """The first half of `parse`, for those who want to change the arcs or to add to their scores.
 
         sentences (Sentences): The sentences.
         constraints (Optional[ndarray]): As for `parse`.
+        wider (bool): Whether to look at more arcs, for others have their say; see `ArcPruner.wider`.
         RETURNS (Tuple[Sentences, Arcs]): The sentences as `infer` wants them, and the arcs to look at.
         """
         if sentences.tags.max(initial=0) > len(self.tags):
             raise ValueError(Errors.S406)
-        arcs = self.pruner(sentences)
+        arcs = (self.pruner.wider() if wider else self.pruner)(sentences)
         sentences = self.with_children(sentences, arcs)
         if constraints is not None:
             arcs = constrain(arcs, sentences.starts, numpy.asarray(constraints, dtype="int32"))
@@ -249,7 +254,7 @@ class LogLinearModel(Stored):
         more (Optional[ndarray]): [N+1, N+1], arcs to look at beside those of `parse`.
         RETURNS (TreeDistribution): The trees.
         """
-        prepared, arcs = self.prepare(sentence, constraints)
+        prepared, arcs = self.prepare(sentence, constraints, wider=others is not None)
         margin = MARGIN
         if more is not None:
             arcs = with_arcs(arcs, more)

@@ -154,7 +154,7 @@ class LogLinearParser(Stored):
             if others is None:
                 parses = self.model.parse(own, constraints=fixed)
                 return LogLinearParses(parses, self.inventory, fixed, pack)
-            prepared, arcs = self.model.prepare(own, fixed)
+            prepared, arcs = self.model.prepare(own, fixed, wider=True)
             extra = others(AskedArcs(chosen, starts, arcs.starts, arcs.heads))
             parses = self.model.infer(
                 prepared, arcs, constraints=fixed, extra=numpy.ascontiguousarray(extra, "float32")

@@ -245,6 +245,26 @@ def test_other_arcs_than_those_of_the_pruner(toy_model):
         toy_model.parse(foreign)
 
 
+def test_a_wider_choice_of_arcs_where_others_have_their_say(toy_model):
+    """Arcs that the pruner finds unlikely, and would leave out, can be those of the product's tree."""
+    pruner = replace(toy_model.pruner, threshold=0.3, most=5)
+    model = replace(toy_model, pruner=pruner, _engine=None)
+    sentences = toy_corpus(1, 30).sentences
+    (_, few), (prepared, many) = model.prepare(sentences), model.prepare(sentences, wider=True)
+
+    def arcs(found):
+        modifiers = np.repeat(np.arange(len(sentences.tags)), np.diff(found.starts))
+        return set(zip(modifiers.tolist(), found.heads.tolist(), strict=True))
+
+    assert arcs(few) < arcs(many)
+    added = sorted(arcs(many) - arcs(few))
+    extra = np.zeros((len(many.heads), len(LABELS)), dtype="float32")
+    m, h = added[0]
+    place = int(many.starts[m]) + many.heads[many.starts[m] : many.starts[m + 1]].tolist().index(h)
+    extra[place] = 100.0
+    assert model.infer(prepared, many, extra=extra).heads[m] == h
+
+
 def test_sentences_that_teach_nothing_are_counted():
     train = toy_corpus(0, 40)
     starts = train.sentences.starts

@@ -5,7 +5,7 @@ belong to: a pruner knows its own training data too well, and what is trained on
 ones later (this costs more than a point of UAS). Everything else is pruned by the mean of the two.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ _REACH = 32
 _N_FAR = 16
 _SIZE = 1 << 21
 _PARTS = 4
+# Of a wider pruner: by how much the threshold is lower, and how many more heads there may be.
+_LOWER, _MORE = 0.2, 1.6
 
 Weights = NDArray[numpy.float32]
 
@@ -55,6 +57,16 @@ class ArcPruner:
             data.columns, data.starts, data.tags, self.templates.composites, self.templates.pairs,
             self.between_bit, self.weights, self.threshold, self.most, _REACH, _N_FAR, keep,
         ))  # fmt: skip
+
+    def wider(self) -> "ArcPruner":
+        """The same pruner, more careful: where another model has its say, an arc that this one finds unlikely
+        can still be the best. In products with a network, on parts of the training data that neither had
+        seen, UAS and LAS were 89.89 and 87.25 on UD_English-EWT, 90.09 and 87.43 with it (70.66 and
+        60.47, 70.64 and 60.43 on UD_Turkish-IMST, which is much smaller).
+
+        RETURNS (ArcPruner): The pruner.
+        """
+        return replace(self, threshold=_LOWER * self.threshold, most=int(_MORE * self.most))
 
 
 def fit_pruner(
