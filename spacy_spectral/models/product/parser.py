@@ -3,11 +3,12 @@
     P(tree) ~ prod_i P_i(tree)^(w_i / t)
 
 where w_i are the weights of the experts and t is the temperature of the product. Scores of the experts meet
-in one chart: the log-linear expert's, if there is one, over the arcs that its pruner keeps, with its siblings
-and states; otherwise the chart of single arcs. So marginals, n-best lists, fixed heads and long sentences
-are as exact as those of one parser. Experts without scores of their own (SHAG and the refined grammar sum
-over hidden states) take part by the logarithms of their probabilities of labelled arcs; the refined grammar
-by those given the arcs that are left. Temperatures that experts have by themselves do not count.
+in one chart: the log-linear expert's, if there is one, over the arcs that its pruner keeps (more of them than
+when it is alone), with its siblings and states; otherwise the chart of single arcs. So marginals, n-best
+lists, fixed heads and long sentences are as exact as those of one parser. Experts without scores of their own
+(SHAG and the refined grammar sum over hidden states) take part by the logarithms of their probabilities of
+labelled arcs; the refined grammar by those given the arcs that are left. Temperatures that experts have by
+themselves do not count.
 
 A weight of zero leaves an expert out, and an expert that is alone with weight 1 is what it is by itself.
 """
