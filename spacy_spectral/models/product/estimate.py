@@ -18,7 +18,6 @@ from ...trees.calibration import PRIOR, calibrated, judge, log_scores, some_sent
 from ...trees.interface import Clusters, ParserModel, Recipe, Temperature, Vectors
 from ...trees.sentences import MISSING, Treebank
 from .parser import ProductParser
-from .scores import remembered
 
 _CHOSEN_AT = 1.0  # the temperature at which trees are chosen, for weights that sum to 1
 _HELD_OUT = 5  # without a development set, every fifth block of sentences
@@ -100,10 +99,7 @@ def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
     treebank = some_sentences(treebank)
     if not (treebank.heads != MISSING).any():
         return product
-    scorers = {
-        name: remembered(scorer) for name, scorer in product.scorers(treebank.tokens).items()
-    }
-
+    scorers = product.remembered_scorers(treebank.tokens)
     names = list(product.experts)
 
     def at(logs: NDArray[numpy.float64]) -> ProductParser:

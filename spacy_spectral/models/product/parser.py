@@ -13,7 +13,7 @@ themselves do not count.
 A weight of zero leaves an expert out, and an expert that is alone with weight 1 is what it is by itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
@@ -43,7 +43,7 @@ from ..biaffine.parser import BiaffineParser
 from ..loglinear.parser import LabelledArcScorer, LogLinearParser
 from ..refine.model import RefinedGrammar
 from ..shag.grammar import Grammar
-from .scores import ProbabilityScores, translated
+from .scores import ProbabilityScores, remembered, translated
 
 _MAX_LENGTH = 250  # longer sentences are parsed in pieces, where no expert has a chart of its own
 # What can be an expert, by the names in files.
@@ -146,6 +146,15 @@ class ProductParser(Stored):
             for name, expert in self.experts.items()
             if name in self._active and name != self._host
         }
+
+    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
+        """Parse a batch at one temperature after the other; see `trees.calibration.parses_at`."""
+        scorers = self.remembered_scorers(tokens)
+        return lambda t: self.with_temperature(t).parse_with(scorers, tokens)
+
+    def remembered_scorers(self, tokens: Tokens) -> dict[str, ArcScorer]:
+        """RETURNS (Dict[str, ArcScorer]): As `scorers`; what they have said they need not compute again."""
+        return {name: remembered(scorer) for name, scorer in self.scorers(tokens).items()}
 
     def parse_with(
         self,

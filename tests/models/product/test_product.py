@@ -407,6 +407,20 @@ def test_a_refined_grammar_is_an_expert(experts, refined, n, weights):
     compare(found, heads, labels, normalised(scores))
 
 
+def test_at_one_temperature_after_the_other(experts, shag):
+    """What experts have said once is the same at any temperature; also of long sentences, in pieces."""
+    tokens = sentences([5, 3, 1, 260], seed=4).tokens
+    product = ProductParser(
+        experts | {"shag": shag}, {"loglinear": 0.5, "biaffine": 0.4, "shag": 0.2}
+    )
+    again = product.parses_at(tokens)
+    for t in (NEUTRAL, Temperature(1.7, 1.2, 1.7, 0.3), NEUTRAL, Temperature(0.8)):
+        found, expected = again(t), product.with_temperature(t).parse(tokens)
+        assert found.heads.tolist() == expected.heads.tolist()
+        assert found.head_probs().tobytes() == expected.head_probs().tobytes()
+        assert found.log_probs().tobytes() == expected.log_probs().tobytes()
+
+
 def test_long_sentences_in_pieces(experts, refined):
     tokens = sentences([600, 3]).tokens
     everyone = experts | {"refined": refined}
