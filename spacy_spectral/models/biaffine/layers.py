@@ -25,6 +25,7 @@ _BILINEAR_SCALE = 0.05
 # Products with fewer cells, or of fewer numbers, are small ones: OpenBLAS draws the line at about 1,200 cells
 # or 1,000,000 multiplications, according to the processor.
 _LEAST_CELLS, _LEAST_PRODUCTS = 4096, 1_300_000
+_ARCS_AT_ONCE = 512
 
 
 def arc_classes(n: int) -> NDArray[numpy.int32]:
@@ -182,7 +183,9 @@ def scores_of(model: Model, arcs: "Arcs") -> NDArray[numpy.float32]:
     """
     ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
     W, U, T = (model.get_param(name) for name in "WUT")
-    hidden = ops.relu(product(X.data, W) + model.get_param("b"))
+    hidden = product(X.data, W)
+    hidden += model.get_param("b")
+    ops.xp.maximum(hidden, 0.0, out=hidden)
     moved = ops.to_numpy(product(hidden[:, :size], U.T))
     modifiers = ops.to_numpy(hidden[:, size:])
     terms = ops.to_numpy(product(X.data, T))
@@ -331,6 +334,34 @@ def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
 
     scores = product(hidden, V)
     return scores + model.get_param("b"), backprop
+
+
+def log_labels(model: Model, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:
+    """What `label_scores` says of given arcs, some of them at a time, so that all stays in the cache.
+
+    model (Model): From `label_scores`.
+    arcs (Arcs): The arcs.
+    temperature (float): By what scores are divided.
+    RETURNS (ndarray): log P(label | arc), [arcs, labels], on the CPU.
+    """
+    ops, size = model.ops, model.get_dim("size")
+    xp, (W, C, V, b) = ops.xp, (model.get_param(name) for name in "WCVb")
+    terms = product(arcs.vectors.data, W)
+    heads, modifiers, classes = map(ops.asarray, (arcs.heads, arcs.modifiers, arcs.classes))
+    result = numpy.empty((len(arcs.heads), len(V)), dtype="float32")
+    for start in range(0, len(result), _ARCS_AT_ONCE):
+        own = slice(start, start + _ARCS_AT_ONCE)
+        hidden = terms[heads[own], :size]
+        hidden += terms[modifiers[own], size:]
+        hidden += C[classes[own]]
+        xp.maximum(hidden, 0.0, out=hidden)
+        scores = product(hidden, V)
+        scores += b
+        scores /= numpy.float32(temperature)
+        scores -= scores.max(axis=1, keepdims=True)
+        scores -= xp.log(xp.exp(scores).sum(axis=1, keepdims=True))
+        result[own] = ops.to_numpy(scores)
+    return result
 
 
 def _scattered(ops: Ops, values: Floats2d, rows: Ints1d, n: int) -> Floats2d:

@@ -24,7 +24,7 @@ from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior
 from ...trees.sentences import MISSING
-from .layers import Arcs, classes_of, root_rows, rows_of_pieces, scores_of
+from .layers import Arcs, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
 
 
 @dataclass
@@ -142,7 +142,7 @@ class Network:
                 own_starts = numpy.array([0, len(tokens)], dtype="int32")
                 own = pieces_of(vectors, starts, tokens, own_starts)
                 arcs = Arcs.of_trees(own, own_starts, [0] * len(heads), heads)
-            return numpy.exp(self._log_labels(arcs, t.labels).astype("float64"))
+            return numpy.exp(log_labels(self.labels, arcs, t.labels).astype("float64"))
 
         return PosteriorParses(
             starts,
@@ -170,15 +170,7 @@ class Network:
         roots = root_rows(starts)[sentence]
         classes = classes_of(asked.heads, positions)
         arcs = Arcs(vectors, roots + asked.heads, roots + positions, classes)
-        return scores_of(self.arcs, arcs), self._log_labels(arcs, 1.0)
-
-    def _log_labels(self, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:
-        """RETURNS (ndarray): log P(label | arc), [arcs, labels]."""
-        scores = self.labels.ops.to_numpy(self.labels.predict(arcs))
-        scores /= numpy.float32(temperature)
-        scores -= scores.max(axis=1, keepdims=True)
-        scores -= numpy.log(numpy.exp(scores).sum(axis=1, keepdims=True))
-        return scores
+        return scores_of(self.arcs, arcs), log_labels(self.labels, arcs, 1.0)
 
 
 def pieces_of(
