@@ -7,7 +7,7 @@ and its label. Features of a token alone are summed once per token, for its role
 head and for every direction (a supertagger trained along with the parser), those of pairs of tokens
 once per kept arc, those of neighbouring modifiers once per pair.
 """
-from libc.math cimport exp, log
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -30,6 +30,10 @@ cdef enum:
     AHEAD = 4
 
 cdef float FORBIDDEN = -1e30  # the score of a label that an arc cannot have
+# Arcs that others find worse than the best by this much, at a temperature of 1, are not looked at. In a product
+# with a network, on parts of UD_English-EWT's training data that it had not seen, UAS and LAS were 90.09 and
+# 87.43 without a margin, 90.08 and 87.43 with 15, 89.66 and 86.99 with 8.
+cdef double OTHERS_MARGIN = 15
 
 
 def token_outputs(int n_labels):
@@ -313,9 +317,37 @@ cdef void _choose_arcs(
                 for l in range(n_labels):
                     potential[l] *= allowed[l]
             head[t], mod[t], scored.distance[t] = head[a], m, scored.distance[a]
-            scored.origin[t] = a
+            scored.origin[t] = scored.origin[a]
             t += 1
     scored.n_arcs = t
+
+
+cdef int _list_arcs(
+    Scored* scored, const int32_t* arc_start, const int32_t* arc_head, const float* extra, int n_labels,
+    double margin, int32_t* own_start, int* head, int* mod
+) noexcept nogil:
+    """The arcs to look at, by modifier, and where those of a modifier start. Arcs that others (`extra`, may be
+    NULL) find worse than the best of their modifier by the margin are left out; the arc from the left stays, so
+    that there is a tree. RETURNS (int): How many there are."""
+    cdef int i, h, m, first = arc_start[0], n_arcs = 0
+    cdef float least = -INFINITY
+    cdef bint to_choose = extra != NULL and margin != INFINITY
+    for m in range(1, scored.n + 1):
+        own_start[m - 1] = n_arcs
+        if to_choose:
+            least = largest(
+                extra + (arc_start[m - 1] - first) * <size_t>n_labels,
+                (arc_start[m] - arc_start[m - 1]) * n_labels) - margin
+        for i in range(arc_start[m - 1], arc_start[m]):
+            h = arc_head[i]
+            if to_choose and h != m - 1 and largest(
+                    extra + (i - first) * <size_t>n_labels, n_labels) < least:
+                continue
+            head[n_arcs], mod[n_arcs], scored.origin[n_arcs] = h, m, i - first
+            scored.distance[n_arcs] = distance_bin(m - h if m > h else h - m)
+            n_arcs += 1
+    own_start[scored.n] = n_arcs
+    return n_arcs
 
 
 cdef int score_sentence(
@@ -324,15 +356,17 @@ cdef int score_sentence(
     const float* extra, double margin,
 ) noexcept nogil:
     """Fill `scored` with everything up to the potentials. `extra` (arcs x labels, may be NULL) is added to
-    what the model says of arcs. Arcs that score less than the best of their
-    modifier by `margin` are dropped before siblings are looked at; not to be used in training.
+    what the model says of arcs; those that it finds hopeless are not looked at. Arcs that score less than the
+    best of their modifier by `margin` are dropped before siblings are looked at; not to be used in training.
     RETURNS (int): 0, or -1 without memory."""
     cdef int n_arcs = arc_start[n] - arc_start[0], k = machine.context.n_composites
     cdef int n_labels = machine.n_labels
     cdef int i, a, t, h, m, side
     cdef int* head = <int*>take(arena, (n_arcs + 1) * sizeof(int))
     cdef int* mod = <int*>take(arena, (n_arcs + 1) * sizeof(int))
+    cdef int32_t* own_start = <int32_t*>take(arena, (n + 1) * sizeof(int32_t))
     cdef Chart* chart = &scored.chart
+    cdef const float* more
     cdef float* tops
     cdef bint to_read = machine.table.cells != NULL
     cdef bint to_sharpen = machine.sharpness != 1 or machine.label_sharpness != 1
@@ -343,19 +377,15 @@ cdef int score_sentence(
     tops = <float*>take(arena, n_arcs * sizeof(float))
     scored.score = <float*>take(arena, n_arcs * n_labels * sizeof(float))
     scored.potential = <double*>take(arena, n_arcs * n_labels * sizeof(double))
-    if head == NULL or mod == NULL or scored.composites == NULL:
+    if head == NULL or mod == NULL or own_start == NULL or scored.composites == NULL:
         return -1
     if scored.distance == NULL or scored.score == NULL:
         return -1
     if scored.potential == NULL or scored.origin == NULL or tops == NULL:
         return -1
-    a = 0
-    for m in range(1, n + 1):
-        for i in range(arc_start[m - 1], arc_start[m]):
-            head[a], mod[a] = arc_head[i], m
-            h = arc_head[i]
-            scored.distance[a] = distance_bin(m - h if m > h else h - m)
-            a += 1
+    n_arcs = scored.n_arcs = _list_arcs(
+        scored, arc_start, arc_head, extra, n_labels,
+        INFINITY if margin == INFINITY else OTHERS_MARGIN * machine.sharpness, own_start, head, mod)
     chart.head, chart.mod = head, mod
     fill_composites(&machine.context, columns, n, scored.composites)
     if (read_arcs if to_read else _score_arcs)(machine, scored, arena):
@@ -366,10 +396,12 @@ cdef int score_sentence(
                 machine, scored.score + a * n_labels, machine.allowed + (head[a] == 0) * n_labels,
                 scored.potential + a * n_labels)
     if extra != NULL:
-        for i in range(n_arcs * n_labels):
-            scored.score[i] += extra[i]
+        for a in range(n_arcs):
+            more = extra + scored.origin[a] * <size_t>n_labels
+            for i in range(n_labels):
+                scored.score[a * n_labels + i] += more[i]
     _choose_arcs(
-        machine, scored, arc_start, to_sharpen and extra == NULL, tops, margin, head, mod)
+        machine, scored, own_start, to_sharpen and extra == NULL, tops, margin, head, mod)
     n_arcs = scored.n_arcs
     if chart_layout(chart, arena, n, n_arcs, machine.n_states, head, mod):
         return -1

@@ -265,6 +265,35 @@ def test_a_wider_choice_of_arcs_where_others_have_their_say(toy_model):
     assert model.infer(prepared, many, extra=extra).heads[m] == h
 
 
+def test_what_others_find_hopeless_is_not_looked_at(toy_model):
+    """But for the arcs that make sure of a tree, and where heads are fixed."""
+    sentences = toy_corpus(1, 30).sentences
+    prepared, arcs = toy_model.prepare(sentences)
+    modifiers = np.repeat(np.arange(len(sentences.tags)), np.diff(arcs.starts))
+    sentence = np.repeat(np.arange(len(sentences)), np.diff(sentences.starts))
+    positions = modifiers - sentences.starts[sentence[modifiers]] + 1
+    own = toy_model.infer(prepared, arcs)
+    sure = (own.arcs.probs > 0.99) & (arcs.heads != positions - 1) & (arcs.heads > 0)
+    bad = np.zeros(len(sure), dtype=bool)  # what the model likes best, one arc of a sentence
+    bad[np.flatnonzero(sure)[np.unique(sentence[modifiers[sure]], return_index=True)[1]]] = True
+    assert 10 < bad.sum() < len(bad)
+    extra = np.zeros((len(arcs.heads), len(LABELS)), dtype="float32")
+    extra[bad] = -14.0
+    assert (toy_model.infer(prepared, arcs, extra=extra).arcs.probs[bad] > 0).any()
+    extra[bad] = -16.0
+    found = toy_model.infer(prepared, arcs, extra=extra)
+    assert (found.arcs.probs[bad] == 0).all() and np.isfinite(found.log_probs).all()
+    # one of them is fixed
+    place = int(np.flatnonzero(bad)[0])
+    fixed = np.full(len(sentences.tags), -1, dtype="int32")
+    fixed[modifiers[place]] = arcs.heads[place]
+    prepared, allowed = toy_model.prepare(sentences, fixed)
+    worse = np.zeros((len(allowed.heads), len(LABELS)), dtype="float32")
+    worse[allowed.heads == arcs.heads[place]] = -16.0
+    chosen = toy_model.infer(prepared, allowed, constraints=fixed, extra=worse)
+    assert chosen.heads[modifiers[place]] == arcs.heads[place]
+
+
 def test_sentences_that_teach_nothing_are_counted():
     train = toy_corpus(0, 40)
     starts = train.sentences.starts
