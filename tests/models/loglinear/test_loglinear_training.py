@@ -28,6 +28,7 @@ from spacy_spectral.models.loglinear import (
 )
 from spacy_spectral.models.loglinear.templates import COLUMNS
 from spacy_spectral.trees import _eisner as eisner_trees
+from spacy_spectral.trees.interface import Temperature
 
 
 def test_learns_a_toy_language(toy_model):
@@ -283,6 +284,10 @@ def test_what_others_find_hopeless_is_not_looked_at(toy_model):
     extra[bad] = -16.0
     found = toy_model.infer(prepared, arcs, extra=extra)
     assert (found.arcs.probs[bad] == 0).all() and np.isfinite(found.log_probs).all()
+    # what others find likely stays, however little this model counts
+    extra[bad] = -2.0
+    little = toy_model.with_temperature(Temperature(100.0, 100.0))
+    assert (little.infer(prepared, arcs, extra=extra).arcs.probs[bad] > 0).all()
     # one of them is fixed
     place = int(np.flatnonzero(bad)[0])
     fixed = np.full(len(sentences.tags), -1, dtype="int32")
