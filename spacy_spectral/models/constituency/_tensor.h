@@ -5,20 +5,17 @@
  *     inside:   out[i] += w sum_jk l[j] r[k] T[j][k][i]
  *     outside:  G[j][k] = sum_i T[j][k][i] o[i];   dl += w G r;   dr += w G' l;   the edge is w l' G r
  *
- * GCC and Clang compile the loops for wider vectors, too, and choose when the module is loaded.
+ * The loops are compiled for longer vectors, too.
  */
 #ifndef SPACY_SPECTRAL_TENSOR_H
 #define SPACY_SPECTRAL_TENSOR_H
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
-#define WIDE __attribute__((target_clones("default", "avx2,fma"), optimize("associative-math", "no-signed-zeros", "no-trapping-math", "O3")))
-#else
-#define WIDE
-#endif
+#include "../../base/_compiler.h"
 
 #define TENSOR_KERNELS(REAL, NAME)                                                                        \
-    WIDE static void NAME##_inside(const REAL *t, const REAL *l, const REAL *r, int na, int nb, int nc,   \
-                                   REAL w, REAL *out) {                                                   \
+    static inline SPECTRAL_CLONES_OF_SUMS                                                                 \
+    void NAME##_inside(const REAL *t, const REAL *l, const REAL *r, int na, int nb, int nc,               \
+        REAL w, REAL *out) {                                                                              \
         for (int j = 0; j < nb; j++) {                                                                    \
             REAL lw = w * l[j];                                                                           \
             for (int k = 0; k < nc; k++, t += na) {                                                       \
@@ -27,8 +24,9 @@
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
-    WIDE static REAL NAME##_outside(const REAL *t, const REAL *l, const REAL *r, const REAL *o, int na,   \
-                                    int nb, int nc, REAL w, REAL *dl, REAL *dr) {                         \
+    static inline SPECTRAL_CLONES_OF_SUMS                                                                 \
+    REAL NAME##_outside(const REAL *t, const REAL *l, const REAL *r, const REAL *o, int na,               \
+        int nb, int nc, REAL w, REAL *dl, REAL *dr) {                                                     \
         REAL edge = 0;                                                                                    \
         for (int j = 0; j < nb; j++) {                                                                    \
             REAL row = 0;                                                                                 \
@@ -45,8 +43,9 @@
         return edge;                                                                                      \
     }                                                                                                     \
     /* counts[j][k][i] += w l[j] r[k] o[i] */                                                             \
-    WIDE static void NAME##_outer(REAL *counts, const REAL *l, const REAL *r, const REAL *o, int na,      \
-                                  int nb, int nc, REAL w) {                                               \
+    static inline SPECTRAL_CLONES_OF_SUMS                                                                 \
+    void NAME##_outer(REAL *counts, const REAL *l, const REAL *r, const REAL *o, int na,                  \
+        int nb, int nc, REAL w) {                                                                         \
         for (int j = 0; j < nb; j++)                                                                      \
             for (int k = 0; k < nc; k++, counts += na) {                                                  \
                 REAL f = w * l[j] * r[k];                                                                 \

@@ -18,52 +18,15 @@ no bucket: bits of checks, few enough to stay in the cache, tell of four in five
 """
 from libc.stdint cimport int16_t, int32_t, uint16_t, uint32_t, uint64_t
 
-from ...base._exp cimport exp_floats  # for LONG_VECTORS
 from ...base._prefetch cimport FETCH
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <string.h>
-    #define B2(n) n, n + 1, n + 1, n + 2
-    #define B4(n) B2(n), B2(n + 1), B2(n + 1), B2(n + 2)
-    #define B6(n) B4(n), B4(n + 1), B4(n + 1), B4(n + 2)
-    static inline int count_of_bits(int byte) {
-        static const uint8_t counts[256] = {B6(0), B6(1), B6(1), B6(2)};
-        return counts[byte];
-    }
-
-    typedef struct { uint32_t check[8], row[8]; } Bucket;
-
-    /* The row of a check, 0 for none. GCC and Clang compile the vector type for any processor. */
-    static inline uint32_t row_in_bucket(const Bucket* bucket, uint32_t check) {
-    #if defined(__GNUC__) || defined(__clang__)
-        typedef uint32_t four __attribute__((vector_size(16)));
-        typedef uint64_t two __attribute__((vector_size(16)));
-        four checks[2], rows[2], found;
-        memcpy(checks, bucket->check, sizeof checks);
-        memcpy(rows, bucket->row, sizeof rows);
-        found = ((four)(checks[0] == check) & rows[0]) | ((four)(checks[1] == check) & rows[1]);
-        uint64_t both = ((two)found)[0] | ((two)found)[1];
-        return (uint32_t)both | (uint32_t)(both >> 32);
-    #else
-        uint32_t row = 0;
-        for (int i = 0; i < 8; i++) row |= bucket->row[i] & -(uint32_t)(bucket->check[i] == check);
-        return row;
-    #endif
-    }
-    /* out += weights */
-    static LONG_VECTORS void add_dense(int32_t* out, const void* cells, int n) {
-        const int16_t* weights = cells;
-        for (int i = 0; i < n; i++) out[i] += weights[i];
-    }
-    """
+cdef extern from "spacy_spectral/models/loglinear/_cells.h" nogil:
     ctypedef struct Bucket:
         uint32_t[8] check
         uint32_t[8] row
-    int count_of_bits(int byte) noexcept nogil
-    uint32_t row_in_bucket(const Bucket* bucket, uint32_t check) noexcept nogil
-    void add_dense(int32_t* out, const void* cells, int n) noexcept nogil
+    int count_of_bits(int byte)
+    uint32_t row_in_bucket(const Bucket* bucket, uint32_t check)
+    void add_dense(int32_t* out, const void* cells, int n)
 
 cdef enum:
     N_SMALL = 8  # outputs of a block with a bit of their own: the arc and its distances

@@ -1,27 +1,22 @@
 /* Inner loops of the chart: rows of `width` doubles, one row per split point.
  *
  * Four columns at a time stay in registers while the split points run: callers pad rows to a multiple
- * of four, so there is no remainder loop. GCC and Clang compile the vector type for any processor.
+ * of four, so there is no remainder loop.
  */
 #ifndef SPACY_SPECTRAL_VECTOR_H
 #define SPACY_SPECTRAL_VECTOR_H
 
 #include <string.h>
 
-/* everything here is inlined: how vectors are passed does not matter */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
+#include "../../base/_compiler.h"
 
 /* Ask for memory that is needed soon: operators lie scattered over megabytes. */
 static inline void prefetch(const double *block, int size) {
-#if defined(__GNUC__) || defined(__clang__)
-    for (int k = 0; k < size; k += 8) __builtin_prefetch(block + k);
-#endif
+    for (int k = 0; k < size; k += 8) SPECTRAL_PREFETCH(block + k);
 }
 
-#if defined(__GNUC__) || defined(__clang__)
-typedef double four __attribute__((vector_size(32)));
+#ifdef SPECTRAL_VECTOR
+typedef double four SPECTRAL_VECTOR(32);
 static inline four four_load(const double *p) { four v; memcpy(&v, p, sizeof v); return v; }
 static inline void four_store(double *p, four v) { memcpy(p, &v, sizeof v); }
 static inline four four_scale(four v, double w) { return v * w; }
@@ -39,8 +34,9 @@ static inline double four_dot(four a, four b) {
 #endif
 
 /* out = sum_t weights[t] * rows[t]; rows of `width` doubles stand `stride` apart */
-static inline void weighted_sum_strided(const double *restrict rows, const double *restrict weights,
-                                        int count, int width, int stride, double *restrict out) {
+static inline void weighted_sum_strided(const double *SPECTRAL_RESTRICT rows,
+                                        const double *SPECTRAL_RESTRICT weights, int count, int width,
+                                        int stride, double *SPECTRAL_RESTRICT out) {
     for (int b = 0; b < width; b += 4) {
         four sum = four_scale(four_load(rows + b), weights[0]);
         const double *row = rows + b + stride;
@@ -50,14 +46,14 @@ static inline void weighted_sum_strided(const double *restrict rows, const doubl
     }
 }
 
-static inline void weighted_sum(const double *restrict rows, const double *restrict weights,
-                                int count, int width, double *restrict out) {
+static inline void weighted_sum(const double *SPECTRAL_RESTRICT rows, const double *SPECTRAL_RESTRICT weights,
+                                int count, int width, double *SPECTRAL_RESTRICT out) {
     weighted_sum_strided(rows, weights, count, width, width, out);
 }
 
 /* out += weight * matrix . vector, for the leading n columns and rows of a matrix with `stride` columns */
-static inline void add_product(const double *restrict matrix, int stride, int n, double weight,
-                               const double *restrict vector, double *restrict out) {
+static inline void add_product(const double *SPECTRAL_RESTRICT matrix, int stride, int n, double weight,
+                               const double *SPECTRAL_RESTRICT vector, double *SPECTRAL_RESTRICT out) {
     for (int a = 0; a < n; a++) {
         double total = 0;
         for (int b = 0; b < n; b += 4)
@@ -67,15 +63,16 @@ static inline void add_product(const double *restrict matrix, int stride, int n,
 }
 
 /* out = matrix' . vector */
-static inline void transposed_product(const double *restrict matrix, int stride, int n,
-                                      const double *restrict vector, double *restrict out) {
+static inline void transposed_product(const double *SPECTRAL_RESTRICT matrix, int stride, int n,
+                                      const double *SPECTRAL_RESTRICT vector, double *SPECTRAL_RESTRICT out) {
     weighted_sum_strided(matrix, vector, n, n, stride, out);
 }
 
 /* The adjoint of weighted_sum: d_rows[t] += weights[t] * d_out and d_weights[t] += rows[t] . d_out */
-static inline void weighted_sum_adjoint(const double *restrict rows, const double *restrict weights,
-                                        int count, int width, const double *restrict d_out,
-                                        double *restrict d_rows, double *restrict d_weights) {
+static inline void weighted_sum_adjoint(const double *SPECTRAL_RESTRICT rows,
+                                        const double *SPECTRAL_RESTRICT weights, int count, int width,
+                                        const double *SPECTRAL_RESTRICT d_out,
+                                        double *SPECTRAL_RESTRICT d_rows, double *SPECTRAL_RESTRICT d_weights) {
     for (int b = 0; b < width; b += 4) {
         const four d = four_load(d_out + b);
         const double *row = rows + b;
