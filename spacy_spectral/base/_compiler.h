@@ -5,6 +5,7 @@
  *     SPECTRAL_PREFETCH(p)  ask for memory that is needed soon
  *     SPECTRAL_VECTOR(n)    attribute of a type: a vector of n bytes; not defined where there are none, so that
  *                           `#ifdef SPECTRAL_VECTOR` stands between the vectors and the same in plain C
+ *     SPECTRAL_TARGET(...)  compile a function for a processor that has more; who calls it must ask for that first
  *     SPECTRAL_CLONES       compile a function for longer vectors, too, and choose when the module is loaded;
  *                           no operation is another in it (avx2 has no fused multiply-add)
  *     SPECTRAL_CLONES_OF(...)  the same for the targets that are named, which must be known to GCC 9 and Clang 14
@@ -24,6 +25,12 @@
 #define SPECTRAL_RESTRICT __restrict
 #else
 #define SPECTRAL_RESTRICT
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define SPECTRAL_TARGET(...) __attribute__((target(__VA_ARGS__)))
+#else
+#define SPECTRAL_TARGET(...) /* MSVC takes every instruction everywhere */
 #endif
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(SPECTRAL_PLAIN_C)

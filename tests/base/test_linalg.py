@@ -1,9 +1,80 @@
-"""Singular vectors and k-means: against dense LAPACK, and against scikit-learn's."""
+"""Products against exact arithmetic; singular vectors and k-means against dense LAPACK and scikit-learn's."""
+
+from fractions import Fraction
 
 import numpy
 import pytest
 
-from spacy_spectral.base.linalg import kmeans, svd, unit_rows
+from spacy_spectral.base import _gemm
+from spacy_spectral.base.linalg import kmeans, product, svd, unit_rows
+
+
+def _rounded(value):
+    """The float32 that is nearest to a fraction; of two, the one whose last bit is 0."""
+    guess = numpy.float32(float(value))
+    near = [guess, *(numpy.nextafter(guess, numpy.float32(end)) for end in (-numpy.inf, numpy.inf))]
+    return min(near, key=lambda x: (abs(Fraction(float(x)) - value), int(x.view("int32")) & 1))
+
+
+def _exact(row, column, fused):
+    total = numpy.float32(0.0)
+    for x, w in zip(row, column, strict=True):
+        term = Fraction(float(x)) * Fraction(float(w))
+        if not fused:
+            term = Fraction(float(_rounded(term)))
+        total = _rounded(Fraction(float(total)) + term)
+    return total
+
+
+def test_products_add_in_a_fixed_order():
+    random = numpy.random.default_rng(0)
+    rows, matrix = (random.normal(size=(n, 37)).astype("float32") for n in (5, 9))
+    for kernel in range(_gemm.n_kernels()):
+        found = _gemm.product(rows, matrix, kernel=kernel)
+        ways = [
+            numpy.array([[_exact(x, w, fused) for w in matrix] for x in rows])
+            for fused in (True, False)
+        ]
+        assert any(numpy.array_equal(found, way) for way in ways)
+    assert numpy.array_equal(product(rows, matrix), _gemm.product(rows, matrix))
+
+
+@pytest.mark.parametrize("inputs", [1, 7, 64, 300])
+@pytest.mark.parametrize("outputs", [1, 16, 33, 130])
+def test_products_do_not_depend_on_the_batch(inputs, outputs):
+    random = numpy.random.default_rng(inputs * outputs)
+    rows = random.normal(size=(1100, inputs)).astype("float32")
+    matrix = random.normal(size=(outputs, inputs)).astype("float32")
+    found = product(rows, matrix)
+    numpy.testing.assert_allclose(found, rows.astype("float64") @ matrix.T, atol=1e-4, rtol=1e-4)
+    for start, end in [(0, 1), (5, 6), (0, 12), (3, 20), (950, 1000), (1, 1100), (1099, 1100)]:
+        assert numpy.array_equal(product(rows[start:end], matrix), found[start:end])
+    # however the factors lie in memory
+    wide = numpy.zeros((1100, inputs + 3), dtype="float32")
+    wide[:, 2:-1] = rows
+    assert numpy.array_equal(product(wide[:, 2:-1], numpy.asfortranarray(matrix)), found)
+    assert numpy.array_equal(product(rows[::-1], matrix[:, ::-1][:, ::-1]), found[::-1])
+
+
+def test_kernels_with_fused_additions_give_the_same_bits():
+    """AVX2 and AVX-512 differ in speed alone; the last kernel may round twice."""
+    random = numpy.random.default_rng(1)
+    rows, matrix = (random.normal(size=(n, 211)).astype("float32") for n in (50, 70))
+    *fused, last = (_gemm.product(rows, matrix, kernel=i) for i in range(_gemm.n_kernels()))
+    for found in fused:
+        assert numpy.array_equal(found, fused[0])
+    numpy.testing.assert_allclose(last, rows @ matrix.T, rtol=1e-3, atol=1e-4)
+
+
+def test_products_of_nothing_and_of_other_shapes():
+    empty = numpy.zeros((0, 4), dtype="float32")
+    some = numpy.ones((3, 4), dtype="float32")
+    assert product(empty, some).shape == (0, 3) and product(some, empty).shape == (3, 0)
+    assert (product(some[:, :0], some[:, :0]) == numpy.zeros((3, 3))).all()
+    with pytest.raises(ValueError, match="rows of 4 numbers"):
+        product(some, some[:, :3])
+    with pytest.raises(IndexError):
+        _gemm.product(some, some, kernel=_gemm.n_kernels())
 
 
 @pytest.fixture

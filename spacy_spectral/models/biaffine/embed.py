@@ -13,10 +13,11 @@ from thinc.api import Dropout, Model, glorot_uniform_init
 from thinc.types import Ragged
 
 from ...base.cache import RowCache
+from ...base.linalg import product
 from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Tokens
 from ..eigenwords.vocabulary import signatures
-from .layers import product, root_rows, token_rows
+from .layers import root_rows, token_rows
 
 _MAX_CACHED = 100_000
 # What is seen of a word, and the width of its embedding.

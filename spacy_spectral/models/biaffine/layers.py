@@ -1,6 +1,8 @@
 """The layers of the model. Sentences are rows of one matrix (Ragged), each with its root in front.
 
-Matrices are multiplied by the array library: Thinc's own `gemm` takes several times as long on some CPUs.
+What is computed of a sentence is multiplied by `base.linalg.product`: a sentence has the same scores in every batch.
+Gradients are sums over a batch: the array library multiplies them (Thinc's own `gemm` takes several times as long on
+some CPUs).
 """
 
 from collections.abc import Sequence
@@ -10,10 +12,11 @@ from typing import Any
 
 import numpy
 from numpy.typing import NDArray
-from thinc.api import Dropout, Model, Ops, get_array_module, glorot_uniform_init, normal_init
+from thinc.api import Dropout, Model, Ops, glorot_uniform_init, normal_init
 from thinc.types import Floats2d, Ints1d, Ragged
 from thinc.util import get_width
 
+from ...base.linalg import product
 from ...trees.lengths import DISTANCE_BINS, N_BINS
 from ...trees.sentences import Batch
 
@@ -22,9 +25,6 @@ N_CLASSES = 2 * N_BINS + 1
 _ROOT_CLASS = 2 * N_BINS
 # Large bilinear scores at the beginning make charts of a few trees, and no gradient.
 _BILINEAR_SCALE = 0.05
-# Products with fewer cells, or of fewer numbers, are small ones: OpenBLAS draws the line at about 1,200 cells
-# or 1,000,000 multiplications, according to the processor.
-_LEAST_CELLS, _LEAST_PRODUCTS = 4096, 1_300_000
 _ARCS_AT_ONCE = 512
 
 
@@ -126,26 +126,6 @@ def rows_of_pieces(
     return rows
 
 
-def product(rows: Floats2d, W: Floats2d) -> Floats2d:
-    """Rows times a matrix: the same numbers for a row whatever the others.
-
-    Which of two trees is better may hang on the last bits of scores, and a sentence should have the same tree
-    in any batch. BLAS has kernels for small products whose last bits differ from those of larger ones: few
-    rows are filled up, so that they are never used.
-
-    rows (Floats2d): The rows.
-    W (Floats2d): The matrix, [outputs, inputs].
-    RETURNS (Floats2d): [rows, outputs].
-    """
-    n, inputs = rows.shape
-    least = -(-_LEAST_CELLS // len(W)), -(-_LEAST_PRODUCTS // max(W.size, 1))
-    if n >= max(least):
-        return rows @ W.T
-    filled = get_array_module(W).zeros((max(least), inputs), dtype="float32")
-    filled[:n] = rows
-    return (filled @ W.T)[:n]
-
-
 def arc_scores(size: int) -> Model[Ragged, list[NDArray[numpy.float64]]]:
     """Scores of all arcs: bilinear in both ends, and for each end linear terms by direction and distance.
 
@@ -209,7 +189,7 @@ def _arcs_forward(model: Model, X: Ragged, is_train: bool):
     scores = []
     for rows in sentences:
         classes = arc_classes(rows.stop - rows.start - 1)
-        own = ops.to_numpy(moved[rows] @ modifiers[rows].T).astype("float64")
+        own = ops.to_numpy(product(moved[rows], modifiers[rows])).astype("float64")
         own += numpy.take_along_axis(by_head[rows], classes, axis=1)
         own += numpy.take_along_axis(by_modifier[rows], classes.T, axis=1).T
         scores.append(own)

@@ -14,8 +14,8 @@ from thinc.api import Dropout, Model, glorot_uniform_init
 from thinc.types import Ragged
 from thinc.util import get_width
 
+from ...base.linalg import product
 from ._scan import scan, scan_back
-from .layers import product
 
 
 def gated_scan(units: int) -> Model[Ragged, Ragged]:
