@@ -1,5 +1,5 @@
-"""Linear algebra that several models share: products that do not depend on the batch, singular vectors with fixed signs,
-unit rows, k-means."""
+"""Linear algebra that several models share: products that do not depend on the batch, singular vectors with
+fixed signs, unit rows, k-means."""
 
 from typing import Any
 
@@ -14,14 +14,15 @@ _BATCH = 4096
 
 
 def product(rows: Any, matrix: Any) -> Any:
-    """Multiply float32 rows with the transpose of a matrix: a row gives the same bits whatever the others are.
+    """Multiply float32 rows with the transpose of a matrix: a row gives the same bits whatever the others.
 
-    BLAS adds in another order for another number of rows, and differently on each processor. Which of two trees is
-    better can depend on the last bits of scores, and a sentence should have the same tree in every batch.
+    BLAS adds in another order for another number of rows, and differently on each processor. Which of two
+    trees is better can depend on the last bits of scores, and a sentence should have the same tree in every
+    batch.
 
     rows (Union[ndarray, cupy.ndarray]): [rows, inputs].
     matrix (Union[ndarray, cupy.ndarray]): [outputs, inputs].
-    RETURNS (Union[ndarray, cupy.ndarray]): [rows, outputs]. Arrays of a GPU are multiplied by its own library.
+    RETURNS (Union[ndarray, cupy.ndarray]): [rows, outputs]. A GPU multiplies its own arrays.
     """
     if isinstance(rows, numpy.ndarray):
         return _gemm.product(rows, matrix)

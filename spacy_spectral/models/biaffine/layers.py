@@ -1,8 +1,7 @@
 """The layers of the model. Sentences are rows of one matrix (Ragged), each with its root in front.
 
-What is computed of a sentence is multiplied by `base.linalg.product`: a sentence has the same scores in every batch.
-Gradients are sums over a batch: the array library multiplies them (Thinc's own `gemm` takes several times as long on
-some CPUs).
+Scores of sentences come from `base.linalg.product`: a sentence has the same ones in every batch. Gradients
+are sums over a batch: the array library multiplies them (Thinc's `gemm` is much slower on some CPUs).
 """
 
 from collections.abc import Sequence
