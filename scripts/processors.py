@@ -32,6 +32,7 @@ from typing import Any
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.util import fix_random_seed
 from wasabi import table
 
 from fuzz import numbers, sample_data
@@ -81,6 +82,15 @@ def found_by(nlp: Language, kind: Kind, data: Data) -> dict[str, Any]:
     }
 
 
+def learnt(kind: Kind, pipe: Any, data: Data) -> bytes:
+    """RETURNS (bytes): What a pipeline has learnt; of eigenwords, vectors that are found here."""
+    if not kind.has_vectors:
+        return pipe.to_bytes(exclude=["vocab"])
+    with tempfile.TemporaryDirectory() as name:
+        own = Data(Path(name), data.treebank, data.brackets, data.sentences)
+        return spacy.load(own.eigenwords()).vocab.vectors.data.tobytes()
+
+
 def learn(names: list[str], data: Data, models: Path) -> dict[str, Any]:
     """Train pipelines, and parse with them and with those in a directory; save there what is missing.
 
@@ -89,12 +99,13 @@ def learn(names: list[str], data: Data, models: Path) -> dict[str, Any]:
     result = {}
     for name in names:
         kind, saved = KINDS[name], models / name
+        fix_random_seed(0)
         nlp = train(kind, data)
         pipe: Any = nlp.tokenizer if kind.is_tokenizer else nlp.get_pipe(kind.last)
         if not saved.exists():
             nlp.to_disk(saved)
         result[name] = {
-            "bytes": sha256(pipe.to_bytes(exclude=["vocab"])).hexdigest(),
+            "bytes": sha256(learnt(kind, pipe, data)).hexdigest(),
             "trained": found_by(nlp, kind, data),
             "loaded": found_by(spacy.load(saved), kind, data),
         }
@@ -129,7 +140,8 @@ def main() -> None:
     if (options.treebank is None) != (options.brackets is None):
         parser.error("name both, a treebank and a file of bracketed trees, or none")
     with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
+        # all processors have the same data, the eigenwords of the first among them
+        directory = Path(name) if options.worker is None else options.worker.parent
         data = sample_data(directory)
         if options.treebank is not None:
             data.treebank, data.brackets = options.treebank, options.brackets

@@ -251,8 +251,8 @@ def _mixture_forward(model: Model, X: Ragged, is_train: bool):
         d_own -= normal * (d_normal * normal).mean(axis=1, keepdims=True)
         d_own *= scale
         d_pieces = numpy.concatenate([d_own * first, d_own * ~first], axis=1)
-        model.inc_grad("W", d_pieces.T @ X.data)
+        model.inc_grad("W", product(d_pieces.T, X.data.T))
         model.inc_grad("b", d_pieces.sum(axis=0))
-        return Ragged(d_pieces @ W, X.lengths)
+        return Ragged(product(d_pieces, W.T), X.lengths)
 
     return Ragged(Y, X.lengths), backprop

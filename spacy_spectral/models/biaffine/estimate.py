@@ -172,7 +172,7 @@ def fit(
             set_dropout_rate(layer, settings.dropout)
         first = next(node for node in network.encoder.walk() if node.name == "embeddings")
         first.attrs["rate"] = settings.word_dropout
-        optimizer = Adam(L2=0.01, use_averages=False)
+        optimizer = Adam(L2=0.01, use_averages=False, grad_clip=0.0)
         n_steps = settings.epochs * -(-n_tokens // settings.batch_size)
         step = 0
         for epoch in range(1, settings.epochs + 1):
@@ -180,12 +180,24 @@ def fit(
             for batch in _batches(starts, settings.batch_size):
                 tokens, own = _rows(starts, batch)
                 loss += network.step(inputs.select(tokens, own), own, heads[tokens], labels[tokens])
+                _clip_gradients(network)
                 optimizer.learn_rate = settings.rate * _schedule(step / n_steps)
                 for layer in layers:
                     layer.finish_update(optimizer)
                 step += 1
             progress(epoch, loss / n_tokens, network)
     return network
+
+
+def _clip_gradients(network: Network) -> None:
+    """Shorten gradients that are longer than 1. Thinc's optimizers do it by a norm from BLAS, whose last bits
+    depend on the processor."""
+    for node in _nodes(network):
+        for name in node.param_names:
+            gradient = node.get_grad(name)
+            length = numpy.sqrt((gradient * gradient).sum())
+            if length >= 1.0:
+                gradient /= length
 
 
 def _schedule(done: float) -> float:

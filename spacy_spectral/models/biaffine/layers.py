@@ -1,7 +1,7 @@
 """The layers of the model. Sentences are rows of one matrix (Ragged), each with its root in front.
 
-Scores of sentences come from `base.linalg.product`: a sentence has the same ones in every batch. Gradients
-are sums over a batch: the array library multiplies them (Thinc's `gemm` is much slower on some CPUs).
+All products come from `base.linalg.product`: a sentence has the same scores in every batch, and the same data
+give the same network on other processors.
 """
 
 from collections.abc import Sequence
@@ -201,16 +201,16 @@ def _arcs_forward(model: Model, X: Ragged, is_train: bool):
             d_terms[rows, :N_CLASSES] = _sum_by_class(gradient, classes)
             d_terms[rows, N_CLASSES:] = _sum_by_class(gradient.T, classes.T)
             d_own = ops.asarray2f(gradient.astype("float32"))
-            d_moved[rows] = d_own @ modifiers[rows]
-            d_modifiers[rows] = d_own.T @ moved[rows]
-        d_hidden = ops.xp.concatenate([d_moved @ U.T, d_modifiers], axis=1)
+            d_moved[rows] = product(d_own, modifiers[rows].T)
+            d_modifiers[rows] = product(d_own.T, moved[rows].T)
+        d_hidden = ops.xp.concatenate([product(d_moved, U), d_modifiers], axis=1)
         d_hidden = ops.backprop_relu(backprop_dropout(d_hidden), activated)
         d_terms = ops.asarray2f(d_terms)
-        model.inc_grad("U", hidden[:, :size].T @ d_moved)
-        model.inc_grad("T", d_terms.T @ X.data)
-        model.inc_grad("W", d_hidden.T @ X.data)
+        model.inc_grad("U", product(hidden[:, :size].T, d_moved.T))
+        model.inc_grad("T", product(d_terms.T, X.data.T))
+        model.inc_grad("W", product(d_hidden.T, X.data.T))
         model.inc_grad("b", d_hidden.sum(axis=0))
-        return Ragged(d_hidden @ W + d_terms @ T, X.lengths)
+        return Ragged(product(d_hidden, W.T) + product(d_terms, T.T), X.lengths)
 
     return scores, backprop
 
@@ -299,17 +299,17 @@ def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
     hidden, backprop_dropout = model.layers[0](activated, is_train)
 
     def backprop(d_scores: Floats2d) -> Ragged:
-        d_hidden = ops.backprop_relu(backprop_dropout(d_scores @ V), activated)
+        d_hidden = ops.backprop_relu(backprop_dropout(product(d_scores, V.T)), activated)
         d_classes, d_heads, d_modifiers = (
             _scattered(ops, d_hidden, rows, n)
             for rows, n in ((classes, len(C)), (heads, len(terms)), (modifiers, len(terms)))
         )
         d_terms = ops.xp.concatenate([d_heads, d_modifiers], axis=1)
-        model.inc_grad("V", d_scores.T @ hidden)
+        model.inc_grad("V", product(d_scores.T, hidden.T))
         model.inc_grad("b", d_scores.sum(axis=0))
         model.inc_grad("C", d_classes)
-        model.inc_grad("W", d_terms.T @ X.data)
-        return Ragged(d_terms @ W, X.lengths)
+        model.inc_grad("W", product(d_terms.T, X.data.T))
+        return Ragged(product(d_terms, W.T), X.lengths)
 
     scores = product(hidden, V)
     return scores + model.get_param("b"), backprop

@@ -64,8 +64,8 @@ def forward(model: Model[Ragged, Ragged], X: Ragged, is_train: bool):
         d_y = numpy.ascontiguousarray(ops.to_numpy(backprop_dropout(dY.data[:, nI:])))
         d_gates = ops.asarray(scan_back(gates, lengths, c, d_y))
         model.inc_grad("b", d_gates.sum(axis=0))
-        model.inc_grad("W", d_gates.T @ X.data)
-        return Ragged(d_gates @ W + dY.data[:, :nI], X.lengths)
+        model.inc_grad("W", product(d_gates.T, X.data.T))
+        return Ragged(product(d_gates, W.T) + dY.data[:, :nI], X.lengths)
 
     return Ragged(Y, X.lengths), backprop
 
