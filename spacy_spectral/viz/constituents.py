@@ -95,6 +95,8 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
         f"<style>.tree .p {{ font-size: 10px; fill: {_SOFT}; }} "
         f".tree .t {{ font-size: 12px; fill: {_SOFT}; }} "
         ".tree .c { font-weight: bold; }</style>"
+        # dark ink can't be read on a dark page
+        '<rect width="100%" height="100%" fill="#ffffff"/>'
         f'<g stroke="{_INK}" stroke-width="1.2" fill="none">{"".join(lines)}</g>{"".join(texts)}</svg>'
     )
 

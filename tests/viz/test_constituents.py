@@ -107,3 +107,8 @@ def test_probabilities():
 def test_flat_trees(words):
     parsed = Parsed([], ["X"] * len(words), float("nan"))
     assert [text for kind, text, *_ in texts(tree_svg(parsed, words)) if kind == "w"] == words
+
+
+def test_a_tree_has_a_background():
+    shapes = [part.tag.rpartition("}")[2] for part in ElementTree.fromstring(tree_svg(PARSED, WORDS))]
+    assert shapes[shapes.index("style") + 1] == "rect"
