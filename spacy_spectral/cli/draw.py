@@ -1,6 +1,6 @@
 """`spacy spectral draw`: one HTML page with parses, arc probabilities and automata."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -70,7 +70,8 @@ def draw_cli(
 ) -> None:
     """Draw parses to an HTML page; arcs show their probability as opacity and number.
 
-    A treebank is parsed inside its own sentences. A text is split into sentences by the pipeline.
+    A treebank is parsed inside its own sentences; of a large one, those of 6 to 25 words are drawn first. A
+    text is split into sentences by the pipeline.
     """
     from wasabi import msg
 
@@ -113,21 +114,33 @@ def parsed_sentences(
     from ..treebank.bracketed import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
     from ._pipelines import parse_text, superseded, without_parses
-    from .brackets import parse_brackets
+    from .brackets import bracketed_docs
 
     path = Path(data)
-    if is_bracketed(path):
-        parsed = parse_brackets(nlp, path, limit=limit)[0]
-        return [sentence for doc in parsed for sentence in doc.sents]
     # a text can be too long for a path to be looked up, and an empty one would be "."
-    if path.suffix in SUFFIXES or (0 < len(data) < 256 and path.exists()):
-        references = islice(read_docs(path, nlp.vocab), limit)
-        docs: Iterable = without_parses(references, gold_tags=gold_tags)
-        with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
-            docs = list(nlp.pipe(docs))
-    else:
-        docs = [parse_text(nlp, data)]
-    return list(islice((sentence for doc in docs for sentence in doc.sents), limit))
+    is_path = path.suffix in SUFFIXES or is_bracketed(path)
+    if not is_path and not (0 < len(data) < 256 and path.exists()):
+        return list(islice(parse_text(nlp, data).sents, limit))
+    references: Iterable = bracketed_docs(path, nlp.vocab) or read_docs(path, nlp.vocab)
+    chosen = _good_to_look_at(references, limit, lambda doc: any(map(_is_typical, doc.sents)))
+    with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
+        docs = list(nlp.pipe(without_parses(chosen, gold_tags=gold_tags)))
+    return _good_to_look_at((sent for doc in docs for sent in doc.sents), limit, _is_typical)
+
+
+def _is_typical(sentence: "Span") -> bool:
+    return 6 <= sum(not token.is_space for token in sentence) <= 25
+
+
+def _good_to_look_at(items: Iterable[Any], limit: int, is_good: Callable[[Any], bool]) -> list[Any]:
+    """The first good ones, in their order; others only where there are too few."""
+    good, others = [], []
+    for place, item in enumerate(items):
+        (good if is_good(item) else others).append((place, item))
+        if len(good) == limit:
+            break
+    chosen = good + others[: limit - len(good)]
+    return [item for _, item in sorted(chosen, key=lambda pair: pair[0])]
 
 
 def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str) -> str:
