@@ -1,8 +1,10 @@
 """What is shipped beside the package: configs, the project file, commands on a trained pipeline."""
 
+import re
 from pathlib import Path
 
 import pytest
+import spacy
 import srsly
 from spacy.cli._util import app
 from spacy.tokens import DocBin
@@ -131,6 +133,21 @@ def test_tagger_then_parser(sample, tmp_path):
     assert scores["dep_uas"] > 0.7
     result = run("spectral", "evaluate", path, sample["test"])
     assert result.exit_code == 0, result.output
+
+
+def test_constituency_reads_brackets_and_sets_sentences(few, tmp_path):
+    brackets = {split: path.with_suffix(".ptb") for split, path in few.items()}
+    model = "components.spectral_constituency.model"
+    overrides = {f"{model}.states": 2, f"{model}.epochs": 1, f"{model}.anchored_epochs": 1}
+    path = train("constituency.cfg", brackets, tmp_path, **overrides)
+    nlp = spacy.load(path)
+    assert nlp.meta["performance"]["bracket_f"] > 0.5
+    (snippet,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs/constituency.md").read_text("utf8"), re.DOTALL
+    )
+    doc = nlp("The old dog sleeps. It saw a man.")
+    assert [sent._.parse_string.count("(S ") > 0 for sent in doc.sents] == [True, True]
+    exec(snippet.replace("training/model-best", path.as_posix()), {})
 
 
 def test_tok2vec(sample, tmp_path):

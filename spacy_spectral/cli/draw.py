@@ -28,6 +28,7 @@ _OPTIONS = {
 }
 
 _MOST_DISTANCE = 160.0
+_CHARACTER, _AROUND = 8.6, 12.0  # width of a character and the room around a word, on the safe side
 
 _STYLE = """
 body { max-width: 110rem; font-size: 16px; line-height: 1.5; }
@@ -194,23 +195,45 @@ def _tree_figure(number: int, sentence: "Span", tree: Any) -> str:
 
 def _figure(number: int, sentence: "Span") -> str:
     from ..viz.displacy import parse_deps, render
+    from ..viz.layout import n_columns
 
     options: dict[str, Any] = _OPTIONS | {"fine_grained": sentence.doc.has_annotation("TAG")}
     parsed = parse_deps(sentence, options)
     # displaCy sets all words at the same distance: the longest word and the labels between
-    # neighbours must fit, but one long word should not blow up everything
-    needed = [8.6 * len(word["text"]) + 12 for word in parsed["words"]]
-    needed += [
+    # neighbours must fit, but one long word should not blow up everything (it is whole above)
+    for word in parsed["words"]:
+        word["text"] = _shortened(word["text"])
+    needed = [
+        max(
+            _CHARACTER * n_columns(word["text"]),
+            7.6 * n_columns(word["tag"]),
+            6.2 * (n_columns(word["root"]["label"]) + 4) if "root" in word else 0,
+        )
+        + _AROUND
+        for word in parsed["words"]
+    ]
+    beside = [
         6.2 * len(arc["label"]) + 48 for arc in parsed["arcs"] if arc["end"] - arc["start"] == 1
     ]
-    distance = min(max(needed), _MOST_DISTANCE)
-    options |= {"distance": distance, "offset_x": distance / 2}
+    distance = min(max(needed + beside), _MOST_DISTANCE)
+    options |= {"distance": distance, "offset_x": max(distance, needed[0]) / 2}
     drawing = render(parsed, options=options, jupyter=False, manual=True)
     return (
         f'<figure><figcaption><span><span class="number">{number}</span>'
         f"{escape(sentence.text)}</span>{_tree_probability(sentence)}</figcaption>"
         f'<div class="scroll">{drawing}</div></figure>'
     )
+
+
+def _shortened(word: str) -> str:
+    from ..viz.layout import n_columns
+
+    most = int((_MOST_DISTANCE - _AROUND) / _CHARACTER)
+    if n_columns(word) <= most:
+        return word
+    while n_columns(word) > most - 1:
+        word = word[:-1]
+    return f"{word}…"
 
 
 def _tree_probability(sentence: "Span") -> str:
