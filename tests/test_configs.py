@@ -105,6 +105,15 @@ def test_nbest_says_what_is_missing(model):
     assert "S154" in result.output
 
 
+@pytest.mark.parametrize("name", ["shag.cfg", "tok2vec.cfg"])
+def test_spacy_debugs_models(name, few):
+    paths = ("--paths.train", few["train"], "--paths.dev", few["dev"])
+    options = ("-P0", "-P1", "-P2", "-P3", "-ATTR")
+    result = run("debug", "model", ROOT / "configs" / name, "spectral_parser", *paths, *options)
+    assert result.exit_code == 0, result.output
+    assert "STEP 3" in result.output
+
+
 @pytest.mark.parametrize(
     "overrides",
     [

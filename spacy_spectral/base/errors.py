@@ -575,8 +575,9 @@ class Warnings(metaclass=_WithCodes):
     )
     W111 = (
         "'{name}' was trained as a whole when its pipeline was initialized: nlp.update teaches it nothing, "
-        "its loss stays 0. To learn from other examples, call nlp.initialize with all of them or train again "
-        "with spacy train; if it is only to annotate, freeze or disable it."
+        "its loss stays 0. To learn from other examples, train again with all of them (spacy train, or "
+        "nlp.initialize). If it is only to annotate, name it in training.frozen_components, or leave it out: "
+        "nlp.update(..., exclude=['{name}'])."
     )
     W401 = (
         "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: no "

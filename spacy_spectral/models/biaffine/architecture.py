@@ -73,8 +73,11 @@ def init(model: Model, X: Any = None, Y: list | None = None) -> None:
     labels.initialize(X=Arcs.of_trees(vectors, X.tokens.starts, [], []))
 
 
-def forward(model: Model, batch: Batch, is_train: bool):
+def forward(model: Model, batch: Batch | list, is_train: bool):
     """The scores of all arcs of every sentence. Labels have scores for given trees only."""
+    if not isinstance(batch, Batch):
+        # 'spacy debug model' asks with documents, which only components can read
+        return [], lambda d_scores: []
     vectors, backprop_vectors = model.get_ref("encoder")(batch, is_train)
     scores, backprop_scores = model.get_ref("arcs")(vectors, is_train)
 
