@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy
 import pytest
 import spacy
 import srsly
@@ -33,6 +34,16 @@ def train(name, sample, output, **overrides):
     nlp = init_nlp(config)
     train_nlp(nlp, output)
     return output / "model-best"
+
+
+def run_snippets(page, model):
+    """The Python of a page of docs/, with a pipeline in place of the one that it loads."""
+    names = {}
+    for snippet in re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / page).read_text("utf8"), re.S
+    ):
+        exec(re.sub(r"training/(refine/)?model-best", model.as_posix(), snippet), names)
+    return names
 
 
 @pytest.fixture(scope="module")
@@ -151,12 +162,16 @@ def test_constituency_reads_brackets_and_sets_sentences(few, tmp_path):
     path = train("constituency.cfg", brackets, tmp_path, **overrides)
     nlp = spacy.load(path)
     assert nlp.meta["performance"]["bracket_f"] > 0.5
-    (snippet,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs/constituency.md").read_text("utf8"), re.DOTALL
-    )
     doc = nlp("The old dog sleeps. It saw a man.")
     assert [sent._.parse_string.count("(S ") > 0 for sent in doc.sents] == [True, True]
-    exec(snippet.replace("training/model-best", path.as_posix()), {})
+    run_snippets("constituency.md", path)
+
+
+def test_refined(few, tmp_path):
+    path = train("refined.cfg", few, tmp_path, **{"components.spectral_parser.model.states": 60})
+    names = run_snippets("refinement.md", path)
+    assert names["logs"].shape == (9, 9)
+    assert numpy.exp(names["logs"]).sum(axis=1) == pytest.approx(numpy.ones(9), abs=0.01)
 
 
 def test_tok2vec(sample, tmp_path):

@@ -163,6 +163,13 @@ def test_names_exist(page):
         assert name in workflows
 
 
+def test_all_workflows_are_described():
+    workflows = srsly.read_yaml(ROOT / "project.yml")["workflows"]
+    _, _, section = PAGES["docs/training.md"].partition("## Workflows")
+    table, _, _ = section.partition("```")
+    assert rows(table).keys() == workflows.keys()
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_settings_of_functions(name):
     assert documented(name) == parameters(REGISTERED[name])

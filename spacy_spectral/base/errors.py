@@ -541,8 +541,8 @@ class Errors(metaclass=_WithCodes):
     )
     S703 = (
         "There is nothing to learn a parser for constituents from: no training document has a tree with "
-        "words. Give bracketed trees (.ptb, .mrg, .brackets) to the reader spacy-spectral.Corpus.v1, or check "
-        "the training data with 'python -m spacy spectral check FILE'."
+        "words. Give bracketed trees (.ptb, .mrg, .brackets) to the reader spacy-spectral.Corpus.v1, or "
+        "check the training data with 'python -m spacy spectral check FILE'."
     )
     S704 = "'{name}' can't keep {value} trees of a sentence: set nbest to 0 or more."
     S705 = "Unknown format '{value}'. Choose one of: {choices}."

@@ -45,8 +45,8 @@ def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
 
     path (Path): A treebank.
     vocab (Vocab): The vocabulary of the documents.
-    RETURNS (Optional[List[Doc]]): The documents of a file of bracketed trees, or of a .spacy file that was made
-        of them; None for treebanks of another kind.
+    RETURNS (Optional[List[Doc]]): The documents of a file of bracketed trees, or of a .spacy file that was
+        made of them; None for treebanks of another kind.
     """
     from ..pipeline.constituents import gold_docs, stored_trees
     from ..treebank.bracketed import is_bracketed

@@ -34,7 +34,8 @@ def evaluate_cli(
 ) -> None:
     """Evaluate a pipeline on a treebank: all tokens count, and once more without punctuation.
 
-    Bracketed trees (.ptb, .mrg, .brackets, or a .spacy file of convert-brackets) are scored as evalb does it: labelled F1, exact match, tags.
+    Bracketed trees (.ptb, .mrg, .brackets, or a .spacy file by convert-brackets) are scored as evalb does it:
+    labelled F1, exact match, tags.
 
     With --raw the pipeline gets the text of the treebank's documents and nothing else; tokens, sentences,
     tags, lemmas and trees are scored by udtools as in the CoNLL 2018 shared task.

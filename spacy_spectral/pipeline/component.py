@@ -18,6 +18,7 @@ from ..base.progress import report
 from ..base.serialize import loading
 from .examples import all_examples
 
+
 class SpectralPipe(TrainablePipe):
     """A component that is trained, as a whole, when the pipeline is initialized.
 

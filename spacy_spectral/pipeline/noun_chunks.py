@@ -34,8 +34,10 @@ _AFTER = _BEFORE - {"nmod"}
 _BETWEEN = _named("advmod punct")
 # By what is closed: what opens it.
 _OPENING = {")": "(", "]": "[", "}": "{", "”": "“", "»": "«"}
+_BRACKETS = frozenset("()[]{}")
 # What no chunk begins or ends with.
 _EDGES = _named("case cc mark punct")
+_TAKES_NO_CASE = _named("amod det nmod nummod")
 # A noun with one of these is part of another word, or a word of another kind.
 _NO_HEAD = _AFTER | _named("advmod aux case cc cop discourse expl mark punct")
 
@@ -129,16 +131,22 @@ def _without_edges(head: Token, first: int, end: int) -> tuple[int, int]:
             first, words = first + i + 1, words[i + 1 :]
             break
     closed = {_OPENING[word] for word in words if word in _OPENING}
-    while first < head.i and _is_edge(doc[first]) and doc[first].text not in closed:
+    closed |= {word for word in words if words.count(word) > 1}
+    while first < head.i and _is_edge(doc[first], head) and doc[first].text not in closed:
         first += 1
-    while end - 1 > head.i and _is_edge(doc[end - 1]):
+    while end - 1 > head.i and _is_edge(doc[end - 1], head):
         end -= 1
     return first, end
 
 
-def _is_edge(token: Token) -> bool:
-    is_mark = token.is_space or token.is_bracket or token.is_quote or token.pos == PUNCT
-    return is_mark or _relation(token.dep_) in _EDGES
+def _is_edge(token: Token, head: Token) -> bool:
+    if token.is_space or token.is_quote or token.pos == PUNCT or token.text in _BRACKETS:
+        return True
+    relation = _relation(token.dep_)
+    # "before 5 p.m.", but "at least 5 dogs", "in line skating"
+    above = token.head
+    is_case = above.head == head and _relation(above.dep_) in _TAKES_NO_CASE
+    return relation in _EDGES and (relation != "case" or is_case)
 
 
 def _is_light(token: Token) -> bool:

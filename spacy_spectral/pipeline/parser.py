@@ -44,7 +44,7 @@ class SpectralParser(ListenedTo):
 
     It parses inside the sentences that a document has, so something before it must set boundaries and,
     for models that look at tags, the attributes named by `symbol`. Models with a recipe are trained when
-    the pipeline is initialized; others (see `trainable`) step by step.
+    the pipeline is initialized; others (see `stepwise`) step by step.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class Item:
 
 
 def n_columns(text: str) -> int:
-    """RETURNS (int): The width of a text in characters; those of Chinese, Japanese and Korean are two wide."""
+    """RETURNS (int): The width of a text in characters; Chinese, Japanese and Korean ones are two wide."""
     return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)
 
 

@@ -25,7 +25,8 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 0.2rem; }
 .count { font-weight: normal; font-size: 0.9rem; margin-inline-start: 0.6em; }
 .shares { display: flex; height: 0.7rem; margin: 0.35rem 0 0.8rem; border-radius: 4px; overflow: hidden; }
 .shares span { border-inline-end: 1px solid #fff; }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr)); gap: 0.9rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr));
+         gap: 0.9rem; }
 .card { background: #fff; border: 1px solid #dde3e8; border-radius: 8px; padding: 0.7rem 1rem;
         border-top: 4px solid; break-inside: avoid; }
 .card h3 { margin: 0 0 0.3rem; font-size: 1rem; display: flex; justify-content: space-between; }
@@ -197,9 +198,10 @@ def render_sub_tags(
     tag_states = grammar.fine.tag_states
     numbers = [grammar.symbols.names.index(tag) for tag in tags]
     parts = [
-        f'<p class="about">{count_sub_tags(grammar, tags):,} sub-tags of {_number(len(tags), "tag")}. Words: frequent in the '
-        "sub-tag, and more so than in its tag. Hangs: on which side of which heads. Left and right: children "
-        "for each token, on average. Point at the name of another sub-tag to see its words.</p>",
+        f'<p class="about">{count_sub_tags(grammar, tags):,} sub-tags of {_number(len(tags), "tag")}. Words: '
+        "frequent in the sub-tag, and more so than in its tag. Hangs: on which side of which heads. Left and "
+        "right: children for each token, on average. Point at the name of another sub-tag to see its "
+        "words.</p>",
     ]
     shown = {own.name for tag in numbers for own in _of_tag(described, tag_states, tag)}
     links = {own.name: _link(own, own.name in shown) for own in described}

@@ -62,6 +62,8 @@ CASES = {
     ],
     "“/PUNCT/3/punct In/ADP/3/case five/NUM/4/nummod minutes/NOUN/0/root": ["five minutes"],
     "a/NOUN/4/compound )/PUNCT/1/punct Option/NOUN/4/compound one/NOUN/0/root": ["Option one"],
+    "at/ADP/2/case least/ADJ/3/nmod two/NUM/4/nummod dogs/NOUN/0/root": ["at least two dogs"],
+    '"/PUNCT/2/punct no/DET/4/det "/PUNCT/2/punct reason/NOUN/0/root': ['" no " reason'],
     # unless they are closed inside, and a genitive's apostrophe stays
     "(/PUNCT/2/punct old/ADJ/4/amod )/PUNCT/2/punct men/NOUN/0/root": ["( old ) men"],
     "the/DET/2/det boys/NOUN/4/nmod:poss '/PART/2/case books/NOUN/0/root": ["the boys ' books"],

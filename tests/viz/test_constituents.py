@@ -110,7 +110,9 @@ def test_flat_trees(words):
 
 
 def test_a_tree_has_a_background():
-    shapes = [part.tag.rpartition("}")[2] for part in ElementTree.fromstring(tree_svg(PARSED, WORDS))]
+    shapes = [
+        part.tag.rpartition("}")[2] for part in ElementTree.fromstring(tree_svg(PARSED, WORDS))
+    ]
     assert shapes[shapes.index("style") + 1] == "rect"
 
 
