@@ -15,6 +15,8 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from .base.errors import Errors
+from .pipeline.constituents import gold_docs
+from .treebank.bracketed import is_bracketed
 from .treebank.documents import read_docs
 
 ANNOTATIONS = {"tag": TAG, "pos": POS, "morph": MORPH, "lemma": LEMMA, "sents": SENT_START}
@@ -35,11 +37,12 @@ class Corpus:
         limit: int = 0,
     ) -> None:
         """path (Optional[Union[str, Path]]): A `.spacy`, `.conllu` or `.conll` file, or a directory of such
-            files.
+            files; or a file of bracketed trees (`.ptb`, `.mrg`, `.brackets`).
         annotations (Sequence[str]): The gold annotation that predicted documents carry: any of "tag",
             "pos", "morph", "lemma", "sents".
         n_sents (int): How many sentences of CoNLL-U make a document. Defaults to 0, documents and paragraphs
-            as the comments `newdoc` and `newpar` have them; a file without is one document.
+            as the comments `newdoc` and `newpar` have them; a file without is one document. A bracketed
+            tree is a document then.
         syntactic_words (bool): Whether the words of CoNLL-U's multiword tokens are tokens as they are. By
             default they are cut out of the token (do+n't), which stays whole where that can't be (French
             du).
@@ -79,20 +82,24 @@ class Corpus:
                 break
 
     def _references(self, vocab: Vocab) -> Iterator[Doc]:
-        docs = read_docs(
+        for doc in self._documents(vocab):
+            if not self.max_length or len(doc) < self.max_length:
+                yield doc
+            else:
+                for sent in doc.sents:
+                    if len(sent) < self.max_length:
+                        yield sent.as_doc(copy_user_data=True)
+
+    def _documents(self, vocab: Vocab) -> Iterator[Doc]:
+        if is_bracketed(self.path):
+            return gold_docs(self.path, vocab, n_sents=self.n_sents)
+        return read_docs(
             self.path,
             vocab,
             n_sents=self.n_sents,
             syntactic_words=self.syntactic_words,
             trees=self.trees,
         )
-        for doc in docs:
-            if not self.max_length or len(doc) < self.max_length:
-                yield doc
-            else:
-                for sent in doc.sents:
-                    if len(sent) < self.max_length:
-                        yield sent.as_doc()
 
 
 def copy_words(reference: Doc, annotations: Iterable[str] = ()) -> Doc:

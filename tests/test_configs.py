@@ -1,8 +1,11 @@
 """What is shipped beside the package: configs, the project file, commands on a trained pipeline."""
 
+import re
 from pathlib import Path
 
+import numpy
 import pytest
+import spacy
 import srsly
 from spacy.cli._util import app
 from spacy.tokens import DocBin
@@ -31,6 +34,16 @@ def train(name, sample, output, **overrides):
     nlp = init_nlp(config)
     train_nlp(nlp, output)
     return output / "model-best"
+
+
+def run_snippets(page, model):
+    """The Python of a page of docs/, with a pipeline in place of the one that it loads."""
+    names = {}
+    for snippet in re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / page).read_text("utf8"), re.S
+    ):
+        exec(re.sub(r"training/(refine/)?model-best", model.as_posix(), snippet), names)
+    return names
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +116,15 @@ def test_nbest_says_what_is_missing(model):
     assert "S154" in result.output
 
 
+@pytest.mark.parametrize("name", ["shag.cfg", "tok2vec.cfg"])
+def test_spacy_debugs_models(name, few):
+    paths = ("--paths.train", few["train"], "--paths.dev", few["dev"])
+    options = ("-P0", "-P1", "-P2", "-P3", "-ATTR")
+    result = run("debug", "model", ROOT / "configs" / name, "spectral_parser", *paths, *options)
+    assert result.exit_code == 0, result.output
+    assert "STEP 3" in result.output
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -131,6 +153,25 @@ def test_tagger_then_parser(sample, tmp_path):
     assert scores["dep_uas"] > 0.7
     result = run("spectral", "evaluate", path, sample["test"])
     assert result.exit_code == 0, result.output
+
+
+def test_constituency_reads_brackets_and_sets_sentences(few, tmp_path):
+    brackets = {split: path.with_suffix(".ptb") for split, path in few.items()}
+    model = "components.spectral_constituency.model"
+    overrides = {f"{model}.states": 2, f"{model}.epochs": 1, f"{model}.anchored_epochs": 1}
+    path = train("constituency.cfg", brackets, tmp_path, **overrides)
+    nlp = spacy.load(path)
+    assert nlp.meta["performance"]["bracket_f"] > 0.5
+    doc = nlp("The old dog sleeps. It saw a man.")
+    assert [sent._.parse_string.count("(S ") > 0 for sent in doc.sents] == [True, True]
+    run_snippets("constituency.md", path)
+
+
+def test_refined(few, tmp_path):
+    path = train("refined.cfg", few, tmp_path, **{"components.spectral_parser.model.states": 60})
+    names = run_snippets("refinement.md", path)
+    assert names["logs"].shape == (9, 9)
+    assert numpy.exp(names["logs"]).sum(axis=1) == pytest.approx(numpy.ones(9), abs=0.01)
 
 
 def test_tok2vec(sample, tmp_path):

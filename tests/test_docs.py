@@ -140,6 +140,15 @@ def test_pictures_are_svg():
         assert ElementTree.parse(ROOT / picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.svg")), ids=lambda path: path.name)
+def test_pictures_can_be_read_on_a_dark_page(path):
+    root = ElementTree.parse(path).getroot()
+    shapes = [part for part in root if part.tag.rpartition("}")[2] not in ("style", "title")]
+    assert shapes[0].tag.endswith("rect") and shapes[0].get("fill") in ("white", "#ffffff")
+    size = [(shapes[0].get(side), root.get(side)) for side in ("width", "height")]
+    assert all(own in ("100%", whole) for own, whole in size)
+
+
 @pages
 def test_names_exist(page):
     text = PAGES[page]
@@ -152,6 +161,13 @@ def test_names_exist(page):
     workflows = srsly.read_yaml(ROOT / "project.yml")["workflows"]
     for name in re.findall(r"project run ([a-z]+)", text):
         assert name in workflows
+
+
+def test_all_workflows_are_described():
+    workflows = srsly.read_yaml(ROOT / "project.yml")["workflows"]
+    _, _, section = PAGES["docs/training.md"].partition("## Workflows")
+    table, _, _ = section.partition("```")
+    assert rows(table).keys() == workflows.keys()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

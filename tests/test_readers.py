@@ -8,6 +8,7 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_spectral.cli.evaluate import evaluate
+from spacy_spectral.pipeline.constituents import stored_trees
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
@@ -38,6 +39,19 @@ def test_predicted_documents_carry_what_was_asked_for(treebank, name):
     bare = next(Corpus(treebank / name, annotations=[])(nlp)).x
     for attribute in ("TAG", "POS", "LEMMA", "DEP", "SENT_START"):
         assert not bare.has_annotation(attribute)
+
+
+def test_bracketed_trees(treebank):
+    nlp = spacy.blank("en")
+    for n_sents, n_docs in ((0, 20), (1, 20), (8, 3)):
+        found = list(Corpus(treebank / "sample-train.ptb", ["sents"], n_sents=n_sents)(nlp))
+        assert len(found) == n_docs
+        for eg in found:
+            assert len(stored_trees(eg.y)) == len(list(eg.y.sents)) == len(list(eg.x.sents))
+            assert not stored_trees(eg.x)
+            assert [t.text for t in eg.x] == [t.text for t in eg.y]
+    short = Corpus(treebank / "sample-train.ptb", ["sents"], n_sents=8, max_length=12)
+    assert all(len(stored_trees(eg.y)) == 1 for eg in short(nlp))
 
 
 def test_length_and_limit(treebank):

@@ -53,8 +53,14 @@ class Errors(metaclass=_WithCodes):
     S025 = "A sentence without words (take it out)"
     S026 = "A cycle of heads: {words} (attach one of these words to a word outside)"
     S027 = "No root: every word hangs on another (give the sentence's main word the head 0)"
-    S028 = "Can't tell the format from the name (expected .conllu, .conll or .spacy)"
-    S029 = "No .conllu, .conll or .spacy file in the directory (convert your treebank first)"
+    S028 = (
+        "Can't tell the format from the name (expected .conllu, .conll or .spacy; for constituents also "
+        ".ptb, .mrg or .brackets)"
+    )
+    S029 = (
+        "No .conllu, .conll or .spacy file in the directory (name bracketed files, .ptb, .mrg or .brackets, "
+        "themselves; convert what has another format)"
+    )
     S030 = "Not a readable .spacy file: {reason} (make it again with 'spacy convert')"
     S031 = "The document has no dependency annotation (annotate it or take it out)"
     S032 = (
@@ -535,8 +541,8 @@ class Errors(metaclass=_WithCodes):
     )
     S703 = (
         "There is nothing to learn a parser for constituents from: no training document has a tree with "
-        "words. Make documents of bracketed trees with 'python -m spacy spectral convert-brackets', or check "
-        "the training data with 'python -m spacy spectral check FILE'."
+        "words. Give bracketed trees (.ptb, .mrg, .brackets) to the reader spacy-spectral.Corpus.v1, or "
+        "check the training data with 'python -m spacy spectral check FILE'."
     )
     S704 = "'{name}' can't keep {value} trees of a sentence: set nbest to 0 or more."
     S705 = "Unknown format '{value}'. Choose one of: {choices}."
@@ -569,8 +575,9 @@ class Warnings(metaclass=_WithCodes):
     )
     W111 = (
         "'{name}' was trained as a whole when its pipeline was initialized: nlp.update teaches it nothing, "
-        "its loss stays 0. To learn from other examples, call nlp.initialize with all of them or train again "
-        "with spacy train; if it is only to annotate, freeze or disable it."
+        "its loss stays 0. To learn from other examples, train again with all of them (spacy train, or "
+        "nlp.initialize). If it is only to annotate, name it in training.frozen_components, or leave it out: "
+        "nlp.update(..., exclude=['{name}'])."
     )
     W401 = (
         "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: no "

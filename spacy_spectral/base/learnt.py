@@ -60,8 +60,11 @@ def learnt_model(name: str, kind: type, recipe: Any, *, ask: str = "parse") -> M
     return Model(name, partial(_ask, ask), attrs={"recipe": recipe, "learnt": Learnt(kind)})
 
 
-def _ask(method: str, model: Model, inputs: tuple, is_train: bool) -> tuple[Any, Callable]:
+def _ask(method: str, model: Model, inputs: Any, is_train: bool) -> tuple[Any, Callable]:
     """Module-level, so that models can be pickled."""
+    if not isinstance(inputs, tuple):
+        # 'spacy debug model' asks with documents, which only components can read
+        return [], lambda gradient: []
     return getattr(model.attrs["learnt"].value, method)(*inputs), lambda gradient: []
 
 

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from spacy.util import logger
@@ -29,9 +30,17 @@ def report(name: str, message: str) -> None:
     name (str): The component.
     message (str): What it has done.
     """
-    logger.info("%s: %s", name, message)
-    if not logger.isEnabledFor(logging.INFO) and sys.stderr.isatty():
-        print(f"{name}: {message}", file=sys.stderr)
+    with _beside_bars():
+        logger.info("%s: %s", name, message)
+        if not logger.isEnabledFor(logging.INFO) and sys.stderr.isatty():
+            print(f"{name}: {message}", file=sys.stderr)
+
+
+def _beside_bars() -> AbstractContextManager[None]:
+    """Take progress bars away while something else is written, and put them back below it."""
+    from tqdm import tqdm
+
+    return tqdm.external_write_mode(file=sys.stderr)
 
 
 class EpochBar:
@@ -54,10 +63,11 @@ class EpochBar:
     def _report(self, epoch: Any) -> None:
         self._bar.set_postfix_str(f"{epoch.stage}: loss {epoch.loss:.4f}, {epoch.accuracy:.2%}")
         self._bar.update()
-        logger.debug(
-            "%s, %s, epoch %d of %d: loss %.4f, accuracy %.4f",
-            self.name, epoch.stage, epoch.number, epoch.total, epoch.loss, epoch.accuracy,
-        )  # fmt: skip
+        with _beside_bars():
+            logger.debug(
+                "%s, %s, epoch %d of %d: loss %.4f, accuracy %.4f",
+                self.name, epoch.stage, epoch.number, epoch.total, epoch.loss, epoch.accuracy,
+            )  # fmt: skip
 
     def __exit__(self, *exception: Any) -> None:
         self._bar.close()

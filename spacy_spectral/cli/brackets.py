@@ -40,55 +40,59 @@ def convert_brackets_cli(
     msg.good(f"{n:,} {'tree' if n == 1 else 'trees'} in {output}")
 
 
-def parse_brackets(
-    nlp: "Language", path: Path, *, limit: int | None = None
-) -> tuple[list["Doc"], list["Doc"], float]:
-    """Run a pipeline over the words of bracketed trees, inside their sentences.
+def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
+    """Gold documents with constituents.
 
-    nlp (Language): The pipeline.
-    path (Path): The file.
-    limit (Optional[int]): Most trees.
-    RETURNS (Tuple[List[Doc], List[Doc], float]): Parsed and gold documents, and the CPU seconds it took.
+    path (Path): A treebank.
+    vocab (Vocab): The vocabulary of the documents.
+    RETURNS (Optional[List[Doc]]): The documents of a file of bracketed trees, or of a .spacy file that was
+        made of them; None for treebanks of another kind.
     """
-    from itertools import islice
-    from time import process_time
+    from ..pipeline.constituents import gold_docs, stored_trees
+    from ..treebank.bracketed import is_bracketed
+    from ..treebank.documents import read_docs
 
-    from ..pipeline.constituents import gold_docs
-    from ._pipelines import superseded, without_parses
-
-    references = list(islice(gold_docs(path, nlp.vocab), limit))
-    docs = without_parses(references, gold_tags=False)
-    with nlp.select_pipes(disable=superseded(nlp, gold_tags=False)):
-        start = process_time()
-        parsed = list(nlp.pipe(docs))
-        seconds = process_time() - start
-    return parsed, references, seconds
+    if is_bracketed(path):
+        return list(gold_docs(path, vocab))
+    if path.suffix != ".spacy":
+        return None
+    docs = list(read_docs(path, vocab, trees=False))
+    has_heads = any(doc.has_annotation("DEP") for doc in docs)
+    return docs if not has_heads and any(map(stored_trees, docs)) else None
 
 
-def evaluate_brackets(nlp: "Language", path: Path, model: str) -> dict[str, Any]:
-    """Score a pipeline on bracketed trees, print the table, and give the scores.
+def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> dict[str, Any]:
+    """Score a pipeline on bracketed trees, inside their sentences; print the table, and give the scores.
 
     nlp (Language): The pipeline.
-    path (Path): The file.
+    references (List[Doc]): The gold documents.
     model (str): The name of the pipeline, for messages.
     RETURNS (Dict[str, Any]): The scores of `pipeline.constituency.score_constituents`, `words_per_second`
         (of CPU time), `words` and `sentences`.
     """
+    from time import process_time
+
     from spacy.training import Example
     from wasabi import msg
 
     from ..base.errors import Errors
     from ..pipeline.constituency import score_constituents
-    from ..pipeline.constituents import stored_trees
+    from ..pipeline.constituents import NAME
+    from ._pipelines import superseded, without_parses
 
-    parsed, references, seconds = parse_brackets(nlp, path)
-    if not any(stored_trees(doc) for doc in parsed):
+    if not any(nlp.get_pipe_meta(name).factory == NAME for name in nlp.pipe_names):
         raise ValueError(Errors.S708.format(model=model))
+    docs = without_parses(references, gold_tags=False)
+    with nlp.select_pipes(disable=superseded(nlp, gold_tags=False)):
+        start = process_time()
+        parsed = list(nlp.pipe(docs))
+        seconds = process_time() - start
     examples = [Example(doc, gold) for doc, gold in zip(parsed, references, strict=True)]
     n_words = sum(len(doc) for doc in references)
+    n_sentences = sum(1 for doc in references for _ in doc.sents)
     scores = score_constituents(examples) | {
         "words": n_words,
-        "sentences": len(references),
+        "sentences": n_sentences,
         "words_per_second": n_words / seconds if seconds else 0.0,
     }
     names = (
@@ -110,7 +114,7 @@ def evaluate_brackets(nlp: "Language", path: Path, model: str) -> dict[str, Any]
         divider=True,
     )
     speed = f"{scores['words_per_second']:,.0f} words per CPU second"
-    print(f"{n_words:,} words in {len(references):,} trees · {speed}")
+    print(f"{n_words:,} words in {n_sentences:,} trees · {speed}")
     return scores
 
 

@@ -1,6 +1,6 @@
 """`spacy spectral draw`: one HTML page with parses, arc probabilities and automata."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ _OPTIONS = {
 }
 
 _MOST_DISTANCE = 160.0
+_CHARACTER, _AROUND = 8.6, 12.0  # width of a character and the room around a word, on the safe side
 
 _STYLE = """
 body { max-width: 110rem; font-size: 16px; line-height: 1.5; }
@@ -70,7 +71,8 @@ def draw_cli(
 ) -> None:
     """Draw parses to an HTML page; arcs show their probability as opacity and number.
 
-    A treebank is parsed inside its own sentences. A text is split into sentences by the pipeline.
+    A treebank is parsed inside its own sentences; of a large one, those of 6 to 25 words are drawn first. A
+    text is split into sentences by the pipeline.
     """
     from wasabi import msg
 
@@ -113,21 +115,33 @@ def parsed_sentences(
     from ..treebank.bracketed import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
     from ._pipelines import parse_text, superseded, without_parses
-    from .brackets import parse_brackets
+    from .brackets import bracketed_docs
 
     path = Path(data)
-    if is_bracketed(path):
-        parsed = parse_brackets(nlp, path, limit=limit)[0]
-        return [sentence for doc in parsed for sentence in doc.sents]
     # a text can be too long for a path to be looked up, and an empty one would be "."
-    if path.suffix in SUFFIXES or (0 < len(data) < 256 and path.exists()):
-        references = islice(read_docs(path, nlp.vocab), limit)
-        docs: Iterable = without_parses(references, gold_tags=gold_tags)
-        with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
-            docs = list(nlp.pipe(docs))
-    else:
-        docs = [parse_text(nlp, data)]
-    return list(islice((sentence for doc in docs for sentence in doc.sents), limit))
+    is_path = path.suffix in SUFFIXES or is_bracketed(path)
+    if not is_path and not (0 < len(data) < 256 and path.exists()):
+        return list(islice(parse_text(nlp, data).sents, limit))
+    references: Iterable = bracketed_docs(path, nlp.vocab) or read_docs(path, nlp.vocab)
+    chosen = _good_to_look_at(references, limit, lambda doc: any(map(_is_typical, doc.sents)))
+    with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
+        docs = list(nlp.pipe(without_parses(chosen, gold_tags=gold_tags)))
+    return _good_to_look_at((sent for doc in docs for sent in doc.sents), limit, _is_typical)
+
+
+def _is_typical(sentence: "Span") -> bool:
+    return 6 <= sum(not token.is_space for token in sentence) <= 25
+
+
+def _good_to_look_at(items: Iterable[Any], limit: int, is_good: Callable[[Any], bool]) -> list[Any]:
+    """The first good ones, in their order; others only where there are too few."""
+    good, others = [], []
+    for place, item in enumerate(items):
+        (good if is_good(item) else others).append((place, item))
+        if len(good) == limit:
+            break
+    chosen = good + others[: limit - len(good)]
+    return [item for _, item in sorted(chosen, key=lambda pair: pair[0])]
 
 
 def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str) -> str:
@@ -181,23 +195,45 @@ def _tree_figure(number: int, sentence: "Span", tree: Any) -> str:
 
 def _figure(number: int, sentence: "Span") -> str:
     from ..viz.displacy import parse_deps, render
+    from ..viz.layout import n_columns
 
     options: dict[str, Any] = _OPTIONS | {"fine_grained": sentence.doc.has_annotation("TAG")}
     parsed = parse_deps(sentence, options)
     # displaCy sets all words at the same distance: the longest word and the labels between
-    # neighbours must fit, but one long word should not blow up everything
-    needed = [8.6 * len(word["text"]) + 12 for word in parsed["words"]]
-    needed += [
+    # neighbours must fit, but one long word should not blow up everything (it is whole above)
+    for word in parsed["words"]:
+        word["text"] = _shortened(word["text"])
+    needed = [
+        max(
+            _CHARACTER * n_columns(word["text"]),
+            7.6 * n_columns(word["tag"]),
+            6.2 * (n_columns(word["root"]["label"]) + 4) if "root" in word else 0,
+        )
+        + _AROUND
+        for word in parsed["words"]
+    ]
+    beside = [
         6.2 * len(arc["label"]) + 48 for arc in parsed["arcs"] if arc["end"] - arc["start"] == 1
     ]
-    distance = min(max(needed), _MOST_DISTANCE)
-    options |= {"distance": distance, "offset_x": distance / 2}
+    distance = min(max(needed + beside), _MOST_DISTANCE)
+    options |= {"distance": distance, "offset_x": max(distance, needed[0]) / 2}
     drawing = render(parsed, options=options, jupyter=False, manual=True)
     return (
         f'<figure><figcaption><span><span class="number">{number}</span>'
         f"{escape(sentence.text)}</span>{_tree_probability(sentence)}</figcaption>"
         f'<div class="scroll">{drawing}</div></figure>'
     )
+
+
+def _shortened(word: str) -> str:
+    from ..viz.layout import n_columns
+
+    most = int((_MOST_DISTANCE - _AROUND) / _CHARACTER)
+    if n_columns(word) <= most:
+        return word
+    while n_columns(word) > most - 1:
+        word = word[:-1]
+    return f"{word}…"
 
 
 def _tree_probability(sentence: "Span") -> str:

@@ -34,7 +34,8 @@ def evaluate_cli(
 ) -> None:
     """Evaluate a pipeline on a treebank: all tokens count, and once more without punctuation.
 
-    Bracketed trees (.ptb, .mrg, .brackets) are scored as evalb does it: labelled F1, exact match, tags.
+    Bracketed trees (.ptb, .mrg, .brackets, or a .spacy file by convert-brackets) are scored as evalb does it:
+    labelled F1, exact match, tags.
 
     With --raw the pipeline gets the text of the treebank's documents and nothing else; tokens, sentences,
     tags, lemmas and trees are scored by udtools as in the CoNLL 2018 shared task.
@@ -50,10 +51,9 @@ def evaluate_cli(
 
     from ..base.errors import Errors
     from ..base.serialize import require_writable, write_atomically
-    from ..treebank.bracketed import is_bracketed
     from ..viz.reliability import render_reliability
     from ._pipelines import load_pipeline
-    from .brackets import evaluate_brackets
+    from .brackets import bracketed_docs, evaluate_brackets
     from .raw import evaluate_raw, print_raw
 
     setup_gpu(gpu_id)
@@ -62,8 +62,9 @@ def evaluate_cli(
             if output is not None:
                 require_writable(output)
         nlp = load_pipeline(model)
-        if is_bracketed(data):
-            scores = evaluate_brackets(nlp, data, model)
+        brackets = bracketed_docs(data, nlp.vocab)
+        if brackets is not None:
+            scores = evaluate_brackets(nlp, brackets, model)
             if json is not None:
                 write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
                 msg.good(f"Scores in {json}")

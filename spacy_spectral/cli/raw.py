@@ -46,6 +46,17 @@ def read_raw(vocab: Any, data: Path) -> RawTreebank:
     return RawTreebank(data, texts, "".join(gold))
 
 
+def udeval() -> Any:
+    """RETURNS (ModuleType): The measures, of the package udtools; an error says how to install it."""
+    from ..base.errors import Errors
+
+    try:
+        from udtools import udeval
+    except ImportError as error:
+        raise ValueError(Errors.S607) from error
+    return udeval
+
+
 def score_raw(treebank: RawTreebank, parsed: str) -> dict[str, float]:
     """Score what was made of raw text.
 
@@ -56,16 +67,13 @@ def score_raw(treebank: RawTreebank, parsed: str) -> dict[str, float]:
     """
     from ..base.errors import Errors
 
+    measures = udeval()
     try:
-        from udtools import udeval
-    except ImportError as error:
-        raise ValueError(Errors.S607) from error
-    try:
-        scores = udeval.evaluate(
-            udeval.load_conllu(io.StringIO(treebank.gold), str(treebank.path), {}),
-            udeval.load_conllu(io.StringIO(parsed), "the parsed text", {}),
+        scores = measures.evaluate(
+            measures.load_conllu(io.StringIO(treebank.gold), str(treebank.path), {}),
+            measures.load_conllu(io.StringIO(parsed), "the parsed text", {}),
         )
-    except udeval.UDError as error:
+    except measures.UDError as error:
         raise ValueError(Errors.S608.format(path=treebank.path, reason=error)) from error
     return {name.lower(): scores[name].f1 for name in MEASURES}
 
@@ -81,6 +89,7 @@ def evaluate_raw(nlp: Any, data: Path) -> dict[str, Any]:
 
     from ..treebank.write import write_doc
 
+    udeval()  # before the work
     treebank = read_raw(nlp.vocab, data)
     start = process_time()
     parsed = list(nlp.pipe(treebank.texts))

@@ -37,7 +37,7 @@ def subtags_cli(
     from ..base.errors import Errors
     from ..base.serialize import require_writable, write_atomically
     from ..models.refine.subtags import state_names
-    from ..viz.subtags import collect_examples, render_sub_tags
+    from ..viz.subtags import collect_examples, count_sub_tags, render_sub_tags, shown_tags
     from ._pipelines import load_pipeline
 
     with reported():
@@ -52,11 +52,12 @@ def subtags_cli(
         found = None
         if examples is not None:
             found = collect_examples(names, _sentences(pipe, grammar, examples))
+        tags = tag or shown_tags(grammar)
         page = render_sub_tags(
-            grammar, tags=tag or None, examples=found, title=f"Sub-tags of {nlp.meta['name']}"
+            grammar, tags=tags, examples=found, title=f"Sub-tags of {nlp.meta['name']}"
         )
         write_atomically(output, page)
-    msg.good(f"{len(names)} sub-tags in {output}" if not tag else f"Sub-tags in {output}")
+    msg.good(f"{count_sub_tags(grammar, tags):,} sub-tags in {output}")
 
 
 def _refined(nlp: "Language", component: str | None) -> tuple[Any, Any]:

@@ -118,8 +118,8 @@ class PackedForest:
         return self._eliminated(LogSum(), weights).value
 
     def count(self) -> float:
-        """RETURNS (float): How many trees there are."""
-        return float(numpy.exp(self._bare(self.factors).log_z()))
+        """RETURNS (float): How many trees there are: a whole number, exact up to about 10**12."""
+        return float(numpy.rint(numpy.exp(self._bare(self.factors).log_z())))
 
     def marginals(self, weights: ArrayLike = ()) -> list[NDArray[numpy.float64]]:
         """weights (ArrayLike): The weight of every property.

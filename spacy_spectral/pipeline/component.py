@@ -18,9 +18,6 @@ from ..base.progress import report
 from ..base.serialize import loading
 from .examples import all_examples
 
-# The loop of `spacy train` updates twice at least; who goes on expects something of it.
-QUIET_UPDATES = 2
-
 
 class SpectralPipe(TrainablePipe):
     """A component that is trained, as a whole, when the pipeline is initialized.
@@ -42,9 +39,11 @@ class SpectralPipe(TrainablePipe):
         scorer (Optional[Callable]): The scoring method.
         """
         super().__init__(vocab, model, name)
-        self.cfg: Any = None
+        # spaCy's commands write settings to it that they try; those that count are in the config
+        self.cfg: dict[str, Any] = {}
         self.scorer = scorer
-        self._quiet_updates: int | None = 0
+        # an update of what was trained before teaches nothing, which users have to be told once
+        self._was_loaded = False
 
     @property
     def learnt(self) -> Any:
@@ -109,7 +108,7 @@ class SpectralPipe(TrainablePipe):
     def learn(self, value: Any) -> None:
         """value (Any): What was learnt, with `to_bytes` and `from_bytes`."""
         self.model.attrs["learnt"] = Learnt(type(value), value)
-        self._quiet_updates = QUIET_UPDATES
+        self._was_loaded = False
 
     def report(self, message: str) -> None:
         """message (str): How far training has come."""
@@ -141,10 +140,8 @@ class SpectralPipe(TrainablePipe):
             losses[self.name] += loss
             if sgd not in (None, False):
                 self.finish_update(sgd)
-        elif self._quiet_updates:
-            self._quiet_updates -= 1
-        elif self._quiet_updates is not None:
-            self._quiet_updates = None
+        elif self._was_loaded:
+            self._was_loaded = False
             warnings.warn(Warnings.W111.format(name=self.name), stacklevel=2)
         return losses
 
@@ -157,6 +154,14 @@ class SpectralPipe(TrainablePipe):
         """
         return None
 
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """RETURNS (bytes): What was learnt."""
+        return super().to_bytes(exclude=(*exclude, "cfg"))
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Save what was learnt to a directory."""
+        super().to_disk(path, exclude=(*exclude, "cfg"))
+
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralPipe":
         """Load the component from bytes, or raise a ValueError that says what is wrong with them."""
         return loading(partial(self._load, super().from_bytes), self.name, bytes_data, exclude)
@@ -166,8 +171,9 @@ class SpectralPipe(TrainablePipe):
         return loading(partial(self._load, super().from_disk), self.name, path, exclude)
 
     def _load(self, load: Callable, source: Any, *, exclude: Iterable[str]) -> "SpectralPipe":
-        load(source, exclude=exclude)
+        load(source, exclude=(*exclude, "cfg"))
         self.check_loaded()
+        self._was_loaded = True
         return self
 
     def check_loaded(self) -> None:

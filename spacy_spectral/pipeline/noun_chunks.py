@@ -10,7 +10,7 @@ from typing import Any
 
 from spacy.attrs import DEP
 from spacy.errors import Errors as SpacyErrors
-from spacy.symbols import NOUN, PRON, PROPN
+from spacy.symbols import NOUN, PRON, PROPN, PUNCT
 from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
 
@@ -32,6 +32,12 @@ _BEFORE = _named("amod clf compound det fixed flat goeswith nmod nummod")
 _AFTER = _BEFORE - {"nmod"}
 # and of what may stand in between.
 _BETWEEN = _named("advmod punct")
+# By what is closed: what opens it.
+_OPENING = {")": "(", "]": "[", "}": "{", "”": "“", "»": "«"}
+_BRACKETS = frozenset("()[]{}")
+# What no chunk begins or ends with.
+_EDGES = _named("case cc mark punct")
+_TAKES_NO_CASE = _named("amod det nmod nummod")
 # A noun with one of these is part of another word, or a word of another kind.
 _NO_HEAD = _AFTER | _named("advmod aux case cc cop discourse expl mark punct")
 
@@ -112,9 +118,38 @@ def _chunk(head: Token) -> tuple[int, int]:
         if child.left_edge.i != end or _relation(child.dep_) not in _AFTER or not _is_light(child):
             break
         end = child.right_edge.i + 1
+    return _without_edges(head, first, end)
+
+
+def _without_edges(head: Token, first: int, end: int) -> tuple[int, int]:
+    """A chunk without what parts of it bring along at its ends: white space, brackets, adpositions."""
+    doc = head.doc
+    words = [token.text for token in doc[first : head.i]]
+    for i, word in reversed(list(enumerate(words))):
+        # what is closed here was opened before the chunk; after an empty line something else begins
+        if (word in _OPENING and _OPENING[word] not in words[:i]) or word.count("\n") > 1:
+            first, words = first + i + 1, words[i + 1 :]
+            break
+    closed = {_OPENING[word] for word in words if word in _OPENING}
+    closed |= {word for word in words if words.count(word) > 1}
+    while first < head.i and _is_edge(doc[first], head) and doc[first].text not in closed:
+        first += 1
+    while end - 1 > head.i and _is_edge(doc[end - 1], head):
+        end -= 1
     return first, end
 
 
+def _is_edge(token: Token, head: Token) -> bool:
+    if token.is_space or token.is_quote or token.pos == PUNCT or token.text in _BRACKETS:
+        return True
+    relation = _relation(token.dep_)
+    # "before 5 p.m.", but "at least 5 dogs", "in line skating"
+    above = token.head
+    is_case = above.head == head and _relation(above.dep_) in _TAKES_NO_CASE
+    return relation in _EDGES and (relation != "case" or is_case)
+
+
 def _is_light(token: Token) -> bool:
-    """Whether nothing but parts of words and degrees hang on a token."""
-    return all(_relation(t.dep_) in _AFTER | {"advmod"} for t in token.subtree if t != token)
+    """Whether nothing but parts of words and degrees depend on a token."""
+    others = (t for t in token.subtree if t != token and not t.is_space)
+    return all(_relation(t.dep_) in _AFTER | {"advmod"} for t in others)

@@ -22,7 +22,6 @@ from ..trees.interface import Parses
 from ..trees.inventory import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
-from .component import QUIET_UPDATES
 from .conditions import ConditionedParse, parse_under
 from .documents import TokenReader, fixed_heads, string_values, write_parse
 from .learners import learner_of
@@ -45,7 +44,7 @@ class SpectralParser(ListenedTo):
 
     It parses inside the sentences that a document has, so something before it must set boundaries and,
     for models that look at tags, the attributes named by `symbol`. Models with a recipe are trained when
-    the pipeline is initialized; others (see `trainable`) step by step.
+    the pipeline is initialized; others (see `stepwise`) step by step.
     """
 
     def __init__(
@@ -153,7 +152,7 @@ class SpectralParser(ListenedTo):
             vectors=find_word_vectors(vectors, self.vocab),
         )
         self.learner.initialize(get_examples, data, decode=self.decode)
-        self._quiet_updates = QUIET_UPDATES
+        self._was_loaded = False
         for label in self.labels:
             self.vocab.strings.add(label)
 

@@ -10,9 +10,11 @@ from html import escape
 from math import isnan
 
 from ..models.constituency.nodes import Node, Parsed
+from .layout import n_columns
 
 _INK, _SOFT = "#22303c", "#5b6874"
 _CHARACTER = 8.2  # width, on the safe side
+_BOLD = 1.15
 _GAP = 14.0
 _LEVEL = 46.0
 _MARGIN = 14.0
@@ -29,6 +31,16 @@ class _Placed:
     x: float = 0.0
     depth: int = 0
 
+    @property
+    def number(self) -> str:
+        """The probability as it is shown; nothing for words and for what is certain."""
+        is_shown = self.children and not isnan(self.prob) and self.prob < 0.995
+        return f"{self.prob:.2f}".lstrip("0") if is_shown else ""
+
+    @property
+    def width(self) -> float:
+        return _CHARACTER * (n_columns(self.label) + len(self.number)) * _BOLD
+
 
 def tree_svg(parsed: Parsed, words: list[str]) -> str:
     """Draw a tree.
@@ -39,9 +51,12 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
     """
     order = _nested(parsed.nodes, parsed.tags)
     widths = [
-        _CHARACTER * max(len(word), len(tag), 2) + _GAP
+        _CHARACTER * max(n_columns(word), n_columns(tag), 2) + _GAP
         for word, tag in zip(words, parsed.tags, strict=True)
     ]
+    for node in order:
+        if node.children and node.end - node.begin == 1:
+            widths[node.begin] = max(widths[node.begin], node.width + _GAP)
     centres, edge = [], _MARGIN
     for width in widths:
         centres.append(edge + width / 2)
@@ -53,6 +68,12 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
     for node in reversed(order):
         below = node.children
         node.x = (below[0].x + below[-1].x) / 2 if below else centres[node.begin]
+    # a label can reach beyond the words below it
+    shift = max(0.0, _MARGIN - min(node.x - node.width / 2 for node in order))
+    for node in order:
+        node.x += shift
+    centres = [x + shift for x in centres]
+    edge = max(edge + shift, *(node.x + node.width / 2 for node in order))
     deepest = max(node.depth for node in order)
     height = _MARGIN * 2 + _LEVEL * (deepest + 1)
 
@@ -74,10 +95,7 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
             )
         title = "" if isnan(node.prob) else f"<title>P = {node.prob:.3f}</title>"
         if node.children or node.label:
-            number = ""
-            if node.children and not isnan(node.prob) and node.prob < 0.995:
-                shown = f"{node.prob:.2f}".lstrip("0")
-                number = f'<tspan class="p" dx="4">{shown}</tspan>'
+            number = f'<tspan class="p" dx="4">{node.number}</tspan>' if node.number else ""
             kind = "c" if node.children else "t"
             texts.append(
                 f'<text class="{kind}" x="{node.x:.1f}" y="{level(node):.1f}" opacity="{shade:.2f}">'
@@ -95,6 +113,8 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
         f"<style>.tree .p {{ font-size: 10px; fill: {_SOFT}; }} "
         f".tree .t {{ font-size: 12px; fill: {_SOFT}; }} "
         ".tree .c { font-weight: bold; }</style>"
+        # dark ink can't be read on a dark page
+        '<rect width="100%" height="100%" fill="#ffffff"/>'
         f'<g stroke="{_INK}" stroke-width="1.2" fill="none">{"".join(lines)}</g>{"".join(texts)}</svg>'
     )
 

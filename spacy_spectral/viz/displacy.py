@@ -122,6 +122,8 @@ class ProbabilityRenderer(DependencyRenderer):
             svg = svg.replace("</svg>", "".join(roots) + "</svg>")
         if not self.flat:
             return svg
+        # white space around its words pushes them aside
+        svg = re.sub(r">\s+(<tspan|</text>)", r">\1", svg)
         # displaCy leaves room for round arcs; cut it off
         top = self._top() - _FONT_SIZE
         height = self.height - top - self.word_spacing / 2

@@ -1,7 +1,8 @@
-"""Where things go in a layered drawing (Sugiyama's method); geometry only."""
+"""Where things go in a layered drawing (Sugiyama's method), and how wide text is; geometry only."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from unicodedata import combining, east_asian_width
 
 _GAP = 14.0  # between neighbours of a column
 _SWEEPS = 60
@@ -24,6 +25,11 @@ class Item:
     width: float = 0.0
     neighbours: list[tuple["Item", float]] = field(default_factory=list)
     y: float = 0.0
+
+
+def n_columns(text: str) -> int:
+    """RETURNS (int): The width of a text in characters; Chinese, Japanese and Korean ones are two wide."""
+    return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)
 
 
 def place(columns: list[list[Item]]) -> None:

@@ -25,7 +25,8 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 0.2rem; }
 .count { font-weight: normal; font-size: 0.9rem; margin-inline-start: 0.6em; }
 .shares { display: flex; height: 0.7rem; margin: 0.35rem 0 0.8rem; border-radius: 4px; overflow: hidden; }
 .shares span { border-inline-end: 1px solid #fff; }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(25rem, 1fr)); gap: 0.9rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr));
+         gap: 0.9rem; }
 .card { background: #fff; border: 1px solid #dde3e8; border-radius: 8px; padding: 0.7rem 1rem;
         border-top: 4px solid; break-inside: avoid; }
 .card h3 { margin: 0 0 0.3rem; font-size: 1rem; display: flex; justify-content: space-between; }
@@ -165,34 +166,42 @@ def collect_examples(
     return result
 
 
+def shown_tags(grammar: RefinedGrammar) -> list[str]:
+    """RETURNS (List[str]): The tags that the treebank had, the most frequent first."""
+    order = numpy.argsort(-grammar.frequency, kind="stable").tolist()
+    seen = numpy.bincount(grammar.fine.tag_states.tag_of, grammar.lexicon.totals) > 0
+    return [grammar.symbols.names[tag] for tag in order if seen[tag]]
+
+
+def count_sub_tags(grammar: RefinedGrammar, tags: Sequence[str]) -> int:
+    """RETURNS (int): How many sub-tags some tags have."""
+    numbers = [grammar.symbols.names.index(tag) for tag in tags]
+    return int(grammar.fine.tag_states.size[numbers].sum())
+
+
 def render_sub_tags(
     grammar: RefinedGrammar,
     *,
-    tags: Sequence[str] | None = None,
+    tags: Sequence[str],
     examples: Mapping[str, Sequence[Example]] | None = None,
     title: str = "Sub-tags",
 ) -> str:
     """Show what was learnt.
 
     grammar (RefinedGrammar): The grammar.
-    tags (Optional[Sequence[str]]): The tags to show; by default all, the most frequent first.
+    tags (Sequence[str]): The tags to show.
     examples (Optional[Mapping[str, Sequence[Example]]]): Sentences for sub-tags.
     title (str): The heading.
     RETURNS (str): HTML.
     """
     described = describe(grammar)
     tag_states = grammar.fine.tag_states
-    if tags is None:
-        order = numpy.argsort(-grammar.frequency, kind="stable").tolist()
-        seen = numpy.bincount(tag_states.tag_of, grammar.lexicon.totals) > 0
-        numbers = [tag for tag in order if seen[tag]]
-    else:
-        numbers = [grammar.symbols.names.index(tag) for tag in tags]
-    n_states = sum(int(tag_states.size[tag]) for tag in numbers)
+    numbers = [grammar.symbols.names.index(tag) for tag in tags]
     parts = [
-        f'<p class="about">{n_states:,} sub-tags of {_number(len(numbers), "tag")}. Words: frequent in the '
-        "sub-tag, and more so than in its tag. Hangs: on which side of which heads. Left and right: children "
-        "for each token, on average. Point at the name of another sub-tag to see its words.</p>",
+        f'<p class="about">{count_sub_tags(grammar, tags):,} sub-tags of {_number(len(tags), "tag")}. Words: '
+        "frequent in the sub-tag, and more so than in its tag. Hangs: on which side of which heads. Left and "
+        "right: children for each token, on average. Point at the name of another sub-tag to see its "
+        "words.</p>",
     ]
     shown = {own.name for tag in numbers for own in _of_tag(described, tag_states, tag)}
     links = {own.name: _link(own, own.name in shown) for own in described}

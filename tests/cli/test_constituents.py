@@ -111,6 +111,37 @@ def test_evaluate(tmp_path, model, brackets):
     assert scores["bracket_f"] == pytest.approx(2 * p * r / (p + r))
 
 
+def test_evaluate_and_draw_what_convert_brackets_wrote(tmp_path, model, brackets):
+    converted = tmp_path / "test.spacy"
+    run("convert-brackets", brackets["test"], "-o", converted, "--n-sents", 4)
+    found = []
+    for path in (brackets["test"], converted):
+        code, output = run("evaluate", model, path, "--json", tmp_path / "scores.json")
+        assert code == 0, output
+        scores = json.loads((tmp_path / "scores.json").read_text("utf8"))
+        found.append({key: value for key, value in scores.items() if key != "words_per_second"})
+    assert found[0] == found[1]
+    code, output = run("draw", model, converted, "-o", tmp_path / "a.html", "--limit", 3)
+    assert code == 0, output
+    assert (tmp_path / "a.html").read_text("utf8").count("<svg xmlns") == 3
+
+
+def test_a_pipeline_for_dependencies(tmp_path, trained, brackets):
+    trained.to_disk(tmp_path / "model")
+    code, output = run("evaluate", tmp_path / "model", brackets["test"])
+    assert code == 1
+    assert "S708" in output
+
+
+def test_formats_that_can_be_read_are_named(tmp_path):
+    for path, message in ((write(tmp_path / "x.txt", ""), "S028"), (tmp_path, "S029")):
+        code, output = run("check", path)
+        assert code == 1
+        assert message in output
+        for suffix in (".conllu", ".spacy", ".ptb", ".mrg", ".brackets"):
+            assert suffix in output
+
+
 def test_a_pipeline_that_finds_no_constituents(tmp_path, brackets):
     spacy.blank("en").to_disk(tmp_path / "blank")
     code, output = run("evaluate", tmp_path / "blank", brackets["test"])

@@ -1,5 +1,7 @@
 """`spacy spectral evaluate --raw`."""
 
+import sys
+
 import pytest
 import srsly
 from spacy.cli._util import app
@@ -35,3 +37,9 @@ def test_command(nlp, sample, tmp_path):
     assert result.exit_code == 0, result.output
     assert "Lemmas" in result.output
     assert srsly.read_json(tmp_path / "scores.json")["words"] > 0.99
+
+
+def test_what_is_missing_is_said_before_the_work(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "udtools", None)
+    with pytest.raises(ValueError, match="S607"):
+        evaluate_raw(None, tmp_path)

@@ -66,13 +66,16 @@ def test_page(path, nlp, sample, tmp_path):
     output = tmp_path / "page.html"
     code, said = run(path, "--output", output, "--examples", sample["dev"])
     names = nlp.get_pipe("spectral_refiner").labels
-    assert code == 0 and f"{len(names)} sub-tags" in said
     page = output.read_text(encoding="utf8")
     parser = Balanced()
     parser.feed(page)
     assert not parser.open
     shown = re.findall(r"<h3>(.*?)<span>", page)
     assert set(shown) == {name for name in names if not name.startswith("<unk>")}
+    assert code == 0 and f" {len(shown)} sub-tags in " in said
+    assert f">{len(shown)} sub-tags of " in page
+    # cards are no wider than the screen of a telephone
+    assert "minmax(min(" in page
     assert "<li>" in page and "<b>" in page
     # names of other sub-tags lead to their cards and tell their words
     targets = set(re.findall(r'<a href="#(.*?)" title=', page))

@@ -146,7 +146,7 @@ def test_tables_that_are_too_large_are_refused_before_they_are_made():
         PackedForest([9] * 30, everything).log_z()
     assert PackedForest([9] * 30, everything).plan().largest == 9**30
     small = PackedForest([9, 9], [((0, 1), numpy.zeros((9, 9)))], max_cells=100)
-    assert small.count() == pytest.approx(81)
+    assert small.count() == 81
     with pytest.raises(ValueError, match="S901"):
         small.best(k=2)
 

@@ -61,18 +61,37 @@ def test_update_after_loading_warns_once(saved):
     assert nlp.get_pipe("spectral_tagger").to_bytes() == before
 
 
-def test_updates_after_initialize_warn_if_there_are_several():
-    """The loop of `spacy train` makes two: nobody has asked for anything that was not done."""
+def test_updates_after_initialize_do_not_warn():
+    """The loop of `spacy train` makes many if other components are trained by it."""
     nlp = spacy.blank("en")
     nlp.add_pipe("spectral_tagger")
     examples = list(tagger_examples(nlp, 10))
     nlp.initialize(lambda: examples)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for _ in range(2):
+        for _ in range(5):
             nlp.update(examples)
-    with pytest.warns(UserWarning, match="W111"):
+
+
+def test_what_the_warning_of_updates_advises(saved):
+    nlp = spacy.load(saved)
+    examples = list(tagger_examples(nlp, 10))
+    with pytest.warns(UserWarning, match="W111.*initialize.*frozen.*exclude=.'spectral_tagger'"):
         nlp.update(examples)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp.initialize(lambda: examples)
+        nlp.update(examples)
+        nlp = spacy.load(saved)
+        nlp.update(examples, exclude=["spectral_tagger"])
+        # what is sourced is not initialized: frozen, it goes on to annotate
+        other = spacy.blank("en")
+        other.add_pipe("spectral_tagger", source=nlp)
+        other.add_pipe("tagger")
+        with other.select_pipes(disable=["spectral_tagger"]):
+            other.initialize(lambda: examples)
+        other.update(examples, exclude=["spectral_tagger"], annotates=["spectral_tagger"])
+    assert other("the run")[1].tag_
 
 
 def test_parsers_that_learn_step_by_step_do_not_warn(examples):

@@ -56,6 +56,17 @@ CASES = {
     # what has left the chunk does not come back, and nothing that stands in the way is swallowed
     "big/ADJ/4/amod he/PRON/4/nsubj a/DET/4/det dog/NOUN/0/root": ["he", "a dog"],
     "the/DET/3/det ran/VERB/0/root dog/NOUN/2/nsubj": ["dog"],
+    # brackets, quotes and adpositions that a part of it brings along are outside
+    "saw/VERB/0/root (/PUNCT/4/punct the/DET/4/det argv/NOUN/5/compound list/NOUN/1/obj": [
+        "the argv list"
+    ],
+    "“/PUNCT/3/punct In/ADP/3/case five/NUM/4/nummod minutes/NOUN/0/root": ["five minutes"],
+    "a/NOUN/4/compound )/PUNCT/1/punct Option/NOUN/4/compound one/NOUN/0/root": ["Option one"],
+    "at/ADP/2/case least/ADJ/3/nmod two/NUM/4/nummod dogs/NOUN/0/root": ["at least two dogs"],
+    '"/PUNCT/2/punct no/DET/4/det "/PUNCT/2/punct reason/NOUN/0/root': ['" no " reason'],
+    # unless they are closed inside, and a genitive's apostrophe stays
+    "(/PUNCT/2/punct old/ADJ/4/amod )/PUNCT/2/punct men/NOUN/0/root": ["( old ) men"],
+    "the/DET/2/det boys/NOUN/4/nmod:poss '/PART/2/case books/NOUN/0/root": ["the boys ' books"],
     # it is there for nothing
     "It/PRON/2/expl rains/VERB/0/root": [],
 }
@@ -121,3 +132,12 @@ def test_pipelines_saved_sourced_and_in_processes(trained, examples, tmp_path):
 
 def test_a_vocabulary_without_the_parser_is_left_alone(trained):
     assert not isinstance(spacy.blank("en").vocab.get_noun_chunks, UDNounChunks)
+
+
+def test_white_space_is_at_no_end(vocab):
+    """As `spectral_parser` leaves it: attached to a neighbour."""
+    words = ["\n\n", "Mr.", "John", "\n", "Bennet", " ", "and", "Miss", "\n\n", "Mary", "Ann", "\n"]
+    heads = [1, 4, 4, 2, 4, 4, 9, 9, 7, 4, 9, 10]
+    deps = ["", "compound", "compound", "", "ROOT", "", "cc", "compound", "", "conj", "flat", ""]
+    doc = Doc(vocab, words=words, spaces=[False] * 12, heads=heads, deps=deps)
+    assert chunks(doc) == ["Mr.John\nBennet", "MaryAnn"]

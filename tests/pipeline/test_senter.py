@@ -5,7 +5,8 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.tokens import Doc
+from spacy.cli.find_threshold import find_threshold
+from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from pipelines import initialized
@@ -87,3 +88,17 @@ def test_clear_errors(sample):
     nlp.config["training"]["max_epochs"] = -1
     with pytest.raises(ValueError, match="S116"):
         nlp.initialize(lambda: Corpus(sample["dev"], annotations=[])(nlp))
+
+
+def test_spacy_finds_the_threshold(nlp, sample, tmp_path, capsys):
+    nlp.to_disk(tmp_path / "model")
+    docs = [eg.reference for eg in Corpus(sample["dev"], annotations=[])(nlp)]
+    DocBin(docs=docs).to_disk(tmp_path / "dev.spacy")
+    arguments = ("spectral_senter", "threshold", "sents_f")
+    best, score, scores = find_threshold(
+        str(tmp_path / "model"), tmp_path / "dev.spacy", *arguments, n_trials=3
+    )
+    # below 0 every token starts a sentence, above 1 none does
+    assert best == 0.5 and score > 0.98 and max(scores[0.0], scores[1.0]) < 0.6
+    # nothing of it is saved
+    assert not (tmp_path / "model" / "spectral_senter" / "cfg").exists()

@@ -107,3 +107,27 @@ def test_probabilities():
 def test_flat_trees(words):
     parsed = Parsed([], ["X"] * len(words), float("nan"))
     assert [text for kind, text, *_ in texts(tree_svg(parsed, words)) if kind == "w"] == words
+
+
+def test_a_tree_has_a_background():
+    shapes = [
+        part.tag.rpartition("}")[2] for part in ElementTree.fromstring(tree_svg(PARSED, WORDS))
+    ]
+    assert shapes[shapes.index("style") + 1] == "rect"
+
+
+def test_labels_are_not_cut_off():
+    """By the widths of wide letters: a label can be wider than the words below it."""
+    label = "A-VERY-LONG-LABEL"
+    parsed = Parsed(
+        [Node(label, 0, 3, 0.5), Node(label, 0, 1, 0.5), Node(label, 2, 3, 0.5)], ["X"] * 3, -1.0
+    )
+    svg = tree_svg(parsed, ["I", "漢字漢字", "I"])
+    width = float(ElementTree.fromstring(svg).get("width"))
+    half = 4 * (len(label) + 3)
+    xs = [x for kind, _, x, _ in texts(svg) if kind == "c"]
+    assert half < min(xs) and max(xs) < width - half
+    # nor over each other
+    assert xs[2] - xs[1] > 2 * half
+    words = [x for kind, _, x, _ in texts(svg) if kind == "w"]
+    assert words[1] - words[0] > half

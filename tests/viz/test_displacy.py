@@ -281,3 +281,52 @@ def test_draw_needs_a_parser(files, tmp_path):
     nlp.to_disk(tmp_path / "model")
     code, text = run(tmp_path, "A text.")
     assert code == 1 and "parser" in text
+
+
+def conllu(*sentences):
+    lines = [
+        f"{i}\t{word}\t_\t_\t{tag}\t_\t{i - 1}\t{'dep' if i > 1 else 'root'}\t_\t_"
+        for words in sentences
+        for i, (word, tag) in enumerate(words, start=1)
+    ]
+    return "\n".join("\n" + line if line.startswith("1\t") else line for line in lines) + "\n\n"
+
+
+def test_nothing_is_cut_off_at_the_edges(files):
+    """Words, tags and the root's label, by the widths of wide letters."""
+    long = "Donaudampfschifffahrtsgesellschaftskapitaensmuetze"
+    one, two = [(".", "Punc-of-the-end")], [(long, "NN"), (long, "NN")]
+    path = files / "short.conllu"
+    path.write_text(conllu(one, two, [("漢字漢字漢字漢字", "NN")]), encoding="utf8")
+    code, text = run(files, path, "--gold-tags")
+    assert code == 0, text
+    page = (files / "page.html").read_text("utf8")
+    assert page.count(long) == 2 and f">{long[:16]}…<" in page  # whole above the picture
+    drawings = re.findall(r'<svg[^>]* class="displacy".*?</svg>', page, re.DOTALL)
+    assert len(drawings) == 3
+    sizes = {"displacy-word": 8.6, "displacy-tag": 7.6, "displacy-label": 6.2}
+    for drawing in drawings:
+        root = ElementTree.fromstring(drawing)
+        for element in root.iter():
+            if element.get("class") in sizes and element.get("x"):
+                shown = "".join(element.itertext())
+                wide = sum(2 if ord(letter) > 0x3000 else 1 for letter in shown)
+                half = sizes[element.get("class")] * wide / 2
+                x = float(element.get("x"))
+                assert half <= x <= float(root.get("width")) - half, shown
+
+
+def test_draw_chooses_sentences_that_are_good_to_look_at(files):
+    short, good, endless = ([("word", "NN")] * n for n in (1, 8, 60))
+    path = files / "mixed.conllu"
+    path.write_text(conllu(short, good, endless, short, good), encoding="utf8")
+
+    def lengths(limit):
+        code, text = run(files, path, "--gold-tags", "--limit", limit)
+        assert code == 0, text
+        page = (files / "page.html").read_text("utf8")
+        return [part.count('class="displacy-word"') for part in page.split("<figure>")[1:]]
+
+    assert lengths(2) == [8, 8]
+    assert lengths(3) == [1, 8, 8]
+    assert lengths(9) == [1, 8, 60, 1, 8]

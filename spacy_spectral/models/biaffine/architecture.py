@@ -30,7 +30,7 @@ def build_biaffine(
     """Build the model of a parser that scores arcs by the vectors of their ends.
 
     Unlike other models of `spectral_parser` it is trained step by step, by gradients; see
-    `parser.trainable` for what is asked of such a model.
+    `pipeline.stepwise` for what is asked of such a model.
 
     tok2vec (Model[List[Doc], List[Floats2d]]): Gives token vectors: a listener or a model of its own.
     scan_size (int): Units of each recurrent layer in both directions together. Trees need to know more
@@ -73,8 +73,11 @@ def init(model: Model, X: Any = None, Y: list | None = None) -> None:
     labels.initialize(X=Arcs.of_trees(vectors, X.tokens.starts, [], []))
 
 
-def forward(model: Model, batch: Batch, is_train: bool):
+def forward(model: Model, batch: Batch | list, is_train: bool):
     """The scores of all arcs of every sentence. Labels have scores for given trees only."""
+    if not isinstance(batch, Batch):
+        # 'spacy debug model' asks with documents, which only components can read
+        return [], lambda d_scores: []
     vectors, backprop_vectors = model.get_ref("encoder")(batch, is_train)
     scores, backprop_scores = model.get_ref("arcs")(vectors, is_train)
 
