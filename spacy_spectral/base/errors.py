@@ -71,6 +71,10 @@ class Errors(metaclass=_WithCodes):
     S037 = "An empty constituent '({label})' (give it a word or take it out)"
     S038 = "A constituent without a label (write it after its opening bracket)"
     S039 = "The tree is not closed: {open} ')' missing (check that the brackets are balanced)"
+    S040 = (
+        "A line, sentence or tree of more than {most} MB (is it the right file? In CoNLL-U a sentence ends "
+        "with an empty line)"
+    )
 
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
     S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."
@@ -442,6 +446,11 @@ class Errors(metaclass=_WithCodes):
     S618 = (
         "Can't read {path}, which tells what was parsed already. Remove it and what was parsed, or give "
         "another directory (--output)."
+    )
+
+    S619 = (
+        "Can't read '{path}': line {line} has more than {most} MB, and has to be in memory as a whole. Cut it "
+        "into several: one for each document."
     )
 
     S901 = (
