@@ -436,7 +436,7 @@ class Errors(metaclass=_WithCodes):
     S614 = "Can't parse {path}, from the document '{first}' to '{last}': {reason}"
     S615 = "Can't write parsed files to '{path}': it is no directory. Give another name (--output)."
     S616 = (
-        "The files in '{path}' were parsed by another pipeline or in another way. Give another directory "
+        "What is in '{path}' was parsed by another pipeline or in another way. Give another directory "
         "(--output), or parse everything again (--overwrite)."
     )
     S617 = (
@@ -449,8 +449,20 @@ class Errors(metaclass=_WithCodes):
     )
 
     S619 = (
-        "Can't read '{path}': line {line} has more than {most} MB, and has to be in memory as a whole. Cut it "
-        "into several: one for each document."
+        "Can't read '{path}': line {line} has more than {most} MB, and has to be in memory as a whole. Cut "
+        "it into several: one for each document."
+    )
+    S620 = (
+        "CoNLL-U would have nothing but words: the pipeline '{model}' has constituents, but neither tags, "
+        "lemmas nor heads. Write trees: use --format brackets."
+    )
+    S621 = (
+        "Changed while it was parsed, so that its parse is not complete: {paths}. Give the same command "
+        "again; what is finished is not parsed again."
+    )
+    S622 = (
+        "The Dask scheduler has gone: {reason}. Start the cluster again, then give the same command again; "
+        "files that are written stay."
     )
 
     S901 = (

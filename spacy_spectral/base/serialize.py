@@ -4,6 +4,7 @@ Learnt parameters go to kernels that do not check bounds, so damaged bytes must 
 not become a wrong parse. No pickle anywhere.
 """
 
+import errno
 import os
 import tempfile
 import time
@@ -96,6 +97,22 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
             temporary.unlink(missing_ok=True)
             raise
         _sync(path.parent)
+
+
+def append_line(path: str | Path, line: str) -> None:
+    """Add a line to a file, to which others may add lines at the same time. It is on the disk then.
+
+    path (Union[str, Path]): The file; it is made when missing.
+    line (str): The line, without its end.
+    """
+    path, data = Path(path), f"{line}\n".encode()
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # without a buffer: a line is one call to the system, which does not mix it with others
+        with open(path, "ab", buffering=0) as file:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
 
 
 def write_directory(path: str | Path, write: Callable[[Path], Any]) -> None:

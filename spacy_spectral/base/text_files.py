@@ -19,8 +19,8 @@ from .errors import Errors
 
 BLOCK_SIZE = 1 << 20
 PART_SIZE = 1 << 23
-# What has to be in memory as a whole, a line of .jsonl or a sentence, has no more bytes than this. It is several
-# times the longest novels; the objects made of so many bytes take less than a gigabyte.
+# What has to be in memory as a whole, a line of .jsonl or a sentence, has no more bytes than this. It is
+# several times the longest novels; the objects made of so many bytes take less than a gigabyte.
 LONGEST = 1 << 24
 STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
@@ -77,8 +77,8 @@ def opened(path: str | Path) -> Iterator[tuple[Any, Callable[[], int]]]:
     """Open a file or stream.
 
     path (Union[str, Path]): The file, perhaps compressed (.gz), or "-" for standard input.
-    YIELDS (Tuple[BinaryIO, Callable[[], int]]): What is to be read, and how many bytes of the file were, as far
-        as that is known.
+    YIELDS (Tuple[BinaryIO, Callable[[], int]]): What is to be read, and how many bytes of the file were, as
+        far as that is known.
     """
     if str(path) == STDIN:
         yield sys.stdin.buffer, lambda: 0
