@@ -1,5 +1,7 @@
 """What the package promises as a whole: names that resolve, cheap imports, safe files."""
 
+import errno
+import os
 import subprocess
 import sys
 from importlib.metadata import entry_points, version
@@ -88,3 +90,80 @@ def test_write_atomically_keeps_the_old_file_on_failure(tmp_path):
         serialize.write_atomically(path, None)
     assert path.read_text() == "old"
     assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+
+
+def test_a_full_disk_is_an_error_with_a_name(tmp_path, monkeypatch):
+    path = tmp_path / "file.txt"
+    serialize.write_atomically(path, "old")
+    monkeypatch.setattr(os, "fsync", _no_space)
+    with pytest.raises(ValueError, match=r"\[S004\].*file\.txt.*No space left"):
+        serialize.write_atomically(path, "new")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("file.txt", "old")]
+
+
+def _no_space(*arguments):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_files_are_on_the_disk_before_they_have_their_names(tmp_path, monkeypatch):
+    done = []
+    for name in ("fsync", "replace", "rename"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, n=name, f=real: done.append(n) or f(*a))
+    serialize.write_atomically(tmp_path / "file.txt", "new")
+    assert done == ["fsync", "replace", "fsync"]
+    done.clear()
+    serialize.write_directory(tmp_path / "d", lambda d: (d / "file.txt").write_text("new"))
+    assert done == ["fsync", "rename", "fsync"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_new_files_have_usual_permissions(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", None)  # it is the whole process's, other threads' too
+    (tmp_path / "usual").write_text("")
+    serialize.write_atomically(tmp_path / "file.txt", "new")
+    assert (tmp_path / "file.txt").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def _files(directory):
+    return {p.relative_to(directory).as_posix(): p.read_text() for p in directory.rglob("*.txt")}
+
+
+def test_directories_are_written_as_a_whole(tmp_path, monkeypatch):
+    def write(directory, text):
+        (directory / "sub").mkdir()
+        (directory / "a.txt").write_text(text)
+        (directory / "sub" / "b.txt").write_text(text)
+
+    old = {"a.txt": "old", "sub/b.txt": "old", "mine.txt": "mine"}
+    (tmp_path / "mine.txt").write_text("mine")
+    serialize.write_directory(tmp_path, lambda d: write(d, "old"))
+    assert _files(tmp_path) == old
+    real = os.rename
+    # whichever step fails, all is as before
+    for step in range(5):
+        steps = iter([*[real] * step, _no_space])
+
+        def rename(source, target, steps=steps):
+            next(steps, real)(source, target)
+
+        monkeypatch.setattr(os, "rename", rename)
+        if step == 4:
+            serialize.write_directory(tmp_path, lambda d: write(d, "new"))
+        else:
+            with pytest.raises(ValueError, match="S004"):
+                serialize.write_directory(tmp_path, lambda d: write(d, "new"))
+            assert _files(tmp_path) == old
+    assert _files(tmp_path) == old | {"a.txt": "new", "sub/b.txt": "new"}
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_killed_writers_left_is_removed_in_time(tmp_path):
+    young, old = (tmp_path / f".{n}.spectral-tmp" for n in "12")
+    old.mkdir()
+    young.write_text("half")
+    os.utime(old, (0, 0))
+    (tmp_path / ".mine").write_text("mine")
+    os.utime(tmp_path / ".mine", (0, 0))
+    serialize.remove_leftovers(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".1.spectral-tmp", ".mine"]

@@ -5,9 +5,10 @@ no difference: sums are of integers, and a stream of results comes in the order 
 """
 
 import multiprocessing
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import reduce
 from itertools import pairwise
@@ -83,7 +84,7 @@ class _Executing(Workers):
                 report(_size(share))
                 yield result
 
-        with _whole():
+        with self._whole():
             return reduce(merge, reported())
 
     def stream(self, function: Callable[[P], Any], parts: Iterable[P]) -> Iterator[tuple[P, Any]]:
@@ -94,7 +95,7 @@ class _Executing(Workers):
             return part, future.result()
 
         try:
-            with _whole():
+            with self._whole():
                 for part in parts:
                     if len(waiting) == (1 + _AHEAD) * self._n:
                         yield first()
@@ -104,6 +105,14 @@ class _Executing(Workers):
         finally:
             for _, future in waiting:
                 future.cancel()
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Say what has died."""
+        try:
+            yield
+        except BrokenExecutor as error:
+            raise ValueError(Errors.S230.format(reason=error)) from error
 
 
 class _OnDask(_Executing):
@@ -120,23 +129,29 @@ class _OnDask(_Executing):
         from dask.distributed import as_completed
 
         client, shares = self._client, _shares(parts, self._n)
-        table = client.scatter(shared, broadcast=True)
-        futures = client.map(function, shares, shared=table, pure=False)
-        sizes = {future.key: _size(share) for future, share in zip(futures, shares, strict=True)}
-        for future in as_completed(futures):
-            report(sizes[future.key])
-        while len(futures) > 1:
-            groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
-            futures = [client.submit(reduce, merge, group, pure=False) for group in groups]
-        return futures[0].result()
+        with self._whole():
+            table = client.scatter(shared, broadcast=True)
+            futures = client.map(function, shares, shared=table, pure=False)
+            sizes = {f.key: _size(share) for f, share in zip(futures, shares, strict=True)}
+            for future in as_completed(futures):
+                report(sizes[future.key])
+            while len(futures) > 1:
+                groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
+                futures = [client.submit(reduce, merge, group, pure=False) for group in groups]
+            return futures[0].result()
 
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        from dask.distributed import KilledWorker
+        from distributed.comm import CommClosedError
 
-@contextmanager
-def _whole() -> Iterator[None]:
-    try:
-        yield
-    except BrokenExecutor as error:
-        raise ValueError(Errors.S230.format(reason=error)) from error
+        try:
+            yield
+        # a scheduler that has gone takes all its futures with it
+        except (CancelledError, CommClosedError) as error:
+            raise ValueError(Errors.S622.format(reason=str(error) or "no connection")) from error
+        except KilledWorker as error:
+            raise ValueError(Errors.S230.format(reason=error)) from error
 
 
 @contextmanager
@@ -157,8 +172,13 @@ def open_workers(*, workers: int, scheduler: str | None) -> Iterator[Workers]:
     else:
         # "spawn" is the one start method that is safe on every platform and beside threads
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        with ProcessPoolExecutor(workers, context, initializer=_end_in_silence) as pool:
             yield _Executing(pool, workers)
+
+
+def _end_in_silence() -> None:
+    """Ctrl-C ends a worker without a traceback: the process that started it says what there is to say."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

@@ -77,6 +77,10 @@ class Errors(metaclass=_WithCodes):
     S037 = "An empty constituent '({label})' (give it a word or take it out)"
     S038 = "A constituent without a label (write it after its opening bracket)"
     S039 = "The tree is not closed: {open} ')' missing (check that the brackets are balanced)"
+    S040 = (
+        "A line, sentence or tree of more than {most} MB (is it the right file? In CoNLL-U a sentence ends "
+        "with an empty line)"
+    )
 
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
     S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."
@@ -438,7 +442,7 @@ class Errors(metaclass=_WithCodes):
     S614 = "Can't parse {path}, from the document '{first}' to '{last}': {reason}"
     S615 = "Can't write parsed files to '{path}': it is no directory. Give another name (--output)."
     S616 = (
-        "The files in '{path}' were parsed by another pipeline or in another way. Give another directory "
+        "What is in '{path}' was parsed by another pipeline or in another way. Give another directory "
         "(--output), or parse everything again (--overwrite)."
     )
     S617 = (
@@ -448,6 +452,23 @@ class Errors(metaclass=_WithCodes):
     S618 = (
         "Can't read {path}, which tells what was parsed already. Remove it and what was parsed, or give "
         "another directory (--output)."
+    )
+
+    S619 = (
+        "Can't read '{path}': line {line} has more than {most} MB, and has to be in memory as a whole. Cut "
+        "it into several: one for each document."
+    )
+    S620 = (
+        "CoNLL-U would have nothing but words: the pipeline '{model}' has constituents, but neither tags, "
+        "lemmas nor heads. Write trees: use --format brackets."
+    )
+    S621 = (
+        "Changed while it was parsed, so that its parse is not complete: {paths}. Give the same command "
+        "again; what is finished is not parsed again."
+    )
+    S622 = (
+        "The Dask scheduler has gone: {reason}. Start the cluster again, then give the same command again; "
+        "files that are written stay."
     )
 
     S901 = (

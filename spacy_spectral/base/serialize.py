@@ -4,18 +4,26 @@ Learnt parameters go to kernels that do not check bounds, so damaged bytes must 
 not become a wrong parse. No pickle anywhere.
 """
 
+import errno
 import os
 import tempfile
+import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
+from uuid import uuid4
 
 import srsly
 
 from .errors import Errors
 
 MAGIC = b"spacy-spectral"
+# the ending of what is not written to its end, and the seconds after which nobody is writing it
+_TEMPORARY = ".spectral-tmp"
+_LONGEST_WRITING = 3600
 
 
 def pack(kind: str, version: int, payload: Any) -> bytes:
@@ -68,25 +76,120 @@ def read_header(data: bytes) -> tuple[str, int, int, bytes]:
 
 
 def write_atomically(path: str | Path, data: bytes | str) -> None:
-    """Write a file so that a failure half-way leaves what was there before.
+    """Write a file so that a failure half-way, of the power, too, leaves what was there before.
 
     path (Union[str, Path]): The file to write; its directory is made when missing.
     data (Union[bytes, str]): What to write; text is encoded as UTF-8.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    content = data.encode("utf8") if isinstance(data, str) else data
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(path.parent)
+        try:
+            # opened by its name, it has the permissions of any other new file
+            with open(temporary, "xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+
+def append_line(path: str | Path, line: str) -> None:
+    """Add a line to a file, to which others may add lines at the same time. It is on the disk then.
+
+    path (Union[str, Path]): The file; it is made when missing.
+    line (str): The line, without its end.
+    """
+    path, data = Path(path), f"{line}\n".encode()
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # without a buffer: a line is one call to the system, which does not mix it with others
+        with open(path, "ab", buffering=0) as file:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+
+
+def write_directory(path: str | Path, write: Callable[[Path], Any]) -> None:
+    """Write the files of a directory so that a failure half-way leaves those that were there before.
+
+    Files of old and new never stand beside each other: all old ones of these names are taken away before the
+    first new one comes. What else is in the directory stays.
+
+    path (Union[str, Path]): The directory; it is made when missing.
+    write (Callable[[Path], Any]): Writes the files, and directories of files, to a directory.
+    """
+    path = Path(path)
+    with _writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        # inside, so that it is on the same disk, and "." can be written to
+        temporary = _temporary(path)
+        new, old = temporary / "new", temporary / "old"
+        try:
+            new.mkdir(parents=True)
+            old.mkdir()
+            write(new)
+            for file in new.rglob("*"):
+                _sync(file)
+            names = [file.name for file in new.iterdir()]
+            try:
+                _move(names, path, old)
+                _move(names, new, path)
+            except BaseException:
+                _move([name for name in names if not (new / name).exists()], path, new)
+                _move(names, old, path)
+                raise
+            _sync(path)
+        finally:
+            rmtree(temporary, ignore_errors=True)
+    remove_leftovers(path)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what writers left half-written in a directory when they were killed.
+
+    directory (Path): The directory.
+    """
+    for path in directory.glob(f".*{_TEMPORARY}"):
+        # younger ones are perhaps being written
+        if time.time() - path.lstat().st_mtime > _LONGEST_WRITING:
+            rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _temporary(directory: Path) -> Path:
+    return directory / f".{uuid4().hex}{_TEMPORARY}"
+
+
+def _move(names: list[str], source: Path, target: Path) -> None:
+    for name in names:
+        if (source / name).exists():
+            os.rename(source / name, target / name)
+
+
+def _sync(path: Path) -> None:
+    """Make sure that a file, or the names in a directory, are on the disk."""
+    # Windows opens no directories, and syncs only what is open for writing
+    if os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data.encode("utf8") if isinstance(data, str) else data)
-        # mkstemp makes private files; a result should have the permissions of any other new file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say what could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(Errors.S004.format(path=path, reason=error.strerror or error)) from error
 
 
 def output_path(name: str) -> Path:

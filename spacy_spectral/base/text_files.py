@@ -2,9 +2,11 @@
 
 import gzip
 import io
+import sys
 import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -17,6 +19,10 @@ from .errors import Errors
 
 BLOCK_SIZE = 1 << 20
 PART_SIZE = 1 << 23
+# What has to be in memory as a whole, a line of .jsonl or a sentence, has no more bytes than this. It is
+# several times the longest novels; the objects made of so many bytes take less than a gigabyte.
+LONGEST = 1 << 24
+STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -55,6 +61,33 @@ def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> li
     return parts
 
 
+def is_stream(path: str | Path) -> bool:
+    """RETURNS (bool): Whether it is standard input or a pipe, which can be read once, from its beginning."""
+    path = Path(path)
+    return str(path) == STDIN or path.is_fifo() or path.is_char_device() or path.is_socket()
+
+
+def whole_file(path: str | Path) -> Part:
+    """RETURNS (Part): All of a file or stream."""
+    return Part(str(path), 0, sys.maxsize if is_stream(path) else Path(path).stat().st_size)
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[tuple[Any, Callable[[], int]]]:
+    """Open a file or stream.
+
+    path (Union[str, Path]): The file, perhaps compressed (.gz), or "-" for standard input.
+    YIELDS (Tuple[BinaryIO, Callable[[], int]]): What is to be read, and how many bytes of the file were, as
+        far as that is known.
+    """
+    if str(path) == STDIN:
+        yield sys.stdin.buffer, lambda: 0
+        return
+    with open(path, "rb") as raw:
+        file: Any = gzip.GzipFile(fileobj=raw) if str(path).endswith(".gz") else raw
+        yield file, raw.tell if raw.seekable() else lambda: 0
+
+
 def raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
     """Read the lines that begin in a part.
 
@@ -62,32 +95,31 @@ def raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
     report (Callable[[int], Any]): Called with the number of bytes read since the last call.
     YIELDS (bytes): Blocks of about BLOCK_SIZE bytes, cut anywhere.
     """
-    with open(part.path, "rb") as raw:
-        if part.path.endswith(".gz"):
-            file: Any = gzip.GzipFile(fileobj=raw)
-            end = float("inf")
-        else:
-            file, end = raw, part.end
+    with opened(part.path) as (file, n_read):
+        end = sys.maxsize if part.path.endswith(".gz") else part.end
+        at = part.start
         if part.start:
             # the line that began in the part before belongs to that part
-            file.seek(part.start - 1)
+            at = file.seek(part.start - 1)
             for piece in iter(partial(file.readline, BLOCK_SIZE), b""):
-                if piece.endswith(b"\n") or file.tell() >= end:
+                at += len(piece)
+                if piece.endswith(b"\n") or at >= end:
                     break
-        done = raw.tell()
+        done = n_read()
         at_line_start = True
         while True:
             try:
-                if file.tell() < end:
-                    block = file.read(int(min(BLOCK_SIZE, end - file.tell())))
+                if at < end:
+                    block = file.read(min(BLOCK_SIZE, end - at))
                 else:
                     block = b"" if at_line_start else file.readline(BLOCK_SIZE)
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise ValueError(Errors.S202.format(path=part.path, reason=error)) from error
             if not block:
                 break
-            report(raw.tell() - done)
-            done = raw.tell()
+            at += len(block)
+            before, done = done, n_read()
+            report(done - before)
             at_line_start = block.endswith(b"\n")
             yield block
 
@@ -102,11 +134,16 @@ def text_blocks(part: Part, report: Callable[[int], Any], ends: bytes) -> Iterat
     """
     at_file_start = part.start == 0
     rest: list[bytes] = []
+    n_lines = 1
     for block in chain(raw_blocks(part, report), [b""]):
         end = max(map(block.rfind, ends)) + 1
         if block and not end:
             rest.append(block)
+            if sum(map(len, rest)) > LONGEST:
+                line = n_lines + _lines_before(part)
+                raise ValueError(Errors.S619.format(path=part.path, line=line, most=LONGEST >> 20))
             continue
+        n_lines += block.count(b"\n")
         whole = b"".join([*rest, block[:end]])
         rest = [block[end:]]
         try:
@@ -124,13 +161,20 @@ def decoded_blocks(path: str | Path, report: Callable[[int], Any]) -> Iterator[s
     report (Callable[[int], Any]): Called with the number of bytes read since the last call.
     YIELDS (str): Its text in blocks that are cut anywhere, but not inside of a character.
     """
-    whole = Part(str(path), 0, Path(path).stat().st_size)
     decoder = getincrementaldecoder("utf-8-sig")()
-    for block in chain(raw_blocks(whole, report), [b""]):
+    for block in chain(raw_blocks(whole_file(path), report), [b""]):
         try:
             yield decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             raise _not_utf8(path, error) from error
+
+
+def _lines_before(part: Part) -> int:
+    """How many lines end before the first that begins in a part."""
+    if not part.start:
+        return 0
+    before = Part(part.path, 0, part.start)
+    return sum(block.count(b"\n") for block in raw_blocks(before, lambda n: None))
 
 
 def _not_utf8(path: str | Path, error: UnicodeDecodeError) -> ValueError:

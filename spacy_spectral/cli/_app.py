@@ -27,6 +27,18 @@ def reported() -> Iterator[None]:
         msg.fail(str(error), exits=1)
 
 
+def write_output(path: Path, data: bytes | str) -> None:
+    """Write a file, or say why that does not work and end the command.
+
+    path (Path): The file.
+    data (Union[bytes, str]): What it is to hold.
+    """
+    from ..base.serialize import write_atomically
+
+    with reported():
+        write_atomically(path, data)
+
+
 def output_option(*names: str, help: str) -> Any:
     """An option for a file or directory to write to.
 

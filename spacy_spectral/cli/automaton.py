@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._app import output_option, reported, spectral_cli
+from ._app import output_option, reported, spectral_cli, write_output
 
 _WRITERS = {".svg": "to_svg", ".dot": "to_dot"}
 
@@ -34,7 +34,7 @@ def automaton_cli(
     """
     from wasabi import msg
 
-    from ..base.serialize import require_writable, write_atomically
+    from ..base.serialize import require_writable
     from ..viz.automaton import head_automaton
     from ._pipelines import grammar_of, load_pipeline
 
@@ -49,5 +49,5 @@ def automaton_cli(
         graph = head_automaton(
             grammar_of(nlp, component), head, direction, states=states, threshold=threshold
         )
-    write_atomically(output, getattr(graph, _WRITERS[output.suffix])())
+    write_output(output, getattr(graph, _WRITERS[output.suffix])())
     msg.good(f"Automaton of {head}, {direction}, with {len(graph.states)} states in {output}")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli
+from ._app import output_option, reported, spectral_cli, write_output
 
 _HEADER = (
     "Measured on",
@@ -50,7 +50,7 @@ def calibrate_cli(
     import srsly
     from wasabi import msg
 
-    from ..base.serialize import require_writable, write_atomically
+    from ..base.serialize import require_writable, write_directory
     from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
     from ..treebank.documents import read_docs
     from ..trees.calibration import Judged
@@ -88,13 +88,13 @@ def calibrate_cli(
         aligns=("l", *"rrrrrrrrr"),
     )
     if json is not None:
-        write_atomically(json, srsly.json_dumps([*rows, both], indent=2) + "\n")
+        write_output(json, srsly.json_dumps([*rows, both], indent=2) + "\n")
         msg.good(f"Figures in {json}")
     if output is not None:
         with reported():
             temperature = fitted_temperature(parser, docs, references)
             keep_temperature(parser, temperature)
-            nlp.to_disk(output)
+            write_directory(output, nlp.to_disk)
         t = f"heads {temperature.heads:.2f}, labels {temperature.labels:.2f}"
         msg.good(f"Pipeline in {output}: temperatures of {t}, share {temperature.share:.2f}")
 

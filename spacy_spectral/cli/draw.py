@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli
+from ._app import output_option, reported, spectral_cli, write_output
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -76,7 +76,7 @@ def draw_cli(
     """
     from wasabi import msg
 
-    from ..base.serialize import require_writable, write_atomically
+    from ..base.serialize import require_writable
     from ..viz.automaton import head_automaton
     from ._pipelines import grammar_of, load_pipeline
 
@@ -94,7 +94,7 @@ def draw_cli(
         reason = "does it have a parser?" if sentences else "the text has no words"
         msg.fail(f"The pipeline '{model}' gives no parses ({reason})", exits=1)
     name = nlp.meta.get("name") or "pipeline"
-    write_atomically(output, page(sentences, graphs, title=f"{nlp.lang}_{name}"))
+    write_output(output, page(sentences, graphs, title=f"{nlp.lang}_{name}"))
     drawn = f"{len(sentences)} sentence{'' if len(sentences) == 1 else 's'}"
     if graphs:
         drawn += f" and {len(graphs)} automat{'on' if len(graphs) == 1 else 'a'}"

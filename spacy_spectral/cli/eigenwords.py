@@ -61,7 +61,7 @@ def eigenwords_cli(
     """
     import spacy
 
-    from ..base.serialize import require_writable
+    from ..base.serialize import require_writable, write_directory
     from ..models.eigenwords.model import Eigenwords
     from ..models.eigenwords.statistics import count_files
     from ..models.eigenwords.vectors import make_pipeline, spacy_tokenizer
@@ -115,7 +115,7 @@ def eigenwords_cli(
             "n_tokens": counts.pairs.n_tokens,
             "singular_values": model.singular_values.tolist(),
         }
-        make_pipeline(model, lang=lang, meta=meta).to_disk(output)
+        write_directory(output, make_pipeline(model, lang=lang, meta=meta).to_disk)
     values = model.singular_values
     at = sorted({i for i in (1, 2, 5, 10, 20, 50, 100, 200, 500, k) if i <= k})
     msg.text("Singular values (a flat tail adds little: choose k before it):")

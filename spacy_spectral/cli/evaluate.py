@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli
+from ._app import output_option, reported, spectral_cli, write_output
 
 _CURVES = {"heads": "Heads", "arcs": "Labelled arcs"}
 
@@ -50,7 +50,7 @@ def evaluate_cli(
     from wasabi import msg
 
     from ..base.errors import Errors
-    from ..base.serialize import require_writable, write_atomically
+    from ..base.serialize import require_writable
     from ..viz.reliability import render_reliability
     from ._pipelines import load_pipeline
     from .brackets import bracketed_docs, evaluate_brackets
@@ -66,14 +66,14 @@ def evaluate_cli(
         if brackets is not None:
             scores = evaluate_brackets(nlp, brackets, model)
             if json is not None:
-                write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
+                write_output(json, srsly.json_dumps(scores, indent=2) + "\n")
                 msg.good(f"Scores in {json}")
             return
         if raw:
             scores = evaluate_raw(nlp, data)
             print_raw(scores)
             if json is not None:
-                write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
+                write_output(json, srsly.json_dumps(scores, indent=2) + "\n")
                 msg.good(f"Scores in {json}")
             return
         scores, curves = evaluate(nlp, data, gold_tags=gold_tags)
@@ -118,10 +118,10 @@ def evaluate_cli(
     print(f" in {scores['sentences']:,} sentences · {speed}")
     if plot is not None:
         named = {_CURVES[name]: curve for name, curve in curves.items()}
-        write_atomically(plot, render_reliability(named, title=f"{model} on {data.name}"))
+        write_output(plot, render_reliability(named, title=f"{model} on {data.name}"))
         msg.good(f"Reliability diagram in {plot}")
     if json is not None:
-        write_atomically(json, srsly.json_dumps(scores, indent=2) + "\n")
+        write_output(json, srsly.json_dumps(scores, indent=2) + "\n")
         msg.good(f"Scores in {json}")
 
 

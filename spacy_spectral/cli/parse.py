@@ -1,10 +1,12 @@
 """`spacy spectral parse`: texts in, parsed files out."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from ..treebank.texts import Source, TextPart
+    from .parse_record import Record
 
 FORMATS = {"conllu": ".conllu", "spacy": ".spacy", "brackets": ".ptb"}
 # one document at a time: memory zones of a vocabulary can't be nested, and Dask's workers have threads
@@ -31,7 +34,7 @@ def parse_cli(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Text, .jsonl, CoNLL-U (all of them perhaps .gz), bracketed trees, or directories"
+            help="Text, .jsonl, CoNLL-U, bracketed trees (.gz, too), directories; - is standard input"
         ),
     ],
     output: Annotated[
@@ -62,47 +65,84 @@ def parse_cli(
 
     from ..base.distribute import open_workers
     from ..base.errors import Errors
-    from ..base.serialize import write_atomically
     from ._pipelines import load_pipeline
+    from .parse_record import Record, fingerprint
 
-    with reported():
+    record = Record(output) if output is not None else None
+    with reported(), _interruptible(record is not None, overwrite):
         if format_ not in FORMATS:
             raise ValueError(Errors.S705.format(value=format_, choices=", ".join(FORMATS)))
         if output is None and format_ == "spacy":
             raise ValueError(Errors.S610)
-        jobs = find_jobs(files, output, FORMATS[format_])
+        jobs = find_jobs(files, record, FORMATS[format_])
+        _require_apart(jobs, lines)
         # workers may stand in other directories
         name = str(Path(model).absolute()) if Path(model).exists() else model
         nlp = _loaded[name] = load_pipeline(model)
-        if output is not None:
-            from .parse_record import open_record
-
-            open_record(nlp, output, jobs, overwrite=overwrite, format=format_, lines=lines)
+        if format_ == "conllu" and _has_constituents_only(nlp):
+            raise ValueError(Errors.S620.format(model=model))
+        if record is not None:
+            way = {"pipeline": fingerprint(nlp), "format": format_, "lines": lines}
+            record.begin(jobs, way, overwrite=overwrite)
         total = Total()
         with (
             _bar(jobs) as bar,
             open_workers(workers=workers, scheduler=scheduler) as pool,
         ):
-            parts = _parts(jobs, total, bar.update, lines=lines, skip=output is not None)
+            parts = _parts(jobs, record, total, bar.update, lines=lines)
             work = partial(parse_part, name, format_=format_)
             for work_item, (data, counts) in pool.stream(work, parts):
-                if output is None:
+                if record is None:
                     print(data.decode("utf8"), end="", flush=True)
-                else:
-                    write_atomically(work_item.target, data)
+                elif not work_item.job.has_changed():
+                    record.write(work_item, data)
                 total.add(counts)
                 bar.update(work_item.size)
+        if changed := [str(job.path) for job in jobs if job.has_changed()]:
+            raise ValueError(Errors.S621.format(paths=", ".join(changed)))
     if output is not None:
         msg.good(f"{total}: {output}")
 
 
 @dataclass
 class Job:
-    """A file to be parsed, and where its parse goes: the ending is put behind the number of the part."""
+    """A file to be parsed, and where its parse goes: the ending is put behind the number of the part.
+
+    state (Optional[Tuple[int, ...]]): What tells whether the file has changed since it was opened.
+    """
 
     path: Path
     target: Path
     suffix: str
+    state: tuple[int, ...] | None = None
+
+    @property
+    def source(self) -> str:
+        """RETURNS (str): Where the text is."""
+        from ..base.text_files import STDIN
+
+        return STDIN if str(self.path) == STDIN else str(self.path.resolve())
+
+    def find_state(self) -> tuple[int, ...] | None:
+        """RETURNS (Optional[Tuple[int, ...]]): What changes when the file does; None for streams."""
+        from ..base.text_files import is_stream
+
+        if is_stream(self.path):
+            return None
+        try:
+            status = self.path.stat()
+        except OSError:
+            return ()
+        return status.st_size, status.st_mtime_ns, status.st_ino
+
+    def has_changed(self) -> bool:
+        """RETURNS (bool): Whether the file is another than the one that was opened."""
+        return self.state is not None and self.state != self.find_state()
+
+    @property
+    def whole(self) -> Path:
+        """RETURNS (Path): Where the parse goes if it is one file."""
+        return self.target.with_name(self.target.name + self.suffix)
 
     def target_of(self, part: "TextPart") -> Path:
         """RETURNS (Path): Where the parse of a part goes."""
@@ -114,9 +154,16 @@ class Job:
 class WorkItem:
     """A part of a file on its way to a worker."""
 
-    path: str
+    job: Job
     target: Path
     part: "TextPart"
+
+    @cached_property
+    def digest(self) -> str:
+        """RETURNS (str): What tells its texts from others."""
+        from .parse_record import digest
+
+        return digest(repr(self.part.sources).encode("utf8", "surrogatepass"))
 
     @property
     def size(self) -> int:
@@ -145,43 +192,48 @@ class Total:
         return f"Parsed {words} in {sents} of {docs}{before}"
 
 
-def find_jobs(files: Iterable[Path], output: Path | None, suffix: str) -> list[Job]:
+def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> list[Job]:
     """Find what is to be parsed.
 
     files (Iterable[Path]): Files, and directories that are searched with their subdirectories.
-    output (Optional[Path]): The directory to write to; None if nothing is written.
+    record (Optional[Record]): Of the directory to write to; None if nothing is written. What was written
+        there is not found.
     suffix (str): How the names of parsed files end.
     RETURNS (List[Job]): The files, and what they become.
     """
     from ..base.errors import Errors
+    from ..base.text_files import is_stream
     from ..treebank.texts import stem
 
     jobs = []
-    directory = output or Path()
+    directory = record.directory if record is not None else Path()
     for given in files:
         if given.is_dir():
             found = sorted(path for path in given.rglob("*") if _is_text(path.relative_to(given)))
-            found = [path for path in found if path.is_file()]
+            # the record is read after the search: who writes a file, records it before
+            made, base = record.made() if record is not None else set(), given.resolve()
+            found = [p for p in found if p.is_file() and base / p.relative_to(given) not in made]
             if not found:
                 raise ValueError(Errors.S611.format(path=given))
             jobs += [
                 Job(p, directory / p.relative_to(given).parent / stem(p), suffix) for p in found
             ]
-        elif given.is_file():
+        elif given.is_file() or is_stream(given):
             jobs.append(Job(given, directory / stem(given), suffix))
         else:
             raise ValueError(Errors.S201.format(path=given))
-    if output is None:
+    if record is None:
         return jobs
     sources = {job.path.resolve() for job in jobs}
     taken: dict[Path, Path] = {}
     for job in jobs:
-        whole = job.target.with_name(job.target.name + suffix)
-        if whole.resolve() in sources:
+        if job.whole.resolve() in sources:
             raise ValueError(Errors.S612.format(path=job.path))
-        if whole in taken:
-            raise ValueError(Errors.S613.format(one=taken[whole], other=job.path, target=whole))
-        taken[whole] = job.path
+        if job.whole in taken:
+            raise ValueError(
+                Errors.S613.format(one=taken[job.whole], other=job.path, target=job.whole)
+            )
+        taken[job.whole] = job.path
     return jobs
 
 
@@ -189,20 +241,83 @@ def _is_text(path: Path) -> bool:
     return not any(part.startswith(".") for part in path.parts)
 
 
+def _require_apart(jobs: Iterable[Job], lines: bool) -> None:
+    """Find out whether a numbered part would have the name of another text's parse."""
+    from ..base.errors import Errors
+    from ..base.text_files import is_stream
+    from ..treebank.texts import read_parts
+
+    by_target = {job.target: job for job in jobs}
+    for job in by_target.values():
+        name, dash, number = job.target.name.rpartition("-")
+        large = by_target.get(job.target.with_name(name)) if name and dash else None
+        if large is None or not re.fullmatch("[0-9]{5,}", number) or is_stream(large.path):
+            continue
+        for part in islice(read_parts(large.path, lines=lines), int(number)):
+            if (target := large.target_of(part)) == job.whole:
+                raise ValueError(Errors.S613.format(one=large.path, other=job.path, target=target))
+
+
 def _parts(
-    jobs: Iterable[Job], total: Total, report: Callable[[int], Any], *, lines: bool, skip: bool
+    jobs: Iterable[Job],
+    record: "Record | None",
+    total: Total,
+    report: Callable[[int], Any],
+    *,
+    lines: bool,
 ) -> Iterator[WorkItem]:
     """The parts of files that are not finished."""
     from ..treebank.texts import read_parts
 
     for job in jobs:
+        job.state = job.find_state()
+        targets: set[Path] = set()
         for part in read_parts(job.path, lines=lines):
-            target = job.target_of(part)
-            if skip and target.exists():
-                total.finished += 1
-                report(part.size)
-            else:
-                yield WorkItem(str(job.path), target, part)
+            item = WorkItem(job, job.target_of(part), part)
+            if record is not None:
+                if not targets:
+                    parts = record.files_of(job) - {job.whole}
+                    record.keep_only(job, {job.whole} if part.is_whole else parts)
+                targets.add(item.target)
+                if record.is_finished(item):
+                    total.finished += 1
+                    report(part.size)
+                    continue
+            yield item
+        if record is not None and not job.has_changed():
+            record.keep_only(job, targets)
+
+
+def _has_constituents_only(nlp: "Language") -> bool:
+    """Whether a pipeline has trees, and nothing that there are columns for in CoNLL-U."""
+    from ..pipeline.constituency import SpectralConstituency
+
+    columns = {f"token.{name}" for name in ("lemma", "pos", "tag", "morph", "head", "dep")}
+    has_trees = False
+    for name, pipe in nlp.pipeline:
+        assigned = nlp.get_pipe_meta(name).assigns
+        if isinstance(pipe, SpectralConstituency):
+            has_trees = True
+            if pipe.set_tags:
+                return False
+        # who does not say what it assigns may assign anything
+        elif not assigned or columns & set(assigned):
+            return False
+    return has_trees
+
+
+@contextmanager
+def _interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
+    """Say how to go on after Ctrl-C."""
+    from wasabi import msg
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if writes:
+            how = "without --overwrite " if overwrite else ""
+            msg.warn(f"Stopped. The same command {how}goes on where it stopped.")
+        raise typer.Exit(130) from None
 
 
 def parse_part(model: str, item: WorkItem, *, format_: str) -> tuple[bytes, tuple[int, int, int]]:
@@ -225,7 +340,7 @@ def parse_part(model: str, item: WorkItem, *, format_: str) -> tuple[bytes, tupl
         if not sources:
             raise
         reason = Errors.S614.format(
-            path=item.path, first=sources[0].name, last=sources[-1].name, reason=error
+            path=item.job.path, first=sources[0].name, last=sources[-1].name, reason=error
         )
         raise ValueError(reason) from error
 
@@ -307,7 +422,7 @@ def _brackets(docs: list["Doc"], model: str) -> str:
 def _bar(jobs: list[Job]) -> Any:
     from tqdm import tqdm
 
-    total = sum(job.path.stat().st_size for job in jobs)
+    total = sum(state[0] for job in jobs if (state := job.find_state()))
     return tqdm(
         total=total, desc="Parsing", unit="B", unit_scale=True, disable=not sys.stderr.isatty()
     )

@@ -1,59 +1,255 @@
-"""What is known of a directory of parsed files: by which pipeline and of which texts they are.
+"""What is known of a directory of parsed files: of which texts they are, and how they were parsed.
 
-A parse that was made of another text, or by another pipeline, is not a finished part.
+The record is a file of lines that only grows. A line says: a file of this name *with this content* is the
+parse of this text, made in this way. It is written before the file gets its name. So a line is true whatever
+happens afterwards, and it does not matter who wrote it, in what order, or who was killed: what a file is, its
+content tells. What no line tells of was not written here, or was changed since, and is not written over.
 """
 
+import re
 import zlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Container, Sequence
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import srsly
 
 from ..base.errors import Errors
-from ..base.serialize import require_writable, write_atomically
+from ..base.serialize import append_line, remove_leftovers, require_writable, write_atomically
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from .parse import Job
+    from .parse import Job, WorkItem
 
-NAME = "parse.json"
+NAME = "parse.jsonl"
+_HEADER = {"record": "spacy spectral parse", "version": 1}
 
 
-def open_record(
-    nlp: "Language", output: Path, jobs: Sequence["Job"], *, overwrite: bool, **settings: Any
-) -> None:
-    """Make a directory ready for parsed files: those of texts that have changed are removed.
+class Fact(NamedTuple):
+    """What a file with a certain content is.
 
-    nlp (Language): The pipeline.
-    output (Path): The directory.
-    jobs (Sequence[Job]): What is to be parsed.
-    overwrite (bool): Whether all that was parsed before counts for nothing.
-    settings: What else the parses depend on.
+    target (str): What the parsed text is called, without the number of a part and the ending.
+    source (str): Where the text was.
+    text (str): A digest of the text.
+    way (str): The pipeline, and what else the parse depends on.
     """
-    if output.exists() and not output.is_dir():
-        raise ValueError(Errors.S615.format(path=output))
-    path = output / NAME
-    require_writable(path)
-    record = {"settings": {"pipeline": fingerprint(nlp), **settings}, "files": {}}
-    before = _read(path)
-    if before is not None and before["settings"] != record["settings"] and not overwrite:
-        raise ValueError(Errors.S616.format(path=output))
-    known = before["files"] if before is not None else {}
-    for job in jobs:
-        name = job.target.relative_to(output).as_posix()
-        status = job.path.stat()
-        entry = {
-            "source": str(job.path.resolve()),
-            "size": status.st_size,
-            "modified": status.st_mtime_ns,
-        }
-        if overwrite or known.get(name) != entry:
-            _forget(job, is_known=name in known or overwrite)
-        known[name] = entry
-    record["files"] = known
-    write_atomically(path, srsly.json_dumps(record, indent=2) + "\n")
+
+    target: str
+    source: str
+    text: str
+    way: str
+
+
+class Record:
+    """The record of a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """directory (Path): The directory; it may be missing."""
+        self.directory = directory
+        self.path = directory / NAME
+        self._facts: dict[str, dict[str, list[Fact]]] = {}  # by file, then by content
+        self._files: defaultdict[str, set[str]] = defaultdict(set)  # by target
+        self._n_read = 0
+        self._is_cut = False
+        self._way = ""
+        self._sources: set[Path] = set()
+        self._overwrite = False
+
+    def made(self) -> set[Path]:
+        """RETURNS (Set[Path]): Resolved paths of all that was ever written here, the record, too."""
+        self.refresh()
+        return {self.directory.resolve() / name for name in (NAME, *self._facts)}
+
+    def begin(self, jobs: Sequence["Job"], way: dict[str, Any], *, overwrite: bool) -> None:
+        """Find out whether parses can be written, and begin to.
+
+        jobs (Sequence[Job]): What is to be parsed.
+        way (Dict[str, Any]): What parses depend on beside the text.
+        overwrite (bool): Whether what is there counts for nothing: it is removed.
+        """
+        if self.directory.exists() and not self.directory.is_dir():
+            raise ValueError(Errors.S615.format(path=self.directory))
+        require_writable(self.path)
+        self._way = srsly.json_dumps(way, sort_keys=True)
+        self._overwrite = overwrite
+        self._sources = {job.path.resolve() for job in jobs}
+        self.refresh()
+        facts = [fact for own in self._facts.values() for fact in _all(own)]
+        is_other = bool(facts) and not any(fact.way == self._way for fact in facts)
+        if is_other and not overwrite and any(path.exists() for path in self.made() - {self.path}):
+            raise ValueError(Errors.S616.format(path=self.directory))
+        there = _Listing()
+        for job in jobs:
+            for path in there.parses_of(job):
+                self._look_at(job, path)
+        if self._is_cut:
+            append_line(self.path, "")
+        if not self._n_read:
+            append_line(self.path, srsly.json_dumps(_HEADER))
+
+    def _look_at(self, job: "Job", path: Path) -> None:
+        """Decide before the work about a file that was there before."""
+        facts = _all(self._facts.get(self._name(path), {}))
+        if not any(fact.target == self._name(job.target) for fact in facts):
+            if facts:
+                return  # that of another text, which is left alone
+            if not self._overwrite:
+                raise ValueError(Errors.S617.format(path=path))
+        if self._overwrite:
+            self._remove(path, job)
+        elif not any(fact.way == self._way for fact in facts):
+            raise ValueError(Errors.S616.format(path=path))
+
+    def is_finished(self, item: "WorkItem") -> bool:
+        """Find out whether a part is parsed. What was parsed of another text is removed.
+
+        item (WorkItem): The part.
+        RETURNS (bool): Whether it is.
+        """
+        job, path = item.job, item.target
+        if not path.exists():
+            return False
+        name, target = self._name(path), self._name(job.target)
+        known = self._facts_of(path)
+        mine = Fact(target, job.source, item.digest, self._way)
+        # what users have changed is finished, too
+        facts = known or _all(self._facts.get(name, {}))
+        if any(fact._replace(source=job.source) == mine for fact in facts):
+            return True
+        if other := next((fact for fact in known if fact.target != target), None):
+            raise ValueError(Errors.S613.format(one=other.source, other=job.path, target=path))
+        if not self._overwrite:
+            if not any(fact.source == job.source for fact in known):
+                raise ValueError(Errors.S617.format(path=path))
+            if not any(fact.way == self._way for fact in known):
+                raise ValueError(Errors.S616.format(path=path))
+        self._remove(path, job)
+        return False
+
+    def files_of(self, job: "Job") -> set[Path]:
+        """RETURNS (Set[Path]): Where parses of a text were ever written."""
+        names = self._files.get(self._name(job.target), ())
+        return {self.directory / name for name in names if name.endswith(job.suffix)}
+
+    def keep_only(self, job: "Job", files: Container[Path]) -> None:
+        """Remove parses of what a text was before.
+
+        job (Job): The text.
+        files (Container[Path]): Which of its files stay.
+        """
+        for path in sorted(self.files_of(job)):
+            if path not in files and path.exists():
+                target = self._name(job.target)
+                if not any(fact.target == target for fact in self._facts_of(path)):
+                    raise ValueError(Errors.S617.format(path=path))
+                self._remove(path, job)
+
+    def write(self, item: "WorkItem", data: bytes) -> None:
+        """Write the parse of a part.
+
+        item (WorkItem): The part.
+        data (bytes): Its parse.
+        """
+        fact = Fact(self._name(item.job.target), item.job.source, item.digest, self._way)
+        line = {"file": self._name(item.target), "content": digest(data), **fact._asdict()}
+        line["way"] = srsly.json_loads(fact.way)
+        append_line(self.path, srsly.json_dumps(line))
+        self._add(line)
+        write_atomically(item.target, data)
+
+    def refresh(self) -> None:
+        """Read what was written since the last time, by others, too."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._n_read)
+                content = file.read()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ValueError(Errors.S618.format(path=self.path)) from error
+        *lines, rest = content.split(b"\n")
+        if content and not self._n_read and _read([*lines, rest][0]) != _HEADER:
+            raise ValueError(Errors.S618.format(path=self.path))
+        # it was cut off by a full disk, or is being written
+        self._is_cut = bool(rest)
+        self._n_read += len(content) - len(rest)
+        for data in lines:
+            line = _read(data)
+            if isinstance(line, dict) and {"file", "content", *Fact._fields} <= line.keys():
+                self._add(line)
+
+    def _add(self, line: dict[str, Any]) -> None:
+        way = srsly.json_dumps(line["way"], sort_keys=True)
+        fact = Fact(line["target"], line["source"], line["text"], way)
+        contents = self._facts.setdefault(line["file"], {})
+        facts = contents.setdefault(line["content"], [])
+        if fact not in facts:
+            facts.append(fact)
+        self._files[fact.target].add(line["file"])
+
+    def _facts_of(self, path: Path) -> list[Fact]:
+        """What a file is, by its content; nothing if that is not known."""
+        name = self._name(path)
+        try:
+            content = digest(path.read_bytes())
+        except FileNotFoundError:
+            return []
+        if content not in self._facts.get(name, {}):
+            self.refresh()
+        return self._facts.get(name, {}).get(content, [])
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.directory).as_posix()
+
+    def _remove(self, path: Path, job: "Job") -> None:
+        if path.resolve() in self._sources:
+            raise ValueError(Errors.S612.format(path=job.path))
+        path.unlink(missing_ok=True)
+
+
+class _Listing:
+    """What is in the directories that are written to. Each is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Path, str], defaultdict[str, list[Path]]] = {}
+
+    def parses_of(self, job: "Job") -> list[Path]:
+        """RETURNS (List[Path]): The files that are named as parses of a text, whole or in parts."""
+        key = job.target.parent, job.suffix
+        if key not in self._known:
+            self._known[key] = self._read(*key)
+        return self._known[key].get(job.target.name, [])
+
+    def _read(self, directory: Path, suffix: str) -> defaultdict[str, list[Path]]:
+        found: defaultdict[str, list[Path]] = defaultdict(list)
+        if directory.is_dir():
+            remove_leftovers(directory)
+            for path in sorted(directory.iterdir()):
+                if path.name.endswith(suffix):
+                    name = path.name.removesuffix(suffix)
+                    found[name].append(path)
+                    if numbered := re.fullmatch(r"(.*)-\d{5,}", name, re.DOTALL):
+                        found[numbered[1]].append(path)
+        return found
+
+
+def _all(contents: dict[str, list[Fact]]) -> list[Fact]:
+    return [fact for facts in contents.values() for fact in facts]
+
+
+def _read(line: bytes) -> Any:
+    try:
+        return srsly.json_loads(line)
+    except ValueError:
+        return None  # cut off by a full disk or a loss of power
+
+
+def digest(data: bytes) -> str:
+    """RETURNS (str): What tells contents apart."""
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def fingerprint(nlp: "Language") -> str:
@@ -66,33 +262,3 @@ def fingerprint(nlp: "Language") -> str:
             checksum = zlib.crc32(path.read_bytes(), checksum)
     meta = nlp.meta
     return f"{meta['lang']}_{meta['name']} {meta['version']} {checksum:08x}"
-
-
-def _forget(job: "Job", *, is_known: bool) -> None:
-    """Remove what was parsed of a file before."""
-    whole = job.target.with_name(job.target.name + job.suffix)
-    numbered = "-" + "[0-9]" * 5 + job.suffix
-    found = [whole, *job.target.parent.glob(_escaped(job.target.name) + numbered)]
-    for path in found:
-        if path.exists():
-            if not is_known:
-                raise ValueError(Errors.S617.format(path=path))
-            path.unlink()
-
-
-def _escaped(name: str) -> str:
-    from glob import escape
-
-    return escape(name)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
-    try:
-        record = srsly.read_json(path)
-        if isinstance(record["settings"], dict) and isinstance(record["files"], dict):
-            return record
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise ValueError(Errors.S618.format(path=path))

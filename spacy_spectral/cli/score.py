@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli
+from ._app import output_option, reported, spectral_cli, write_output
 
 
 @spectral_cli.command("score")
@@ -30,7 +30,7 @@ def score_cli(
 
     from ..base.errors import Errors
     from ..base.progress import progress_bar
-    from ..base.serialize import require_writable, write_atomically
+    from ..base.serialize import require_writable
     from ..treebank.documents import read_docs
     from ._pipelines import load_pipeline
 
@@ -78,7 +78,7 @@ def score_cli(
             }
             for number, sent, score in rows
         ]
-        write_atomically(json, srsly.json_dumps(result, indent=2) + "\n")
+        write_output(json, srsly.json_dumps(result, indent=2) + "\n")
         msg.good(f"Wrote {json}")
 
 

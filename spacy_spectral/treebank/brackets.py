@@ -1,11 +1,14 @@
 """Bracketed constituency trees as in the Penn Treebank: `(S (NP (DT The) (NN dog)) ...)`."""
 
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ..base.errors import Errors
+from ..base.text_files import LONGEST, opened
 from .validate import TreebankError
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
@@ -53,24 +56,19 @@ def write_tree(tree: Tree) -> str:
 def read_brackets(path: str | Path) -> Iterator[Tree]:
     """Read bracketed trees. A tree may span several lines; an unlabelled outer bracket is removed.
 
-    path (Union[str, Path]): The file.
+    path (Union[str, Path]): The file; it is not held in memory as a whole.
     YIELDS (Tree): The trees in order.
     RAISES (TreebankError): At the first problem.
     """
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        reason = error.strerror or error
-        raise TreebankError(path, "", Errors.S010.format(reason=reason)) from error
-    except UnicodeDecodeError as error:
-        place = error.object.count(b"\n", 0, error.start) + 1
-        message = Errors.S011.format(byte=error.object[error.start])
-        raise TreebankError(path, place, message) from error
     stack: list[Tree] = []
     first_line = 0
+    size = 0
     expects_label = False
     empty = True
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(_lines(path), start=1):
+        size = size + len(line) if stack else len(line)
+        if size >= LONGEST:
+            raise TreebankError(path, number, Errors.S040.format(most=LONGEST >> 20))
         for token in _TOKEN.findall(line):
             if token == "(":
                 if stack and stack[-1].word:
@@ -108,6 +106,24 @@ def read_brackets(path: str | Path) -> Iterator[Tree]:
         raise TreebankError(path, first_line, Errors.S039.format(open=len(stack)))
     if empty:
         raise TreebankError(path, "", Errors.S012)
+
+
+def _lines(path: str | Path) -> Iterator[str]:
+    """The lines of a file."""
+    try:
+        with opened(path) as (file, _):
+            lines = iter(partial(file.readline, LONGEST), b"")
+            for number, data in enumerate(lines, start=1):
+                if len(data) == LONGEST:
+                    raise TreebankError(path, number, Errors.S040.format(most=LONGEST >> 20))
+                try:
+                    yield data.decode("utf-8-sig" if number == 1 else "utf8")
+                except UnicodeDecodeError as error:
+                    message = Errors.S011.format(byte=data[error.start])
+                    raise TreebankError(path, number, message) from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise TreebankError(path, "", Errors.S010.format(reason=reason)) from error
 
 
 def _without_outer_bracket(tree: Tree, path: str | Path, line: int) -> Tree:

@@ -3,11 +3,11 @@
 One scan serves all: `read_conllu` raises the first problem, `spacy spectral check` shows every one.
 """
 
-import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from spacy.parts_of_speech import IDS
 
 from ..base.errors import Errors
+from ..base.text_files import LONGEST, opened
 from .validate import MISSING, TreebankError, tree_problems
 
 _UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}
@@ -126,11 +127,10 @@ def scan_conllu(
     """
     path = Path(path)
     try:
-        with open(path, "rb") as raw:
-            file: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+        with opened(path) as (file, n_read):
             done = 0
             for item in _scan_lines(path, file, trees):
-                done, before = raw.tell(), done
+                done, before = n_read(), done
                 report(done - before)
                 yield item
     except (OSError, EOFError, zlib.error) as error:
@@ -138,15 +138,19 @@ def scan_conllu(
         yield TreebankError(path, "", Errors.S010.format(reason=reason))
 
 
-def _scan_lines(
-    path: Path, lines: Iterable[bytes], trees: bool
-) -> Iterator[Sentence | TreebankError]:
+def _scan_lines(path: Path, file: Any, trees: bool) -> Iterator[Sentence | TreebankError]:
     empty = True
+    size = 0
+    lines = iter(partial(file.readline, LONGEST), b"")
     comments: list[str] = []
     rows: list[str] = []
     number = 0
     # one more, so that the last sentence ends even where its blank line is missing
     for number, data in enumerate(chain(lines, [b"\n"]), start=1):
+        size += len(data)
+        if size >= LONGEST:
+            yield TreebankError(path, number, Errors.S040.format(most=LONGEST >> 20))
+            return
         try:
             line = data.decode("utf-8-sig" if number == 1 else "utf8").rstrip("\n")
         except UnicodeDecodeError as error:
@@ -165,7 +169,7 @@ def _scan_lines(
                 yield from (TreebankError(path, *problem) for problem in problems)
             else:
                 yield sentence
-            comments, rows = [], []
+            comments, rows, size = [], [], 0
     if empty:
         yield TreebankError(path, "", Errors.S012)
 

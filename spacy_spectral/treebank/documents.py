@@ -21,6 +21,8 @@ CONLLU_SUFFIXES = (".conllu", ".conll")
 SUFFIXES = (*CONLLU_SUFFIXES, ".spacy")
 # The key in `doc.spans` of multiword tokens whose words stand in the text.
 MULTIWORD = "multiword_tokens"
+# How many characters of comments are as much as one word of a document.
+_COMMENTS = 512
 
 Item = Sentence | TreebankError
 
@@ -219,7 +221,8 @@ def written_documents(items: Iterable[Item], *, most_words: int = 0) -> Iterator
             if last is not None and item.starts_paragraph and "\n" not in last.after[-1]:
                 last.after[-1] = "\n\n"
             last = item
-            n_words += len(item)
+            # comments count where they are most of it
+            n_words += max(len(item), sum(map(len, item.comments)) // _COMMENTS)
         group.append(item)
     if group:
         yield _without_last_space(group, last)

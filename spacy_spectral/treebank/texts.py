@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import Errors
-from ..base.text_files import Part, decoded_blocks, read_records, token_form
+from ..base.text_files import (
+    STDIN,
+    decoded_blocks,
+    is_stream,
+    read_records,
+    token_form,
+    whole_file,
+)
 from .bracketed import BRACKET_SUFFIXES
 from .brackets import read_brackets
 from .conllu import Sentence, scan_conllu
@@ -20,6 +27,8 @@ from .validate import MISSING, TreebankError
 
 # Characters of a document and of a part, and words of a document of CoNLL-U.
 DOCUMENT, PART, WORDS = 1 << 18, 1 << 20, 1 << 15
+# How many characters of comments are as much as one of text.
+_COMMENTS = 64
 _EMPTY_LINES = ("\n\n", "\n\r\n")
 
 Report = Callable[[int], Any]
@@ -42,7 +51,10 @@ class Source:
 
     def __len__(self) -> int:
         words = sum(len(word) + 1 for s in self.sentences for word in s.words)
-        return len(self.text) + sum(len(token) + 1 for token in self.tokens) + words
+        text = len(self.text) + sum(len(token) + 1 for token in self.tokens) + words
+        # names and comments count where they are most of it; and what has no text is not nothing
+        comments = sum(len(comment) for s in self.sentences for comment in s.comments)
+        return max(text, (len(self.name) + comments) // _COMMENTS, 0 if text else _COMMENTS)
 
 
 @dataclass
@@ -62,15 +74,19 @@ class TextPart:
 
 def stem(path: Path) -> str:
     """RETURNS (str): The name of a file without the endings that tell its format."""
+    if str(path) == STDIN:
+        return "stdin"
     name = path.name.removesuffix(".gz")
     known = (".txt", ".jsonl", *CONLLU_SUFFIXES, *BRACKET_SUFFIXES)
-    return next((name.removesuffix(ending) for ending in known if name.endswith(ending)), name)
+    short = next((name.removesuffix(ending) for ending in known if name.endswith(ending)), name)
+    # "" and "." are no names of files, and ".." is another directory
+    return short if short.strip(".") else path.name
 
 
 def read_parts(path: Path, *, lines: bool = False) -> Iterator[TextPart]:
     """Read a file.
 
-    path (Path): The file; its name tells the format.
+    path (Path): The file; its name tells the format. "-" is standard input, a plain text.
     lines (bool): Whether every line of a plain text is a document of its own.
     YIELDS (TextPart): Its documents in order. There is one part at least.
     """
@@ -102,7 +118,7 @@ def read_parts(path: Path, *, lines: bool = False) -> Iterator[TextPart]:
 
 def _read(path: Path, report: Report, lines: bool) -> Iterator[Source]:
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if not path.is_file():
+    if not path.is_file() and not is_stream(path):
         raise ValueError(Errors.S201.format(path=path))
     if ending == ".spacy":
         raise ValueError(Errors.S609.format(path=path))
@@ -166,8 +182,7 @@ def _lines(blocks: Iterator[str]) -> Iterator[str]:
 
 
 def _jsonl(path: Path, name: str, report: Report) -> Iterator[Source]:
-    whole = Part(str(path), 0, path.stat().st_size)
-    for number, record in enumerate(read_records(whole, report), start=1):
+    for number, record in enumerate(read_records(whole_file(path), report), start=1):
         given = record.get("id", "")
         own = "_".join(str(given).split()) if isinstance(given, str | int) else ""
         own = own or f"{name}-{number}"

@@ -16,6 +16,7 @@ from pipelines import from_raw_text
 from spacy_spectral.base.distribute import open_workers
 from spacy_spectral.cli import parse as parse_module
 from spacy_spectral.cli.parse import _written
+from spacy_spectral.cli.parse_record import Record
 from spacy_spectral.treebank import texts
 from spacy_spectral.treebank.check import check_treebanks
 from spacy_spectral.treebank.conllu import read_conllu
@@ -66,7 +67,7 @@ def failure(*arguments):
 
 
 def parsed_files(directory):
-    return {p.name: p.read_bytes() for p in sorted(directory.iterdir()) if p.name != "parse.json"}
+    return {p.name: p.read_bytes() for p in sorted(directory.iterdir()) if p.name != "parse.jsonl"}
 
 
 def test_a_text_is_parsed_as_by_the_pipeline(nlp, model, tmp_path):
@@ -193,7 +194,7 @@ def test_a_failure_leaves_finished_parts(model, small_parts, long_text, tmp_path
 def test_lines_are_documents(nlp, model, tmp_path):
     (tmp_path / "a.txt").write_text("A dog sleeps\n\n\nThe man sees a dog\n", "utf8")
     text = parse(model, tmp_path / "a.txt", "--lines")
-    found = list(parse_module.find_jobs([tmp_path / "a.txt"], tmp_path, ".conllu"))
+    found = list(parse_module.find_jobs([tmp_path / "a.txt"], Record(tmp_path), ".conllu"))
     assert [job.target.name for job in found] == ["a"]
     assert text.count("# newdoc id = a-") == 2
 
@@ -290,7 +291,7 @@ def test_another_pipeline_does_not_go_on(nlp, model, tmp_path):
     (tmp_path / "other" / "note").write_text("another", "utf8")
     assert "S616" in failure(tmp_path / "other", tmp_path / "a.txt", "-o", out)
     parse(tmp_path / "other", tmp_path / "a.txt", "-o", out, "--overwrite")
-    (out / "parse.json").write_text("{", "utf8")
+    (out / "parse.jsonl").write_text("{", "utf8")
     assert "S618" in failure(model, tmp_path / "a.txt", "-o", out)
 
 

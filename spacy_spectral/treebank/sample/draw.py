@@ -8,7 +8,7 @@ alone, so that leaves P(tree | tags) as it is too.
 from pathlib import Path
 from random import Random
 
-from ...base.serialize import write_atomically
+from ...base.serialize import write_directory
 from ..brackets import write_tree
 from ..conllu import Sentence
 from .constituents import constituents
@@ -30,22 +30,21 @@ def write_sample(
     train (int): The number of sentences in the training part; `dev` and `test` likewise.
     RETURNS (List[Path]): The files.
     """
-    files = []
+    texts = {}
     for part, size in (("train", train), ("dev", dev), ("test", test)):
         # a stream for each part: its sentences do not depend on the sizes of the others
         random = Random(f"spacy-spectral sample {part} {seed}")
         sentences = [draw_sentence(random) for _ in range(size)]
-        conllu = Path(output) / f"sample-{part}.conllu"
-        write_atomically(
-            conllu,
-            "".join(_to_conllu(sentence, part, i) for i, sentence in enumerate(sentences)),
-        )
-        brackets = conllu.with_suffix(".ptb")
-        write_atomically(
-            brackets, "".join(write_tree(constituents(sent)) + "\n" for sent in sentences)
-        )
-        files += [conllu, brackets]
-    return files
+        conllu = "".join(_to_conllu(sentence, part, i) for i, sentence in enumerate(sentences))
+        brackets = "".join(write_tree(constituents(sentence)) + "\n" for sentence in sentences)
+        texts |= {f"sample-{part}.conllu": conllu, f"sample-{part}.ptb": brackets}
+
+    def write(directory: Path) -> None:
+        for name, text in texts.items():
+            (directory / name).write_bytes(text.encode("utf8"))
+
+    write_directory(output, write)
+    return [Path(output) / name for name in texts]
 
 
 def draw_sentence(random: Random) -> Sentence:

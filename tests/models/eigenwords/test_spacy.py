@@ -6,6 +6,7 @@ import numpy
 import pytest
 import spacy
 import srsly
+from spacy.lookups import Lookups
 from spacy.tokens import Doc
 from spacy.util import load_config_from_str
 from typer.testing import CliRunner
@@ -238,6 +239,21 @@ def test_scheduler_that_is_not_there(text_file, tmp_path):
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
         result = run(spectral_cli, [*arguments, "--scheduler", "tcp://127.0.0.1:1"])
     assert result.exit_code == 1 and "S212" in result.output
+
+
+def test_a_full_disk_leaves_the_old_result(text_file, tmp_path, monkeypatch):
+    arguments = ["eigenwords", str(text_file), "--clusters", "4", "-o", str(tmp_path / "out"), "-k"]
+    assert run(spectral_cli, [*arguments, "5"]).exit_code == 0
+    old = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+
+    def no_space(*arguments, **options):
+        raise OSError("616500 requested and 399328 written")
+
+    monkeypatch.setattr(Lookups, "to_disk", no_space)
+    result = run(spectral_cli, [*arguments, "4"])
+    assert result.exit_code == 1 and "[S004]" in result.output and "requested" in result.output
+    found = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert found == old
 
 
 def test_docbin_input(tmp_path, sentences):
