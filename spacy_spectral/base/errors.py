@@ -127,9 +127,10 @@ class Errors(metaclass=_WithCodes):
         "pipeline has no such component."
     )
     S119 = (
-        "'{name}' can't decode by Viterbi: automata of the estimator 'spectral' have no best path, their "
-        'values can be negative, and log-linear models sum over labels. Set decode = "mbr", or use SHAG '
-        "with the estimator det, det+f, em or spectral+em."
+        "'{name}' can't decode by '{value}': its model takes {choices}. Automata of the estimator 'spectral' "
+        "have no best path, as their values can be negative; LogLinear, Product and Refined sum over what "
+        'such a path is made of. Set decode = "mbr", or use Biaffine, or SHAG with the estimator det, det+f, '
+        "em or spectral+em."
     )
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
     S121 = (
@@ -139,6 +140,10 @@ class Errors(metaclass=_WithCodes):
     S122 = (
         "'{name}' is to stop training by the corpus '{corpus}' (setting 'dev_corpus'), but the pipeline's "
         'config has none of that name. Set dev_corpus to null or to a corpus such as "corpora.dev".'
+    )
+    S123 = (
+        "'{word}' in the training sentence '{words}' has the label '{label}': by \"||\" parsers mark "
+        "crossing arcs that they have lifted. Rename the label, or give the tree as it was before."
     )
     S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
     S151 = "Unknown direction '{value}'. Choose one of: {choices}."
@@ -278,11 +283,15 @@ class Errors(metaclass=_WithCodes):
         "The heads of a sentence go in a circle: {words}. Attach one of these words (counted from 1) to a "
         "word outside, or mark heads you do not know as missing."
     )
+    S411 = (
+        "The relation '{label}' has \"||\", by which parsers mark crossing arcs that were lifted (rename the "
+        "relation, or give the tree as it was before)"
+    )
     S440 = (
         "spacy-spectral.Biaffine.v1 needs an even scan_size >= 2, scan_depth >= 0, arc_size >= 1 and "
         "label_size >= 1."
     )
-    S441 = "spacy-spectral.Biaffine.v1 needs max_length >= 2, not {value}."
+    S441 = "spacy-spectral.{architecture} needs max_length >= 2, not {value}."
     S442 = (
         "'{name}' collects its labels when the pipeline is initialized, but with training.max_epochs = -1 "
         "spaCy passes only the first 100 examples. Write all labels to a file ('python -m spacy init "

@@ -112,7 +112,7 @@ def evaluate_cli(
         )
     if sample_ceiling:
         print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
-    speed = f"{scores['words_per_second']:,.0f} words/s"
+    speed = f"{scores['words_per_second']:,.0f} words per CPU second"
     lemmas = f" · lemmas {_percent(scores['lemma_acc'])}" if scores["lemma_acc"] else ""
     print(f"Tags {_percent(scores['tag_acc'])}{lemmas} · {scores['tokens']:,} tokens", end="")
     print(f" in {scores['sentences']:,} sentences · {speed}")
@@ -135,10 +135,10 @@ def evaluate(
     gold_tags (bool): Give the pipeline the treebank's tags, parts of speech and morphology, and
         don't run the components that would assign them.
     RETURNS (Tuple[Dict[str, Any], Dict[str, Reliability]]): The scores of `scorers.score_ud`,
-        `words_per_second` and by "heads" and "arcs" how far probabilities can be trusted; and what
-        `scorers.score_calibration` says of these.
+        `words_per_second` (of CPU time) and by "heads" and "arcs" how far probabilities can be trusted; and
+        what `scorers.score_calibration` says of these.
     """
-    from time import perf_counter
+    from time import process_time
 
     from spacy.training import Example
 
@@ -150,9 +150,9 @@ def evaluate(
     references = list(read_docs(data, nlp.vocab))
     docs = without_parses(references, gold_tags=gold_tags)
     with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
-        start = perf_counter()
+        start = process_time()
         parsed = list(nlp.pipe(docs))
-        seconds = perf_counter() - start
+        seconds = process_time() - start
     if not any(doc.has_annotation("DEP") for doc in parsed):
         known = ", ".join(nlp.pipe_names) or "none"
         name = nlp.meta.get("name") or "pipeline"

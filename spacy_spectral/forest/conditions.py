@@ -183,7 +183,7 @@ def conditioned(
     best = found.trees.best(found.ways, found.labels, found.marginals)
     everything, _ = found.trees.total(numpy.ones((n + 1, n + 1), dtype=bool), {})
     probability = float(numpy.exp(min(found.log_z - everything, 0.0)))
-    log_prob = best.score - found.log_z
+    log_prob = min(best.score - found.log_z, 0.0)
     return Conditioned(best.heads, best.labels, log_prob, found.marginals, probability)
 
 

@@ -17,6 +17,7 @@ from spacy.vocab import Vocab
 
 from ..base.cache import Repeated, distinct
 from ..base.errors import Errors
+from ..trees.pseudoprojective import DELIMITER
 from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank
 from .annotations import tag_guesses
 
@@ -182,7 +183,8 @@ def training_batch(
 ) -> tuple[Batch, Treebank]:
     """The trees of gold documents, on the tokens and with the tags of other documents.
 
-    Heads that are missing, that leave their sentence or that stand on whitespace count as missing.
+    Heads that are missing, that leave their sentence or that stand on whitespace count as missing. Labels
+    that look like decorated ones (see `trees.pseudoprojective`) are an error.
 
     examples (Sequence[Example]): Where heads, labels and sentence boundaries come from.
     annotated (Iterable[Doc]): One document per example with its predicted tokens, for the tags.
@@ -196,7 +198,7 @@ def training_batch(
         heads.append(numpy.where(own == MISSING, MISSING, own + offset))
     labels = [label for _, own, _ in aligned for label in own]
     positions = batch.heads_at(numpy.concatenate(heads)[batch.places])
-    return batch, Treebank(
+    treebank = Treebank(
         batch.tokens,
         positions,
         [
@@ -204,6 +206,19 @@ def training_batch(
             for place, head in zip(batch.places.tolist(), positions.tolist(), strict=True)
         ],
     )
+    _require_plain_labels(treebank)
+    return batch, treebank
+
+
+def _require_plain_labels(treebank: Treebank) -> None:
+    if not any(DELIMITER in label for label in set(treebank.labels)):
+        return
+    for begin, end in treebank.tokens.bounds():
+        words = treebank.tokens.words[begin:end]
+        for word, label in zip(words, treebank.labels[begin:end], strict=True):
+            if DELIMITER in label:
+                text = " ".join(words)[:80]
+                raise ValueError(Errors.S123.format(word=word, words=text, label=label))
 
 
 def training_treebank(
@@ -271,12 +286,11 @@ def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uin
 def _attach_whitespace(doc: Doc, heads: NDArray, labels: NDArray, loose: NDArray) -> None:
     starts = doc.to_array([SENT_START]).astype("int64") == 1
     starts[0] = True
-    sentence = numpy.cumsum(starts)
-    whitespace = doc.vocab.strings.add(WHITESPACE_LABEL)
-    for i in loose:
-        labels[i] = whitespace
-        if i > 0 and sentence[i - 1] == sentence[i]:
-            heads[i] = i - 1
-            continue
-        words = numpy.flatnonzero((sentence == sentence[i]) & (heads >= 0))
-        heads[i] = words[0] if len(words) else i
+    labels[loose] = doc.vocab.strings.add(WHITESPACE_LABEL)
+    # the first word at or behind every token, and where its sentence ends
+    places = numpy.arange(len(doc))
+    word = numpy.minimum.accumulate(numpy.where(heads >= 0, places, len(doc))[::-1])[::-1]
+    end = numpy.append(numpy.flatnonzero(starts), len(doc))[numpy.cumsum(starts)]
+    heads[loose] = loose - 1
+    first = loose[starts[loose]]
+    heads[first] = numpy.where(word[first] < end[first], word[first], first)

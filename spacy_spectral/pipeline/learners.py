@@ -31,9 +31,13 @@ class Learner(Protocol):
     is_learnt (bool): Whether there is something to parse with.
     grammar (Any): What was learnt, as the architecture has it; it has `label_names`.
     label_data (List[str]): The labels as `spacy init labels` stores them.
+    decoders (Sequence[str]): How trees can be chosen: what `decode` can be.
     """
 
     needs_tags: bool
+
+    @property
+    def decoders(self) -> Sequence[str]: ...
 
     @property
     def is_learnt(self) -> bool: ...
@@ -141,6 +145,10 @@ class WholeLearner:
         # the treebank decides: this is for those who want to know
         return sorted(set(map(plain, self.grammar.label_names))) if self.is_learnt else []
 
+    @property
+    def decoders(self) -> Sequence[str]:
+        return self.grammar.decoders if self.is_learnt else self.model.attrs["recipe"].decoders
+
     def check(self, **settings: Any) -> None:
         pass
 
@@ -156,8 +164,6 @@ class WholeLearner:
         learnt = self.model.attrs["recipe"].fit(
             treebank, dev=dev, clusters=data.clusters, vectors=data.vectors, report=data.report
         )
-        if decode not in learnt.decoders:
-            raise ValueError(Errors.S119.format(name=self.name))
         if dev is not None:
             if isinstance(learnt, Tempered) and learnt.temperature == NEUTRAL:
                 learnt = calibrated(learnt, dev)

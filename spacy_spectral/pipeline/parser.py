@@ -68,7 +68,8 @@ class SpectralParser(ListenedTo):
         name (str): The component's name in the pipeline.
         symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
         decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
-            hidden states (not with LogLinear, nor with SHAG's estimator "spectral").
+            hidden states, or of single arcs, the best tree (SHAG without the estimator "spectral", and
+            Biaffine).
         constrain (bool): Whether heads that a document has already are kept.
         store (Sequence[str]): What is kept on documents beside the parse: any of "head_prob",
             "dep_prob", "parse_logprob", "marginals".
@@ -76,7 +77,8 @@ class SpectralParser(ListenedTo):
             parser is trained on tags like those it will meet, e.g. ["tagger"]: components that were
             trained before. Without, on gold tags.
         jackknife (Optional[str]): A `spectral_tagger` that is trained in the same run. The training
-            documents are tagged by five copies of it, each trained without the documents it tags.
+            documents are tagged by five taggers with its settings but for `epochs`, which is 2: each is
+            trained without the documents it tags.
         scorer (Optional[Callable]): The scoring method.
         """
         super().__init__(vocab, model, name, scorer=scorer)
@@ -94,10 +96,17 @@ class SpectralParser(ListenedTo):
         self.jackknife = jackknife
         self.learner = learner_of(model, name=name)
         self.learner.check(annotate_with=annotate_with, jackknife=jackknife)
+        self._check_decode()
         symbols = [symbol] if isinstance(symbol, str) else symbol
         self.read = TokenReader(symbols, name=name, required=self.learner.needs_tags)
         register("spectral_parser")
         use_ud_noun_chunks(vocab)
+
+    def _check_decode(self) -> None:
+        choices = self.learner.decoders
+        if self.decode not in choices:
+            listed = ", ".join(map(repr, choices))
+            raise ValueError(Errors.S119.format(name=self.name, value=self.decode, choices=listed))
 
     @property
     def grammar(self) -> Any:
@@ -190,6 +199,7 @@ class SpectralParser(ListenedTo):
         """Raise an error if what was loaded does not fit together."""
         if self.is_learnt:
             self.learner.check_loaded(self.read)
+            self._check_decode()
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Parse documents without changing them.

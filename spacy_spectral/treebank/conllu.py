@@ -16,6 +16,7 @@ from spacy.parts_of_speech import IDS
 
 from ..base.errors import Errors
 from ..base.text_files import LONGEST, opened
+from ..trees.pseudoprojective import DELIMITER
 from .validate import MISSING, TreebankError, tree_problems
 
 _UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}
@@ -238,6 +239,8 @@ def _parse_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[
                 problems.append((number, Errors.S018.format(head=head)))
             if (head == "_") != (dep == "_"):
                 problems.append((number, Errors.S023))
+            if DELIMITER in dep:
+                problems.append((number, Errors.S411.format(label=dep)))
         elif match := _RANGE.fullmatch(id_):
             first, last = int(match[1]), int(match[2])
             if first != n_words + 1 or first <= multiword_end or last <= first:

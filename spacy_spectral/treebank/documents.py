@@ -13,6 +13,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from ..base.errors import Errors
+from ..trees.pseudoprojective import DELIMITER
 from .conllu import Sentence, scan_conllu
 from .multiword import as_tokens
 from .validate import MISSING, TreebankError, tree_problems
@@ -250,7 +251,7 @@ def _scan_docbin(path: Path, vocab: Vocab, trees: bool) -> Iterator[Doc | Treeba
     if not docs:
         yield TreebankError(path, "", Errors.S012)
     for index, (doc, heads, sent_starts) in enumerate(docs, start=1):
-        problems = _doc_problems(heads, sent_starts, trees)
+        problems = _doc_problems(doc, heads, sent_starts, trees)
         for where, message in problems:
             yield TreebankError(path, f"doc {index}{where}", message)
         if not problems:
@@ -292,7 +293,9 @@ def _docbin_arrays(
         yield doc, heads.tolist(), sent_starts.tolist()
 
 
-def _doc_problems(heads: list[int], sent_starts: list[int], trees: bool) -> list[tuple[str, str]]:
+def _doc_problems(
+    doc: Doc, heads: list[int], sent_starts: list[int], trees: bool
+) -> list[tuple[str, str]]:
     """The place inside a document and the message of every problem."""
     if all(head == MISSING for head in heads):
         return [("", Errors.S031)] if trees else []
@@ -311,5 +314,10 @@ def _doc_problems(heads: list[int], sent_starts: list[int], trees: bool) -> list
             for _, message in tree_problems(local)
             # a sentence without any head is partial annotation as long as the document has some
             if message != Errors.S024
+        ]
+        problems += [
+            (where, Errors.S411.format(label=token.dep_))
+            for token in doc[start:end]
+            if DELIMITER in token.dep_
         ]
     return problems

@@ -331,7 +331,13 @@ class Resources(TypedDict, total=False):
 
 
 class Recipe(Protocol):
-    """The settings of an architecture, and how to train with them."""
+    """The settings of an architecture, and how to train with them.
+
+    decoders (Sequence[str]): What the trained parser takes as `decode`.
+    """
+
+    @property
+    def decoders(self) -> Sequence[str]: ...
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ParserModel:
         """Train a parser. The whole training happens here.

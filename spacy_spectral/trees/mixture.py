@@ -2,7 +2,8 @@
 
 All that is linear in P, such as marginals, is mixed likewise; probabilities of trees are added.
 
-`less_sure` makes such a mixture for models that know the marginals of arcs, but nothing of P(tree)^(1/T).
+`less_sure` makes such a mixture for models that know the marginals of arcs, but nothing of P(tree)^(1/T);
+`proper` makes a distribution of the values of projected automata, which are none.
 """
 
 from collections.abc import Sequence
@@ -12,12 +13,17 @@ from numpy.typing import NDArray
 
 from .arc_posterior import arc_posterior
 from .interface import ArcMask, ArcTable, BestTree, Labels, TreeDistribution
-from .posterior import Posterior
+from .posterior import SMALLEST_MARGINAL, Posterior
 
 # How much of what is less sure is a guess among all trees, and the smallest doubt in an arc. On halves of
 # UD_English-EWT's development set in turn, with guesses of 0, 0.05, 0.1, 0.15, 0.2 and 0.3, the error of head
 # probabilities was 1.8, 1.5, 1.4, 1.5, 1.7 and 2.4 % for SHAG, 2.5, 1.8, 1.2, 1.1, 0.9 and 1.5 for Refined.
 _GUESS, _SMALLEST_DOUBT = 0.15, 1e-6
+# Arcs of a tree go together: the product of their marginals counts the same evidence again and again. On
+# 700 sentences of UD_English-EWT's development set, with powers of 0.5, 0.6, 0.7, 0.8 and 1, the mean
+# probability of heads was 0.745, 0.775, 0.799, 0.818 and 0.847 (0.799 for the values themselves), with
+# LEX+FCP 0.853, 0.872, 0.887, 0.899 and 0.916 (0.891).
+_EVIDENCE = 0.7
 
 
 class MixedPosterior(Posterior):
@@ -66,6 +72,46 @@ def less_sure(
         for scores in (-doubts / temperature, numpy.zeros_like(mu))
     )
     return MixedPosterior(surer, guess, 1.0 - _GUESS)
+
+
+class ProperPosterior(Posterior):
+    """See `proper`."""
+
+    def __init__(self, values: Posterior, own: Posterior):
+        """values (Posterior): What chooses the tree.
+        own (Posterior): All else.
+        """
+        super().__init__(own.marginals, factors=own.factors, log_z=own.log_z, allowed=own.allowed)
+        self._values = values
+
+    @property
+    def heads(self) -> NDArray[numpy.int32]:
+        return self._values.heads
+
+    def viterbi(self) -> NDArray[numpy.int32]:
+        return self._values.viterbi()
+
+
+def proper(posterior: Posterior, *, allowed: NDArray[numpy.bool_] | None = None) -> Posterior:
+    """A distribution over trees, whatever the chart is of.
+
+    Projected automata give some trees a value below 0, and so others more than 1 together: sums over trees
+    are no probabilities, and what is clipped in one place is missing in another. So the marginals that the
+    chart gives, clipped, are taken for evidence of single arcs:
+
+        P(tree) ~ prod of mu(arc)^0.7
+
+    and everything is exact under that. The tree is still chosen by the chart's own marginals.
+
+    posterior (Posterior): By any chart, or none.
+    allowed (Optional[ndarray]): [N+1, N+1], the arcs that trees may have.
+    RETURNS (Posterior): The same if its values are probabilities.
+    """
+    factors = posterior.factors
+    if len(posterior.marginals) < 2 or (factors is not None and factors.non_negative):
+        return posterior
+    scores = numpy.log(numpy.maximum(posterior.marginals, SMALLEST_MARGINAL))
+    return ProperPosterior(posterior, arc_posterior(_EVIDENCE * scores, allowed=allowed))
 
 
 class MixedTrees:

@@ -83,7 +83,7 @@ class Posterior:
     ):
         self.marginals = marginals
         self._factors = factors
-        self._log_z = log_z
+        self.log_z = log_z
         self._allowed = allowed
 
     @classmethod
@@ -132,7 +132,7 @@ class Posterior:
     @property
     def log_partition(self) -> float | None:
         """log of the sum over all trees, as the model scores them; None if there was no chart."""
-        return None if self._factors is None else self._log_z - self._factors.log_scale
+        return None if self._factors is None else self.log_z - self._factors.log_scale
 
     @property
     def factors(self) -> Factors | None:
@@ -170,7 +170,7 @@ class Posterior:
         if self._factors is None:
             return self._arc_products(trees)
         logs, signs = self._factors.tree_scores(trees)
-        logs = numpy.minimum(logs - self._log_z, 0.0)
+        logs = numpy.minimum(logs - self.log_z, 0.0)
         # projected automata may give a single tree a value below 0; and the tree of the best arcs may be one
         # that they do not know
         known = (signs > 0) & numpy.isfinite(logs)

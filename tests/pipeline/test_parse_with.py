@@ -1,6 +1,9 @@
 """Parsing documents under conditions."""
 
+import math
+
 import pytest
+import spacy
 from spacy.tokens import Doc
 
 from spacy_spectral.forest.conditions import (
@@ -11,6 +14,9 @@ from spacy_spectral.forest.conditions import (
     RootIs,
     SameHead,
 )
+from spacy_spectral.trees.interface import Temperature
+
+SPECTRAL = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": "spectral", "states": 8}
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +106,27 @@ def test_long_sentences(parsed, monkeypatch):
     assert all(own.probability == 1 for own in found)
     with pytest.raises(ValueError, match=rf"S918.*RootIs\(token={first + 1}\).*up to 2"):
         parser.parse_with(doc, [RootIs(first + 1)])
+
+
+@pytest.mark.parametrize(("calibrated", "size"), [(False, 300), (True, 100)])
+def test_projected_automata_give_probabilities(examples, calibrated, size):
+    """Values of single trees can be below 0, so that those of others sum to more than 1."""
+    nlp = spacy.blank("en")
+    parser = nlp.add_pipe("spectral_parser", config={"model": SPECTRAL})
+    read = examples(nlp)
+    nlp.initialize(lambda: read[:80])
+    if calibrated:
+        parser.learner.keep_temperature(Temperature(2.0, 1.0, 2.0, 0.7))
+    for example in read[80 : 80 + size]:
+        doc = parser(example.predicted)
+        (table,), (best,) = parser.marginals(doc), parser.nbest(doc, 5)
+        assert math.fsum(math.exp(tree.logprob) for tree in best) <= 1 + 1e-9
+        assert max(tree.logprob for tree in best) <= 0
+        (sent,) = doc.sents
+        assert sent._.parse_logprob <= 0
+        token = len(doc) // 2
+        for head in {int(table[token].argmax()), int(table[token].argsort()[-2])}:
+            condition = RootIs(token) if head == token else HeadIs(token, head)
+            (found,) = parser.parse_with(doc, [condition])
+            assert found.tree.logprob <= 0
+            assert found.probability == pytest.approx(table[token, head], rel=1e-9)

@@ -1,6 +1,7 @@
 """The component spectral_parser: spaCy's contract, and what it gives beyond heads."""
 
 import pickle
+import re
 
 import numpy
 import pytest
@@ -11,6 +12,7 @@ from parse_checks import check_batches_and_processes, parse_of
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
+from spacy_spectral.pipeline.documents import write_parse
 from spacy_spectral.pipeline.parser import find_word_vectors
 from spacy_spectral.trees.interface import NEUTRAL
 
@@ -253,6 +255,46 @@ def test_whitespace_attaches_to_a_neighbour(trained, docs):
     assert len(list(doc.sents)) == 1
 
 
+def attached(words, starts, heads):
+    """The heads of white space by its definition: the token before, else the first word of the sentence."""
+    sentence = numpy.cumsum(starts)
+    result = list(heads)
+    for i in numpy.flatnonzero(heads < 0):
+        own = [j for j in range(len(words)) if sentence[j] == sentence[i] and heads[j] >= 0]
+        result[i] = i - 1 if not starts[i] else own[0] if own else i
+    return result
+
+
+def test_whitespace_is_attached_in_one_pass(monkeypatch):
+    rng = numpy.random.default_rng(0)
+    calls = []
+    find = numpy.flatnonzero
+    for n in (1, 2, 7, 30, 500):
+        words = rng.choice(["a", "\n", " "], size=n).tolist()
+        starts = rng.random(n) < 0.4
+        starts[0] = True
+        doc = Doc(spacy.blank("en").vocab, words=words, sent_starts=starts.tolist())
+        is_word = numpy.array([word == "a" for word in words])
+        first = {}
+        for i in find(is_word).tolist():
+            first.setdefault(int(numpy.cumsum(starts)[i]), i)
+        heads = numpy.array(
+            [
+                first[s] if w else -1
+                for s, w in zip(numpy.cumsum(starts).tolist(), is_word, strict=True)
+            ]
+        )
+        expected = attached(words, starts, heads)
+        with monkeypatch.context() as patch:
+            patch.setattr(numpy, "flatnonzero", lambda values: calls.append(1) or find(values))
+            write_parse(
+                doc, heads.copy(), numpy.full(n, doc.vocab.strings.add("x"), dtype="uint64")
+            )
+        assert [token.head.i for token in doc] == expected
+        assert [token.dep_ for token in doc] == ["x" if w else "dep" for w in is_word]
+    assert len(calls) <= 10  # not one for each sentence
+
+
 def test_empty_and_whitespace_documents(trained):
     assert len(trained(Doc(trained.vocab))) == 0
     doc = Doc(trained.vocab, words=[" ", "\n"], tags=["_SP", "_SP"], sent_starts=[1, -1])
@@ -318,9 +360,58 @@ def test_viterbi_decoding(examples):
     nlp = make(model=model, decode="viterbi")
     nlp.initialize(lambda: examples(nlp))
     assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
+
+
+@pytest.mark.parametrize(
+    ("architecture", "settings"),
+    [
+        ("SHAG.v1", {}),
+        ("LogLinear.v1", {}),
+        ("Refined.v1", {}),
+        ("Product.v1", {"experts": {"a": {"@architectures": "spacy-spectral.SHAG.v1"}}}),
+    ],
+)
+def test_models_without_viterbi_say_so_before_training(architecture, settings):
+    model = {"@architectures": f"spacy-spectral.{architecture}", **settings}
+    with pytest.raises(ValueError, match=r"\[S119\] 'spectral_parser' can't decode by 'viterbi'"):
+        make(model=model, decode="viterbi")
+
+
+@pytest.mark.parametrize("kind", ["SHAG", "LogLinear", "refined", "product"])
+def test_viterbi_is_refused_at_load(saved, kind):
+    override = {"components.spectral_parser.decode": "viterbi"}
     with pytest.raises(ValueError, match=r"\[S119\]"):
-        nlp = make(decode="viterbi")
-        nlp.initialize(lambda: examples(nlp))
+        spacy.load(saved(kind), config=override)
+
+
+def test_viterbi_set_at_load_is_obeyed(examples, tmp_path):
+    """The model of a file decides: it may be another than that of the config."""
+    model = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": "em", "states": 3}
+    nlp = make(model=model)
+    nlp.initialize(lambda: examples(nlp)[:50])
+    nlp.to_disk(tmp_path)
+    other = spacy.load(tmp_path, config={"components.spectral_parser.decode": "viterbi"})
+    assert other.get_pipe("spectral_parser").decode == "viterbi"
+    docs = [eg.predicted for eg in examples(nlp, "dev")]
+    expected = make(model=model, decode="viterbi").from_disk(tmp_path)
+    assert [parse_of(other(doc.copy())) for doc in docs] == [
+        parse_of(expected(doc.copy())) for doc in docs
+    ]
+    spectral = make()
+    spectral.initialize(lambda: examples(spectral)[:50])
+    with pytest.raises(ValueError, match=r"\[S119\]"):
+        make(model=model, decode="viterbi").from_bytes(spectral.to_bytes())
+
+
+@pytest.mark.parametrize("label", ["||x", "a||b"])
+@pytest.mark.parametrize("architecture", ["SHAG.v1", "LogLinear.v1", "Biaffine.v2", "Refined.v1"])
+def test_labels_that_look_lifted_are_refused(architecture, label, examples):
+    nlp = make(model={"@architectures": f"spacy-spectral.{architecture}"})
+    read = examples(nlp)[:20]
+    read[7].reference[1].dep_ = label
+    expected = rf"\[S123\] '{read[7].reference[1].text}' in .*{re.escape(repr(label))}"
+    with pytest.raises(ValueError, match=expected):
+        nlp.initialize(lambda: read)
 
 
 def test_symbols_from_several_attributes(examples):

@@ -98,6 +98,8 @@ BAD = {
     "only an empty node": (row("0.1", "_", "_") + "\n", 1, "S025"),
     "cycle": (row(1, 0) + row(2, 3) + row(3, 2) + "\n", 2, "S026"),
     "no root": (row(1, 2) + row(2, 1) + "\n", 1, "S026"),
+    "label of a lifted arc": (row(1, 0) + row(2, 1, "||x") + "\n", 2, "S411"),
+    "label with a mark": (row(1, 0) + row(2, 1, "a||b") + "\n", 2, "S411"),
     "not utf-8": (row(1, 0).encode() + b"# caf\xe9\n", 2, "S011"),
 }
 
@@ -176,6 +178,7 @@ def make_doc(heads, deps=None):
         ([0, 0, 3, 4, 3], None, "doc 2, sentence 1", "S026"),
         ([0, 1, 0], None, "doc 2, sentence 2", "S032"),  # interleaved trees
         ([0, 0], ["", ""], "doc 2", "S031"),
+        ([0, 0], ["root", "a||b"], "doc 2, sentence 1", "S411"),
     ],
 )
 def test_docbin_errors_name_file_and_document(tmp_path, heads, deps, where, code):

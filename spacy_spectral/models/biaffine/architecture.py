@@ -1,7 +1,8 @@
 """The registered architectures `spacy-spectral.Biaffine.v1` and `v2`: settings in, a Thinc model out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from thinc.api import Model, chain
 
@@ -44,7 +45,7 @@ def build_biaffine(
     if scan_size < 2 or scan_size % 2 or scan_depth < 0 or min(arc_size, label_size) < 1:
         raise ValueError(Errors.S440)
     if max_length < 2:
-        raise ValueError(Errors.S441.format(value=max_length))
+        raise ValueError(Errors.S441.format(architecture="Biaffine.v1", value=max_length))
     encoder = sentence_vectors(tok2vec)
     for _ in range(scan_depth):
         encoder = chain(encoder, gated_scan(scan_size))
@@ -92,6 +93,8 @@ class BiaffineRecipe(Settings):
     """The settings of a parser that scores arcs by the vectors of their ends, with an embedding of its own:
     of words, tags, morphology, word clusters and word vectors; see `Settings`. Like the log-linear parser it
     is trained when the pipeline is initialized."""
+
+    decoders: ClassVar[Sequence[str]] = BiaffineParser.decoders
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> BiaffineParser:
         """RETURNS (BiaffineParser): A parser; see `trees.interface.Recipe`."""

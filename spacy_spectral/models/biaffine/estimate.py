@@ -68,7 +68,7 @@ class Settings:
         if bad_scan or bad_rates or least < 1 or max(self.dropout, self.word_dropout) >= 1:
             raise ValueError(Errors.S451)
         if self.max_length < 2:
-            raise ValueError(Errors.S441.format(value=self.max_length))
+            raise ValueError(Errors.S441.format(architecture="Biaffine.v2", value=self.max_length))
 
 
 @contextmanager

@@ -33,11 +33,11 @@ cdef class Engine:
         Scored *scored, Arena *arena
     ) noexcept nogil
     cdef int _score(
-        self, const Sentence *sentence, const double *offsets, Scored *scored, Arena *arena
+        self, const Sentence *sentence, Scored *scored, Arena *arena
     ) noexcept nogil
     cdef int _infer(
         self, const Sentence *sentence, const int32_t *head, const int32_t *mod, int n_arcs,
-        const double *offsets, Scored *scored, Arena *arena
+        Scored *scored, Arena *arena
     ) noexcept nogil
     cdef void _insert(self, uint32_t key, float weight) noexcept
     cdef int _hash_unit(self, int kind, const uint32_t *atoms, uint32_t *out) noexcept nogil

@@ -190,9 +190,9 @@ cdef class Engine:
         return self._extract(sentence, scored, arena)
 
     cdef int _score(
-        self, const Sentence *sentence, const double *offsets, Scored *scored, Arena *arena
+        self, const Sentence *sentence, Scored *scored, Arena *arena
     ) noexcept nogil:
-        """Scores of all parts, and marginals. `offsets` of arcs are added to their scores, if not NULL."""
+        """Scores of all parts, and marginals."""
         cdef int unit, i, p, d, n_dense = self.dense.shape[0]
         cdef int n_slots = scored.forest.graph.n_slots
         cdef double total
@@ -216,8 +216,6 @@ cdef class Engine:
         for unit in range(scored.forest.arcs.n_arcs):
             for d in range(n_dense):
                 scored.unit[unit] += self.dense[d] * sentence.dense[unit * n_dense + d]
-            if offsets != NULL:
-                scored.unit[unit] += offsets[unit]
         for p in range(n_slots):
             part = scored.forest.parts + p
             total = 0
@@ -236,14 +234,14 @@ cdef class Engine:
 
     cdef int _infer(
         self, const Sentence *sentence, const int32_t *head, const int32_t *mod, int n_arcs,
-        const double *offsets, Scored *scored, Arena *arena
+        Scored *scored, Arena *arena
     ) noexcept nogil:
         """From arcs to scores of all parts, and marginals. RETURNS (int): DONE, or why not."""
         cdef int status = self._prepare(sentence, head, mod, n_arcs, scored, arena)
         if status != DONE:
             return status
         self._look_up(scored)
-        return self._score(sentence, offsets, scored, arena)
+        return self._score(sentence, scored, arena)
 
     def marginals(
         self, const int32_t[::1] starts not None, const uint32_t[:, ::1] tokens not None,
@@ -278,7 +276,7 @@ cdef class Engine:
                 open_sentence(&sentence, s, starts, tokens, arc_starts, labels, dense)
                 status = self._infer(
                     &sentence, &heads[arc_starts[s]], &modifiers[arc_starts[s]],
-                    arc_starts[s + 1] - arc_starts[s], NULL, &scored, &arena)
+                    arc_starts[s + 1] - arc_starts[s], &scored, &arena)
                 if status == NO_MEMORY:
                     break
                 if status == DONE:
@@ -322,7 +320,7 @@ cdef class Engine:
         with nogil:
             open_sentence(&sentence, 0, bounds, tokens, arc_bounds, labels, dense)
             status = self._infer(
-                &sentence, &heads[0], &modifiers[0], heads.shape[0], NULL, &scored, &arena)
+                &sentence, &heads[0], &modifiers[0], heads.shape[0], &scored, &arena)
             if status == DONE:
                 edges = <int32_t **>take(&arena, k * sizeof(int32_t *))
                 sizes = <int *>take(&arena, k * sizeof(int))

@@ -155,13 +155,11 @@ cdef class Learner(Engine):
         const int32_t[::1] arc_starts not None, const int32_t[::1] heads not None,
         const int32_t[::1] modifiers not None, const uint32_t[::1] labels not None,
         const double[:, ::1] dense not None, const int32_t[::1] target not None,
-        const double[::1] offsets not None, const int64_t[::1] order not None, double rate,
-        double decay
+        const int64_t[::1] order not None, double rate, double decay
     ):
         """Go once through sentences, one step for each.
 
         target (ndarray): int32[tokens], see `hashes`; sentences without a tree teach nothing.
-        offsets (ndarray): float64[arcs], added to the scores of arcs.
         order (ndarray): int64, the sentences.
         rate, decay (float): The learning rate of AdaGrad, and the L2 penalty of weights that are touched.
         RETURNS (Tuple[float, int]): The negative log-likelihood of the target trees, and how many there
@@ -183,7 +181,7 @@ cdef class Learner(Engine):
                 open_sentence(&sentence, s, starts, tokens, arc_starts, labels, dense)
                 status = self._infer(
                     &sentence, &heads[arc_starts[s]], &modifiers[arc_starts[s]],
-                    arc_starts[s + 1] - arc_starts[s], &offsets[arc_starts[s]], &scored, &arena)
+                    arc_starts[s + 1] - arc_starts[s], &scored, &arena)
                 if status == NO_MEMORY:
                     break
                 if status != DONE:

@@ -122,12 +122,10 @@ class ForestSettings:
         learner = Learner(keys, numpy.zeros(len(keys), dtype="float32"), dense, TEMPLATES)
         learner.begin_learning(1.0)
         order = numpy.random.default_rng(self.seed)
-        offsets = numpy.zeros(len(forests.heads))
         for epoch in range(1, self.epochs + 1):
             loss, n = learner.learn(
                 *given,
                 target,
-                offsets,
                 order.permutation(len(forests)).astype("int64"),
                 self.learn_rate,
                 self.l2,

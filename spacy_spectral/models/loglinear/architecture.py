@@ -1,7 +1,8 @@
 """The registered architecture `spacy-spectral.LogLinear.v1`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ...base.errors import Errors
 from ...base.learnt import architecture
@@ -23,6 +24,7 @@ class LogLinearRecipe(Settings):
     """
 
     max_length: int = 250
+    decoders: ClassVar[Sequence[str]] = LogLinearParser.decoders
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,8 @@
 """The registered architecture `spacy-spectral.Refined.v1`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ...base.learnt import architecture
 from ...trees.interface import Resources
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 class RefinedRecipe(RefineSettings):
     """The settings of a parser by a grammar whose symbols are states that refine tags; see `RefineSettings`
     and `ChartSettings`. It is not trained by gradients: the grammar is learnt in one go."""
+
+    decoders: ClassVar[Sequence[str]] = RefinedGrammar.decoders
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> RefinedGrammar:
         """RETURNS (RefinedGrammar): The grammar of a treebank; see `trees.interface.Recipe`."""

@@ -165,8 +165,8 @@ class TokenizerModel(Stored):
         chunks (Iterable[str]): Runs without white space.
         RETURNS (Dict[str, Pieces]): Their pieces, perhaps those of other chunks, too.
         """
-        known = self._memory.known
-        new = [chunk for chunk in dict.fromkeys(chunks) if chunk not in known]
+        known, chunks = self._memory.known, dict.fromkeys(chunks)
+        new = [chunk for chunk in chunks if chunk not in known]
         if not new:
             return known
         found = dict(zip(new, self._cut(new), strict=True))

@@ -4,7 +4,8 @@ Such a model knows the marginals of arcs, and the probability of a tree, but not
 would be another sum over states for every tree. So at a temperature T other than 1 its distribution is one
 of single arcs, by the doubt that the model has in each (see `trees.mixture.less_sure`); and everything that
 can be asked of it is exact under that. Labels are chosen given trees, by their probabilities to the power of
-1/T of labels. At a temperature of 1 nothing is changed.
+1/T of labels. At a temperature of 1 nothing is changed, but values of projected automata are made
+probabilities (see `trees.mixture.proper`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...base.stored import Stored
 from ...trees.interface import NEUTRAL, ArcMask, Parses, Temperature
-from ...trees.mixture import less_sure
+from ...trees.mixture import less_sure, proper
 from ...trees.parsing import PosteriorParses, sentence_constraints
 from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior
@@ -132,9 +133,9 @@ class TemperedParser(Stored):
             own = [posterior(places[a:b], allowed) for (a, b), allowed in pairs]
 
             def at(temperature: float) -> list[Posterior]:
-                if temperature == 1:
-                    return own
                 both = zip(own, constraints, strict=True)
+                if temperature == 1:
+                    return [proper(one, allowed=allowed) for one, allowed in both]
                 return [less_sure(one, temperature, allowed=allowed) for one, allowed in both]
 
             return PosteriorParses(

@@ -206,7 +206,7 @@ def test_depth_zero_and_bad_settings(examples):
     for settings in ({"scan_size": 7}, {"scan_depth": -1}, {"arc_size": 0}):
         with pytest.raises(ValueError, match=r"\[S440\]"):
             make(model=settings)
-    with pytest.raises(ValueError, match=r"\[S441\]"):
+    with pytest.raises(ValueError, match=r"\[S441\] spacy-spectral\.Biaffine\.v1"):
         make(model={"max_length": 1})
 
 

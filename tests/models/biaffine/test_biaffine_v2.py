@@ -206,6 +206,11 @@ def test_bad_settings(settings):
         build_biaffine_v2(**settings)
 
 
+def test_messages_name_the_architecture():
+    with pytest.raises(ValueError, match=r"\[S441\] spacy-spectral\.Biaffine\.v2 needs max_length"):
+        build_biaffine_v2(max_length=1)
+
+
 @pytest.mark.parametrize(("n_in", "n_out"), [(8, 1), (128, 57), (384, 768), (640, 30)])
 def test_a_row_of_a_product_does_not_depend_on_the_others(n_in, n_out):
     rng = numpy.random.default_rng(n_out)

@@ -166,24 +166,16 @@ def test_gradient_by_differences(seed):
     _, keys, weights, dense = random_engine(seed, sentence)
     tree = sentence.trees[0]
     target = numpy.array(tree, dtype="int32")
-    order, offsets = (
-        numpy.zeros(1, "int64"),
-        numpy.random.default_rng(0).normal(size=len(sentence.heads)),
-    )
+    order = numpy.zeros(1, "int64")
 
     def loss(weights, dense):
-        scores = numpy.array(
-            [
-                score_of(sentence, t, keys, weights, dense) + offsets[list(t)].sum()
-                for t in sentence.trees
-            ]
-        )
+        scores = numpy.array([score_of(sentence, t, keys, weights, dense) for t in sentence.trees])
         top = scores.max()
         return top + numpy.log(numpy.exp(scores - top).sum()) - scores[0]
 
     engine = Learner(keys, weights, dense, TEMPLATES)
     engine.begin_learning(1e16)
-    value, taught = engine.learn(*sentence.arguments(), target, offsets, order, 1e8, 0.0)
+    value, taught = engine.learn(*sentence.arguments(), target, order, 1e8, 0.0)
     assert taught == 1 and value == pytest.approx(loss(weights, dense), abs=1e-10)
     # the average of before and after is half a step
     after, dense_after = engine.averaged(keys)
@@ -206,10 +198,7 @@ def test_learns_the_target():
     engine = Learner(keys, numpy.zeros(len(keys), "float32"), numpy.zeros(2), TEMPLATES)
     engine.begin_learning(1.0)
     target, order = numpy.array(tree, dtype="int32"), numpy.zeros(1, "int64")
-    offsets = numpy.zeros(len(sentence.heads))
-    losses = [
-        engine.learn(*sentence.arguments(), target, offsets, order, 0.1, 1e-3)[0] for _ in range(60)
-    ]
+    losses = [engine.learn(*sentence.arguments(), target, order, 0.1, 1e-3)[0] for _ in range(60)]
     assert losses[-1] < 0.2 * losses[0]
     mu, _ = engine.marginals(*sentence.arguments())
     assert (mu[list(tree)] > 0.7).all()

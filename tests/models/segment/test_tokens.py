@@ -151,6 +151,13 @@ def test_same_cuts_however_often_and_in_whatever_company():
     )
 
 
+def test_chunks_may_come_one_by_one():
+    model = TokenizerModel.from_bytes(MODEL.to_bytes())
+    chunks = ["kala'ko", "mor,", "kala'ko"]
+    found = model.cut(chunk for chunk in chunks)
+    assert {chunk: found[chunk] for chunk in chunks} == {c: MODEL.cut(chunks)[c] for c in chunks}
+
+
 def test_threads_give_what_one_gives(monkeypatch):
     monkeypatch.setattr(tokens, "_CACHE_SIZE", 40)  # so that the cache is replaced all the time
     model = TokenizerModel.from_bytes(MODEL.to_bytes())

@@ -14,6 +14,7 @@ from spacy_spectral.models.refine.model import RefinedGrammar
 from spacy_spectral.models.shag.estimate import EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
 from spacy_spectral.trees.calibration import calibrated, judge, log_scores
+from spacy_spectral.trees.constraints import allowed_arcs
 from spacy_spectral.trees.interface import NEUTRAL, Temperature, Tempered
 from spacy_spectral.trees.sentences import MISSING
 
@@ -46,6 +47,13 @@ def model(request, models):
     return models[request.param]
 
 
+def values(model, tokens, fixed=None):
+    """The marginals that the chart of a sentence gives."""
+    places = numpy.arange(len(tokens.words))
+    allowed = None if fixed is None else allowed_arcs(fixed)
+    return model.posteriors(tokens, model.symbols.encode(tokens.symbols))(places, allowed).marginals
+
+
 def oracle(mu, temperature, *, keep=lambda heads: True):
     """Trees and their probabilities, from the marginals of the model itself."""
     trees = [tree for tree in projective_trees(len(mu) - 1) if keep(tree)]
@@ -58,7 +66,7 @@ def oracle(mu, temperature, *, keep=lambda heads: True):
 def test_everything_is_that_of_products_of_doubts(model):
     tokens = make_tokens([SENTENCE])
     own = model.parse(tokens)
-    trees, probs = oracle(own.marginals(0), LESS_SURE.heads)
+    trees, probs = oracle(values(model, tokens), LESS_SURE.heads)
     found = model.with_temperature(LESS_SURE).parse(tokens)
     expected = marginals(probs, trees)
     numpy.testing.assert_allclose(found.marginals(0)[:, 1:], expected[:, 1:], atol=1e-9)
@@ -82,7 +90,7 @@ def test_a_share_of_the_model_as_it_is(model):
     """Mixed with what it says at a temperature of 1."""
     tokens = make_tokens([SENTENCE])
     own = model.parse(tokens)
-    trees, probs = oracle(own.marginals(0), MIXED.heads)
+    trees, probs = oracle(values(model, tokens), MIXED.heads)
     found = model.with_temperature(MIXED).parse(tokens)
     expected = 0.35 * own.marginals(0) + 0.65 * marginals(probs, trees)
     numpy.testing.assert_allclose(found.marginals(0)[:, 1:], expected[:, 1:], atol=1e-9)
@@ -101,7 +109,7 @@ def test_a_share_of_the_model_as_it_is(model):
 @pytest.mark.parametrize(
     "conditions", [[], [HeadIs(1, 2)], [SameHead(1, 4), HeadIsNot(3, 0)], [HeadIsNot(2, 0)]]
 )
-@pytest.mark.parametrize("name", ["shag", "refined"])
+@pytest.mark.parametrize("name", ["shag", "projected", "refined"])
 def test_conditions_on_a_mixture(models, name, conditions):
     tokens = make_tokens([SENTENCE])
     parses = models[name].with_temperature(MIXED).parse(tokens)
@@ -110,6 +118,24 @@ def test_conditions_on_a_mixture(models, name, conditions):
     compare_conditioned(found, trees, conditions, rel=1e-6, labelled=None)
     own = trees[tuple(found.heads.tolist()), None] / found.probability
     assert numpy.exp(found.log_prob) == pytest.approx(own, rel=1e-6)
+
+
+def test_values_of_projected_automata_are_made_probabilities(models):
+    """The power of the chart's marginals, normalised over all trees; the tree is the chart's."""
+    tokens = make_tokens([SENTENCE])
+    mu = values(models["projected"], tokens)
+    trees = projective_trees(4)
+    weights = numpy.array([mu[list(t), numpy.arange(1, 5)].clip(1e-9).prod() ** 0.7 for t in trees])
+    probs = dict(zip(trees, weights / weights.sum(), strict=True))
+    parses = models["projected"].parse(tokens)
+    found = {tuple(p.heads.tolist()): numpy.exp(p.log_prob) for p in parses.k_best(0, 1000)}
+    assert found == pytest.approx(probs)
+    numpy.testing.assert_allclose(
+        parses.marginals(0), marginals(weights / weights.sum(), trees), atol=1e-12
+    )
+    best = max(trees, key=lambda t: mu[list(t), numpy.arange(1, 5)].prod())
+    assert tuple(parses.heads.tolist()) == best
+    assert numpy.exp(parses.log_probs()[0]) == pytest.approx(probs[best])
 
 
 def test_labels_are_sharpened_given_their_arcs(model):
@@ -147,7 +173,7 @@ def test_at_a_temperature_of_one_nothing_changes(model):
 def test_fixed_heads(model):
     fixed = numpy.array([MISSING, 0, MISSING, 2], dtype="int32")
     tokens = make_tokens([SENTENCE])
-    mu = model.parse(tokens, fixed=fixed).marginals(0)
+    mu = values(model, tokens, fixed)
     trees, probs = oracle(mu, 1.7, keep=lambda heads: heads[1] == 0 and heads[3] == 2)
     found = model.with_temperature(LESS_SURE).parse(tokens, fixed=fixed)
     assert found.heads[[1, 3]].tolist() == [0, 2]
@@ -159,7 +185,7 @@ def test_fixed_heads(model):
 )
 def test_conditions(model, conditions):
     tokens = make_tokens([SENTENCE])
-    trees, probs = oracle(model.parse(tokens).marginals(0), 1.7)
+    trees, probs = oracle(values(model, tokens), 1.7)
     parses = model.with_temperature(LESS_SURE).parse(tokens)
     names = model.label_names
     labelled = any(isinstance(own, LabelIs) for own in conditions)
