@@ -39,17 +39,18 @@ class Replace(NamedTuple):
 Tree = Keep | Replace
 
 
-def _lower(form: str) -> str:
+def lower_case(form: str) -> str:
+    """RETURNS (str): A form in small letters."""
     # Turkish: the dot that Python leaves over of a capital is part of the small letter
     return form.lower().replace("i\u0307", "i")
 
 
 def _as_title(form: str) -> str:
-    return form[:1].upper() + _lower(form[1:])
+    return form[:1].upper() + lower_case(form[1:])
 
 
 # In the order of preference: most lemmas are written in small letters.
-CASES: dict[str, Callable[[str], str]] = {"lower": _lower, "same": str, "title": _as_title}
+CASES: dict[str, Callable[[str], str]] = {"lower": lower_case, "same": str, "title": _as_title}
 
 
 class Script(NamedTuple):

@@ -1,12 +1,21 @@
-"""Lemmas: a linear classifier chooses the edit script of a form, and what it gets wrong is looked up.
+"""Lemmas: what was seen is looked up, and a linear classifier chooses the edit scripts of other forms.
 
 A lemma depends on the form and on how it was tagged, not on what is around it. So each reading of a form is
-learnt from once for every doubling of its count, and all that was seen in training and would be lemmatized
-otherwise is kept in a table of exceptions.
+learnt from once for every doubling of its count. The lemma of a reading is, in this order:
+
+1. what a table of exceptions has for the reading (form, tag, part of speech and morphology);
+2. the most frequent lemma of the form with this part of speech;
+3. if the classifier gets this form wrong, the most frequent lemma of the form;
+4. if the form is new, the lemma of the same form in small letters with this part of speech;
+5. what the classifier says.
+
+Exceptions are the readings of training for which steps 2 to 5 give something else. Steps 4 and 5 keep
+capitals where the training data does: if most lemmas of capitalised forms of a part of speech have their
+capital, too (proper nouns; in German all nouns), no lemma of a new form loses it.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -19,7 +28,7 @@ from ...base.stored import Stored
 from ..tagger._features import FORM_COLUMNS, form_attributes
 from ..tagger.classifier import ClassScheme, LinearClassifier, classifier_fields, require_parts
 from ..tagger.estimate import FeatureIndex, Progress, train
-from .edits import Script, find_script
+from .edits import Script, find_script, lower_case
 from .features import COLUMNS, LONG, LONG_SUFFIXES, MORPH, POS, TAG, lemma_templates
 
 _CUTOFF = 2
@@ -30,6 +39,11 @@ _CACHE_SIZE = 50_000
 _LONGEST = 64
 # A script that only one form needs is an exception.
 _LEAST_FORMS = 2
+# A part of speech keeps capitals if this share of its capitalised forms does. Tags by a tagger count, too, so
+# that some words are no proper nouns: there 78 % (Turkish) to 95 % (Italian) do, elsewhere 51 % at most.
+_KEPT_CAPITALS = 2 / 3
+# As a part of speech: whichever it is.
+_ANY = ""
 
 _FORMAT = Format(
     "lemmatizer",
@@ -46,7 +60,15 @@ _FORMAT = Format(
     morphs=Strings("morphs", unique=True),
     form_morphs=Array("int32", "exceptions", low=0, below="morphs"),
     lemmas=Strings("exceptions"),
+    # files of older versions have none of these: forms with parts of speech, lemmas; who keeps capitals
+    known_forms=Strings("known", optional=True),
+    known_parts=Strings("known_parts", unique=True, optional=True),
+    form_known_parts=Array("int32", "known", low=0, below="known_parts", optional=True),
+    known_lemmas=Strings("known", optional=True),
+    capitals=Strings(unique=True, optional=True),
 )
+# Where the files have known forms.
+_KNOWN = ("known_forms", "known_parts", "form_known_parts", "known_lemmas")
 # Where the files have how exceptions were tagged.
 _INVENTORIES = {"tags": "tag", "parts": "pos", "morphs": "morph"}
 
@@ -71,17 +93,24 @@ class LemmaModel(Stored):
         pos: Sequence[str],
         classifier: LinearClassifier,
         exceptions: dict[Reading, str],
+        known: dict[tuple[str, str], str] | None = None,
+        capitals: Collection[str] = (),
     ):
         """scripts (Sequence[Script]): The edit scripts.
         pos (Sequence[str]): Parts of speech; group i + 1 of the classifier has the scripts of the i-th,
             group 0 all.
         classifier (LinearClassifier): Chooses scripts.
-        exceptions (Dict[Reading, str]): Lemmas that are looked up.
+        exceptions (Dict[Reading, str]): Lemmas of readings.
+        known (Optional[Dict[Tuple[str, str], str]]): Lemmas of forms with a part of speech, or with any.
+        capitals (Collection[str]): The parts of speech whose lemmas keep their capital.
         """
         self.scripts = list(scripts)
         self._groups = {name: i + 1 for i, name in enumerate(pos)}
         self._classifier = classifier
         self._exceptions = exceptions
+        self._known = known or {}
+        self._known_forms = frozenset(form for form, _ in self._known)
+        self._capitals = frozenset(capitals)
         self._memory = Memory(_CACHE_SIZE)
         self._no_scores = classifier.word_scores(numpy.zeros((1, COLUMNS), dtype="uint32"))
 
@@ -143,17 +172,20 @@ class LemmaModel(Stored):
             index=index, templates=templates, scheme=scheme, epochs=epochs, cutoff=_CUTOFF,
             seed=seed, stage="lemmas", progress=progress,
         )  # fmt: skip
-        model = cls(scripts, pos, classifier, {})
-        return cls(scripts, pos, classifier, model._wrong(counts))
+        rest: tuple[Any, ...] = scripts, pos, classifier
+        best = _most_frequent(counts, lambda reading: reading)
+        irregular = {reading.form for reading in cls(*rest, {})._wrong(best)}
+        known = _most_frequent(counts, lambda reading: (reading.form, reading.pos))
+        of_form = _most_frequent(counts, lambda reading: reading.form)
+        known |= {(form, _ANY): lemma for form, lemma in of_form.items() if form in irregular}
+        capitals = _with_capitals(counts)
+        exceptions = cls(*rest, {}, known, capitals)._wrong(best)
+        return cls(*rest, exceptions, known, capitals)
 
-    def _wrong(self, counts: Counter[tuple[Reading, str]]) -> dict[Reading, str]:
-        """The readings of training that the classifier gets wrong, with their most frequent lemmas."""
-        lemmas: defaultdict[Reading, list[tuple[int, str]]] = defaultdict(list)
-        for (reading, lemma), count in counts.items():
-            lemmas[reading].append((count, lemma))
-        best = {reading: max(found, key=lambda x: x[0])[1] for reading, found in lemmas.items()}
-        found = self.lemmatize(list(best))
-        return {r: best[r] for r, lemma in zip(best, found, strict=True) if lemma != best[r]}
+    def _wrong(self, lemmas: dict[Reading, str]) -> dict[Reading, str]:
+        """Those readings whose lemma is another one."""
+        found = self.lemmatize(list(lemmas))
+        return {r: lemmas[r] for r, lemma in zip(lemmas, found, strict=True) if lemma != lemmas[r]}
 
     def lemmatize(self, readings: Sequence[Reading]) -> list[str]:
         """Give lemmas.
@@ -161,16 +193,24 @@ class LemmaModel(Stored):
         readings (Sequence[Reading]): Tagged forms.
         RETURNS (List[str]): Their lemmas; white space, and a form that no script fits, is its own.
         """
-        result = [
-            reading.form if reading.form.isspace() else self._exceptions.get(reading, "")
-            for reading in readings
-        ]
+        result = [self._look_up(reading) for reading in readings]
         rest = [i for i, lemma in enumerate(result) if not lemma]
         if rest:
             chosen = self._choose([readings[i] for i in rest]).tolist()
             for i, scripts in zip(rest, chosen, strict=True):
-                result[i] = self._first_that_fits(readings[i].form, scripts)
+                result[i] = self._first_that_fits(readings[i], scripts)
         return result
+
+    def _look_up(self, reading: Reading) -> str:
+        """The lemma of a reading if no classifier is needed for it, else an empty string."""
+        form, _, pos, _ = reading
+        if form.isspace():
+            return form
+        if lemma := self._exceptions.get(reading):
+            return lemma
+        if form in self._known_forms:
+            return self._known.get((form, pos)) or self._known.get((form, _ANY), "")
+        return "" if pos in self._capitals else self._known.get((lower_case(form), pos), "")
 
     def recall(self, keys: Sequence[int], read: Callable[[list[int]], list[Reading]]) -> list[str]:
         """Give lemmas of readings most of which were met before: these need not even be read.
@@ -201,10 +241,12 @@ class LemmaModel(Stored):
             numpy.array(groups, dtype="int32"), top=_TRIED,
         ).labels  # fmt: skip
 
-    def _first_that_fits(self, form: str, scripts: list[int]) -> str:
+    def _first_that_fits(self, reading: Reading, scripts: list[int]) -> str:
+        form = reading.form
+        keeps_capital = form[:1].isupper() and reading.pos in self._capitals
         for script in scripts:
             lemma = self.scripts[script].apply(form) if script >= 0 else None
-            if lemma:
+            if lemma and not (keeps_capital and lemma[0].islower()):
                 return lemma
         return form
 
@@ -216,7 +258,12 @@ class LemmaModel(Stored):
             "classifier": self._classifier.to_payload(),
             "forms": [reading.form for reading in readings],
             "lemmas": list(self._exceptions.values()),
+            "known_forms": [form for form, _ in self._known],
+            "known_lemmas": list(self._known.values()),
+            "capitals": sorted(self._capitals),
         }
+        parts = _numbered([pos for _, pos in self._known])
+        payload["known_parts"], payload["form_known_parts"] = parts
         for name, attribute in _INVENTORIES.items():
             values = [getattr(reading, attribute) for reading in readings]
             payload[name], payload[f"form_{name}"] = _numbered(values)
@@ -231,11 +278,38 @@ class LemmaModel(Stored):
                 scripts.append(Script.from_str(text))
             except (ValueError, TypeError, RecursionError):
                 _FORMAT.require(False, "scripts", f"has {text[:80]!r}, which is no edit script")
-        _FORMAT.require(all(read["lemmas"]), "lemmas", "has an empty lemma")
+        for name in ("lemmas", "known_lemmas"):
+            _FORMAT.require(all(read[name] or ()), name, "has an empty lemma")
         columns = ([read[name][i] for i in read[f"form_{name}"].tolist()] for name in _INVENTORIES)
         exceptions = dict(zip(map(Reading, read["forms"], *columns), read["lemmas"], strict=True))
         classifier = LinearClassifier.from_payload(read["classifier"], lemma_templates())
-        return cls(scripts, read["pos"], classifier, exceptions)
+        fields = [read[name] for name in _KNOWN]
+        are_missing = [field is None for field in fields]
+        _FORMAT.require(all(are_missing) or not any(are_missing), "known_forms", "is incomplete")
+        forms, parts, form_parts, lemmas = ([] if field is None else field for field in fields)
+        pairs = ((form, parts[i]) for form, i in zip(forms, form_parts, strict=True))
+        known = dict(zip(pairs, lemmas, strict=True))
+        return cls(scripts, read["pos"], classifier, exceptions, known, read["capitals"] or ())
+
+
+def _most_frequent(
+    counts: Counter[tuple[Reading, str]], part: Callable[[Reading], Any]
+) -> dict[Any, str]:
+    """The most frequent lemma by some part of readings, the first of several."""
+    lemmas: defaultdict[Any, Counter[str]] = defaultdict(Counter)
+    for (reading, lemma), count in counts.items():
+        lemmas[part(reading)][lemma] += count
+    return {key: found.most_common(1)[0][0] for key, found in lemmas.items()}
+
+
+def _with_capitals(counts: Iterable[tuple[Reading, str]]) -> list[str]:
+    """The parts of speech whose lemmas keep the capital that a form begins with."""
+    pairs = {(reading.pos, reading.form, lemma) for reading, lemma in counts}
+    is_kept: defaultdict[str, list[bool]] = defaultdict(list)
+    for pos, form, lemma in pairs:
+        if form[0].isupper():
+            is_kept[pos].append(not lemma[0].islower())
+    return sorted(pos for pos, kept in is_kept.items() if sum(kept) > _KEPT_CAPITALS * len(kept))
 
 
 def _attributes(readings: Sequence[Reading]) -> NDArray[numpy.uint32]:

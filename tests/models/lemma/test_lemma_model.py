@@ -105,8 +105,69 @@ def test_what_was_seen_is_never_wrong():
     data = [*make_readings(200, seed=2), (Reading("best", "JJS", "ADJ", ""), "good")]
     model = LemmaModel.fit(data)
     assert model.lemmatize([reading for reading, _ in data]) == [lemma for _, lemma in data]
-    assert Reading("best", "JJS", "ADJ", "") in model._exceptions
+    assert model._known["best", "ADJ"] == "good"
     assert len(model._exceptions) < 5
+
+
+PAST, PASSIVE, PERFECT = "Tense=Past", "VerbForm=Part|Voice=Pass", "VerbForm=Part"
+
+
+def test_lemmas_of_forms_in_other_readings():
+    data = make_readings(200, seed=2)
+    data += [(Reading("caught", "VBD", "VERB", PAST), "catch")] * 3
+    data += [(Reading("caught", "VBN", "VERB", PASSIVE), "catch")] * 2
+    data += [(Reading("caught", "VBN", "VERB", "Typo=Yes"), "cough")]
+    data += [(Reading("kalwon", "NN", "NOUN", ""), "kalwon")]
+    model = LemmaModel.fit(data)
+    for again in (model, LemmaModel.from_bytes(model.to_bytes())):
+        # the same part of speech, any part of speech, the same form without capitals
+        assert again.lemmatize(
+            [
+                Reading("caught", "VBN", "VERB", PERFECT),
+                Reading("caught", "JJ", "ADJ", ""),
+                Reading("Caught", "VBN", "VERB", PERFECT),
+                Reading("CAUGHT", "VBD", "VERB", PAST),
+                # what was seen goes first; a name is not what it is in small letters
+                Reading("caught", "VBN", "VERB", "Typo=Yes"),
+                Reading("Caught", "NNP", "PROPN", ""),
+            ]
+        ) == ["catch", "catch", "catch", "catch", "cough", "Caught"]
+
+
+def test_what_keeps_its_capital_is_learnt():
+    stems = [a + b for a in ("kal", "mor", "tiv", "sun", "pel") for b in ("", "a", "in", "os")]
+    data = []
+    for i, stem in enumerate(stems):
+        # names end in -'da where they are; one in five is a word that was tagged as a name
+        name = stem.title()
+        lemma = name if i % 5 else stem
+        data += [(Reading(name, "NNP", "PROPN", ""), lemma)]
+        data += [(Reading(f"{name}'da", "NNP", "PROPN", "Case=Loc"), lemma)]
+        data += [(Reading(name, "NN", "NOUN", ""), stem), (Reading(stem, "NN", "NOUN", ""), stem)]
+    model = LemmaModel.fit(data)
+    for again in (model, LemmaModel.from_bytes(model.to_bytes())):
+        # like "Kal", "Mora", "Tivin" and "Sunos", which were no names
+        forms = [a + b for a in ("Yu", "Zo", "K", "T") for b in ("kal", "mora", "tivin", "sunos")]
+        names = [Reading(form, "NNP", "PROPN", "") for form in forms]
+        assert again.lemmatize(names) == forms
+        # they are inflected all the same
+        inflected = [Reading(f"{form}'da", "NNP", "PROPN", "Case=Loc") for form in forms]
+        assert again.lemmatize(inflected) == forms
+        nouns = [Reading(form, "NN", "NOUN", "") for form in forms]
+        assert again.lemmatize(nouns) == [form.lower() for form in forms]
+
+
+def test_files_of_before_give_what_they_gave():
+    payload = unpack("lemmatizer", 1, MODEL.to_bytes())
+    for name in ("known_forms", "known_parts", "form_known_parts", "known_lemmas", "capitals"):
+        del payload[name]
+    model = LemmaModel.from_bytes(pack("lemmatizer", 1, payload))
+    readings = [
+        Reading("zorkub", "NNS", "NOUN", "Number=Plur"),
+        Reading("Zork", "NNP", "PROPN", ""),
+    ]
+    assert model.lemmatize(readings) == ["zork", "Zork"]
+    assert not model._known and not model._capitals
 
 
 def test_the_most_frequent_lemma_counts():
