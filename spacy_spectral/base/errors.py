@@ -77,6 +77,10 @@ class Errors(metaclass=_WithCodes):
     S037 = "An empty constituent '({label})' (give it a word or take it out)"
     S038 = "A constituent without a label (write it after its opening bracket)"
     S039 = "The tree is not closed: {open} ')' missing (check that the brackets are balanced)"
+    S050 = (
+        "Can't use GPU {gpu}: {reason}. Install CuPy for it (e.g. pip install 'spacy[cuda12x]'), or leave "
+        "--gpu-id out."
+    )
 
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
     S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."

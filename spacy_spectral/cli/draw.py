@@ -50,7 +50,7 @@ figcaption .tree { color: #5b6874; white-space: nowrap; font-size: 0.9rem; }
 """
 
 
-@spectral_cli.command("draw")
+@spectral_cli.command("draw", short_help="Draw parses with the probability of every arc.")
 def draw_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     data: Annotated[

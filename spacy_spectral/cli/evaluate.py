@@ -10,7 +10,7 @@ from ._app import output_option, reported, spectral_cli
 _CURVES = {"heads": "Heads", "arcs": "Labelled arcs"}
 
 
-@spectral_cli.command("evaluate")
+@spectral_cli.command("evaluate", short_help="Score a pipeline.")
 def evaluate_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     data: Annotated[Path, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a directory")],
@@ -56,8 +56,11 @@ def evaluate_cli(
     from .brackets import bracketed_docs, evaluate_brackets
     from .raw import evaluate_raw, print_raw
 
-    setup_gpu(gpu_id)
     with reported():
+        try:
+            setup_gpu(gpu_id)
+        except ValueError as error:
+            raise ValueError(Errors.S050.format(gpu=gpu_id, reason=error)) from error
         for output in (json, plot):
             if output is not None:
                 require_writable(output)
@@ -112,7 +115,7 @@ def evaluate_cli(
         )
     if sample_ceiling:
         print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
-    speed = f"{scores['words_per_second']:,.0f} words/s"
+    speed = f"{scores['words_per_second']:,.0f} words per CPU second"
     lemmas = f" · lemmas {_percent(scores['lemma_acc'])}" if scores["lemma_acc"] else ""
     print(f"Tags {_percent(scores['tag_acc'])}{lemmas} · {scores['tokens']:,} tokens", end="")
     print(f" in {scores['sentences']:,} sentences · {speed}")
@@ -135,10 +138,10 @@ def evaluate(
     gold_tags (bool): Give the pipeline the treebank's tags, parts of speech and morphology, and
         don't run the components that would assign them.
     RETURNS (Tuple[Dict[str, Any], Dict[str, Reliability]]): The scores of `scorers.score_ud`,
-        `words_per_second` and by "heads" and "arcs" how far probabilities can be trusted; and what
+        `words_per_second` (of CPU time) and by "heads" and "arcs" how far probabilities can be trusted; and what
         `scorers.score_calibration` says of these.
     """
-    from time import perf_counter
+    from time import process_time
 
     from spacy.training import Example
 
@@ -150,9 +153,9 @@ def evaluate(
     references = list(read_docs(data, nlp.vocab))
     docs = without_parses(references, gold_tags=gold_tags)
     with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
-        start = perf_counter()
+        start = process_time()
         parsed = list(nlp.pipe(docs))
-        seconds = perf_counter() - start
+        seconds = process_time() - start
     if not any(doc.has_annotation("DEP") for doc in parsed):
         known = ", ".join(nlp.pipe_names) or "none"
         name = nlp.meta.get("name") or "pipeline"
