@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from click import Context
 from spacy.cli._util import app
 from typer.core import TyperGroup
 
@@ -14,7 +13,7 @@ from typer.core import TyperGroup
 class _Sorted(TyperGroup):
     """A group whose commands are listed by name."""
 
-    def list_commands(self, ctx: Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx))
 
 

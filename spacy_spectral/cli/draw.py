@@ -135,7 +135,8 @@ def _is_typical(sentence: "Span") -> bool:
 
 def _good_to_look_at(items: Iterable[Any], limit: int, is_good: Callable[[Any], bool]) -> list[Any]:
     """The first good ones, in their order; others only where there are too few."""
-    good, others = [], []
+    good: list[tuple[int, Any]] = []
+    others: list[tuple[int, Any]] = []
     for place, item in enumerate(items):
         (good if is_good(item) else others).append((place, item))
         if len(good) == limit:

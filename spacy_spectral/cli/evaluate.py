@@ -138,8 +138,8 @@ def evaluate(
     gold_tags (bool): Give the pipeline the treebank's tags, parts of speech and morphology, and
         don't run the components that would assign them.
     RETURNS (Tuple[Dict[str, Any], Dict[str, Reliability]]): The scores of `scorers.score_ud`,
-        `words_per_second` (of CPU time) and by "heads" and "arcs" how far probabilities can be trusted; and what
-        `scorers.score_calibration` says of these.
+        `words_per_second` (of CPU time) and by "heads" and "arcs" how far probabilities can be trusted; and
+        what `scorers.score_calibration` says of these.
     """
     from time import process_time
 
