@@ -5,8 +5,9 @@ __version__ = "0.1.0"
 
 
 def register_extensions() -> None:
-    """Make readable what components have kept on documents: `token._.tag_probs`, `token._.head_prob`,
-    `token._.dep_prob`, `span._.parse_logprob`, `span._.marginals` and `span._.parses`.
+    """Make readable what components have kept on documents: `token._.sent_start_prob`, `token._.tag_probs`,
+    `token._.head_prob`, `token._.dep_prob`, `span._.parse_logprob`, `span._.marginals`, `span._.parses`,
+    `token._.subtag`, `token._.subtag_prob`, and of constituents `span._.parse_string` and others.
 
     Components do that when they are made. It is needed where there are only documents, e.g. of a DocBin.
     """

@@ -81,6 +81,10 @@ class Errors(metaclass=_WithCodes):
         "A line, sentence or tree of more than {most} MB (is it the right file? In CoNLL-U a sentence ends "
         "with an empty line)"
     )
+    S050 = (
+        "Can't use GPU {gpu}: {reason}. Install CuPy for it (e.g. pip install 'spacy[cuda12x]'), or leave "
+        "--gpu-id out."
+    )
 
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
     S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."

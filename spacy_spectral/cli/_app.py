@@ -7,9 +7,19 @@ from typing import Any
 
 import typer
 from spacy.cli._util import app
+from typer.core import TyperGroup
+
+
+class _Sorted(TyperGroup):
+    """A group whose commands are listed by name."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx))
+
 
 spectral_cli = typer.Typer(
     name="spectral",
+    cls=_Sorted,
     help="Spectral learning for spaCy: treebanks, parsers, automata.",
     no_args_is_help=True,
 )

@@ -10,7 +10,7 @@ from ._app import output_option, reported, spectral_cli, write_output
 _WRITERS = {".svg": "to_svg", ".dot": "to_dot"}
 
 
-@spectral_cli.command("automaton")
+@spectral_cli.command("automaton", short_help="Draw what an automaton has learnt.")
 def automaton_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     head: Annotated[str, typer.Option("--head", help="Symbol of the head, e.g. NN")],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-@spectral_cli.command("convert-brackets")
+@spectral_cli.command("convert-brackets", short_help="Bracketed trees to spaCy's format.")
 def convert_brackets_cli(
     path: Annotated[Path, typer.Argument(help="A file of bracketed trees (.ptb, .mrg, .brackets)")],
     output: Annotated[Path, output_option("--output", "-o", help="The .spacy file to write")],

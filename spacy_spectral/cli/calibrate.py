@@ -23,7 +23,7 @@ _TEMPERATURES = ("temperature_heads", "temperature_labels", "share")
 _PERCENT = ("uas", "las", "head_error", "head_chance", "arc_error", "arc_chance")
 
 
-@spectral_cli.command("calibrate")
+@spectral_cli.command("calibrate", short_help="Make a parser as confident as it should be.")
 def calibrate_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     data: Annotated[Path, typer.Argument(help="CoNLL-U or .spacy file, or a directory")],

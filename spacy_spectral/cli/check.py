@@ -8,7 +8,7 @@ import typer
 from ._app import spectral_cli
 
 
-@spectral_cli.command("check")
+@spectral_cli.command("check", short_help="Validate treebanks.")
 def check_cli(
     paths: Annotated[
         list[Path], typer.Argument(help="CoNLL-U, .spacy or bracketed files, or directories")
@@ -41,11 +41,11 @@ def check_cli(
                     summary.path.name,
                     f"{summary.sentences:,}",
                     f"{summary.tokens:,}",
-                    f"{summary.non_projective_percent:.2f} %",
+                    f"{summary.non_projective_percent:.2f} %" if summary.has_heads else "-",
                     len(summary.tags),
                     len(summary.labels),
                     summary.longest,
-                    f"{summary.missing_heads:,}",
+                    f"{summary.missing_heads:,}" if summary.has_heads else "-",
                 )
                 for summary in valid
             ],

@@ -50,7 +50,7 @@ figcaption .tree { color: #5b6874; white-space: nowrap; font-size: 0.9rem; }
 """
 
 
-@spectral_cli.command("draw")
+@spectral_cli.command("draw", short_help="Draw parses with the probability of every arc.")
 def draw_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     data: Annotated[
@@ -135,7 +135,8 @@ def _is_typical(sentence: "Span") -> bool:
 
 def _good_to_look_at(items: Iterable[Any], limit: int, is_good: Callable[[Any], bool]) -> list[Any]:
     """The first good ones, in their order; others only where there are too few."""
-    good, others = [], []
+    good: list[tuple[int, Any]] = []
+    others: list[tuple[int, Any]] = []
     for place, item in enumerate(items):
         (good if is_good(item) else others).append((place, item))
         if len(good) == limit:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..models.eigenwords.estimate import Context
 
 
-@spectral_cli.command("eigenwords")
+@spectral_cli.command("eigenwords", short_help="Word vectors and clusters from raw text.")
 def eigenwords_cli(
     texts: Annotated[
         list[Path], Argument(help="Text files: plain, .jsonl, either of them .gz, .spacy (DocBin)")

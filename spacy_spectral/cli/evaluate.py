@@ -10,7 +10,7 @@ from ._app import output_option, reported, spectral_cli, write_output
 _CURVES = {"heads": "Heads", "arcs": "Labelled arcs"}
 
 
-@spectral_cli.command("evaluate")
+@spectral_cli.command("evaluate", short_help="Score a pipeline.")
 def evaluate_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     data: Annotated[Path, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a directory")],
@@ -56,8 +56,11 @@ def evaluate_cli(
     from .brackets import bracketed_docs, evaluate_brackets
     from .raw import evaluate_raw, print_raw
 
-    setup_gpu(gpu_id)
     with reported():
+        try:
+            setup_gpu(gpu_id)
+        except ValueError as error:
+            raise ValueError(Errors.S050.format(gpu=gpu_id, reason=error)) from error
         for output in (json, plot):
             if output is not None:
                 require_writable(output)

@@ -8,7 +8,7 @@ from wasabi import msg
 from ._app import reported, spectral_cli
 
 
-@spectral_cli.command("neighbors")
+@spectral_cli.command("neighbors", short_help="Print the nearest words.")
 def neighbors_cli(
     vectors: Annotated[str, Argument(help="A pipeline with vectors: a directory or a package")],
     words: Annotated[list[str], Argument(help="Words to look up")],

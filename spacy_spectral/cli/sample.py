@@ -8,7 +8,7 @@ import typer
 from ._app import output_option, reported, spectral_cli
 
 
-@spectral_cli.command("sample")
+@spectral_cli.command("sample", short_help="Write the sample treebank.")
 def sample_cli(
     output: Annotated[Path, output_option("--output", "-o", help="The directory to write to")],
     seed: Annotated[int, typer.Option(help="The same seed gives the same treebank")] = 0,

@@ -8,7 +8,7 @@ import typer
 from ._app import output_option, reported, spectral_cli, write_output
 
 
-@spectral_cli.command("score")
+@spectral_cli.command("score", short_help="Find annotation errors.")
 def score_cli(
     model: Annotated[str, typer.Argument(help="A pipeline with a trained spectral_reranker")],
     data: Annotated[Path, typer.Argument(help="Trees: CoNLL-U or .spacy, or a directory")],

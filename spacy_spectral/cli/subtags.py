@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MOST_DOCUMENTS = 2000
 
 
-@spectral_cli.command("subtags")
+@spectral_cli.command("subtags", short_help="Show what a refined grammar has learnt.")
 def subtags_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     output: Annotated[Path, output_option("--output", "-o", help="The HTML file to write")],

@@ -10,7 +10,7 @@ from wasabi import msg
 from ._app import output_option, reported, spectral_cli
 
 
-@spectral_cli.command("word-map")
+@spectral_cli.command("word-map", short_help="Draw a map of words.")
 def word_map_cli(
     vectors: Annotated[str, Argument(help="A pipeline with vectors: a directory or a package")],
     tagged: Annotated[Path, Argument(help="Tagged text: .conllu, or .spacy (DocBin)")],

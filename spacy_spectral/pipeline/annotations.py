@@ -341,16 +341,21 @@ _EXTENSIONS: dict[str, list[tuple[type, Callable]]] = {
     _CANDIDATES: [(Span, parses)],
     _SUB_TAGS: [(Token, subtag), (Token, subtag_prob)],
 }
+_TOGETHER = frozenset((_STARTS, _TAGS, _PARSE))
 
 
 def register(*factories: str) -> None:
     """Make what components keep readable by `token._` and `span._`.
 
-    factories (str): The factories of components, e.g. "spectral_parser"; all by default.
+    factories (str): The factories of components, e.g. "spectral_parser"; all by default. Probabilities of
+        sentences, tags and trees can be asked for as soon as one of their components is there: they are
+        None without the others.
     """
     from .constituents import EXTENSIONS, NAME
 
     known = _EXTENSIONS | {NAME: EXTENSIONS}
+    if not _TOGETHER.isdisjoint(factories):
+        factories = tuple(sorted({*factories, *_TOGETHER}))
     for factory in factories or known:
         for owner, getter in known[factory]:
             register_extension(owner, getter.__name__, getter=getter)

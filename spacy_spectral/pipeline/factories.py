@@ -270,6 +270,7 @@ def make_spectral_refiner(
 
 @Language.factory(
     "spectral_lemmatizer",
+    requires=["token.tag", "token.pos", "token.morph"],
     assigns=["token.lemma"],
     default_config={
         "model": {"@architectures": "spacy-spectral.LinearLemmatizer.v1"},

@@ -28,6 +28,11 @@ class Summary:
     labels: Counter[str] = field(default_factory=Counter)
 
     @property
+    def has_heads(self) -> bool:
+        """RETURNS (bool): Whether its trees are dependency trees."""
+        return not is_bracketed(self.path)
+
+    @property
     def non_projective_percent(self) -> float:
         """RETURNS (float): The percentage of sentences with crossing arcs."""
         return 100 * self.non_projective / max(self.sentences, 1)

@@ -90,6 +90,8 @@ def test_check(tmp_path, brackets):
     # functions and empty elements are no labels of their own
     code, output = run("check", write(tmp_path / "one.ptb", TREE))
     assert code == 0
+    # sentences, tokens, crossing arcs, tags, labels, longest, missing heads
+    assert re.search(r"one\.ptb +1 +\d +- +\d +\d +\d +-", output)
     assert "SBJ" not in output
     assert "NONE" not in output
 

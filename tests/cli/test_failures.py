@@ -157,3 +157,19 @@ def test_calibrate_says_what_it_needs(pipeline, blank, sample, monkeypatch):
     assert "[S154]" in run("calibrate", blank, sample["dev"])[1]
     monkeypatch.delattr(TemperedParser, "with_temperature")
     assert "[S456]" in run("calibrate", pipeline, sample["dev"], "--gold-tags")[1]
+
+
+def test_a_gpu_that_is_not_there(pipeline, sample, monkeypatch):
+    monkeypatch.setattr("thinc.util.has_cupy", False)
+    code, said = run("evaluate", pipeline, sample["dev"], "--gpu-id", 0)
+    assert code == 1
+    assert "S050" in said and "CuPy" in said and "--gpu-id" in said
+
+
+def test_commands_are_listed_by_name_and_in_full():
+    output = CliRunner().invoke(app, ["spectral", "--help"]).output
+    _, _, listed = output.partition("Commands:")
+    lines = [line for line in listed.splitlines() if line.strip()]
+    names = [line.split()[0] for line in lines]
+    assert names == sorted(get_command(spectral_cli).commands)
+    assert all(len(line.split()) > 1 and not line.endswith("...") for line in lines)

@@ -271,8 +271,13 @@ def test_importing_claims_no_names():
         "nlp.add_pipe('spectral_parser'); nlp.add_pipe('spectral_tagger')\n"
         "print(*(name for names in Underscore.get_state() for name in names))\n"
     )
-    assert set(run(code)) == {"head_prob", "dep_prob", "parse_logprob", "marginals", "tag_probs"}
+    probabilities = {"head_prob", "dep_prob", "parse_logprob", "marginals", "tag_probs"}
+    # those of the senter can be asked for without one
+    assert set(run(code)) == probabilities | {"sent_start_prob"}
     assert run(code.replace("nlp.add_pipe", "# nlp.add_pipe")) == []
+    code = code.replace("nlp.add_pipe('spectral_parser'); ", "")
+    code += "doc = nlp.make_doc('a'); print(doc[0]._.sent_start_prob, doc[:]._.parse_logprob)"
+    assert run(code)[-2:] == ["None", "None"]
 
 
 def test_values_can_be_read_without_a_component(tmp_path):

@@ -98,3 +98,12 @@ def test_clear_errors(sample):
     with pytest.raises(ValueError, match="S118"):
         nlp.get_pipe("spectral_lemmatizer").jackknife = "tagger"
         nlp.initialize(lambda: Corpus(sample["dev"], annotations=[])(nlp))
+
+
+def test_spacy_knows_what_it_needs():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_lemmatizer")
+    problems = nlp.analyze_pipes()["problems"]["spectral_lemmatizer"]
+    assert {"token.tag", "token.pos"} <= set(problems)
+    nlp.add_pipe("spectral_tagger", first=True)
+    assert not nlp.analyze_pipes()["problems"]["spectral_lemmatizer"]
