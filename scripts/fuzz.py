@@ -25,7 +25,6 @@ import argparse
 import faulthandler
 import os
 import random
-import resource
 import signal
 import sys
 import tempfile
@@ -313,6 +312,8 @@ def _work(
 
 
 def _limit() -> None:
+    import resource  # not on Windows, where other scripts and tests import this module
+
     faulthandler.disable()
     warnings.simplefilter("ignore")
     numpy.seterr(all="ignore")

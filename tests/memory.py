@@ -1,19 +1,25 @@
 """How much memory something takes, measured in a process of its own."""
 
-import resource
+import mmap
 import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
 
-# Linux counts the parent's memory in ru_maxrss of a process that it has forked, VmHWM only its own
+# Linux counts the parent's memory in ru_maxrss of a process that it has forked, VmHWM only its own.
+# Windows has psutil, which comes with Dask.
 _PEAK = """
-import pathlib, resource, sys
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import pathlib, sys
 status = pathlib.Path("/proc/self/status")
-if status.exists():
-    peak = int(status.read_text().partition("VmHWM:")[2].split()[0])
-print(peak // (1024 * 1024 if sys.platform == "darwin" else 1024))
+if sys.platform == "win32":
+    import psutil
+    peak = psutil.Process().memory_info().peak_wset
+elif status.exists():
+    peak = int(status.read_text().partition("VmHWM:")[2].split()[0]) * 1024
+else:
+    import resource
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(peak // 2**20)
 """
 
 
@@ -31,4 +37,4 @@ def resident_memory() -> int:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
         return 0
-    return pages * resource.getpagesize() // 2**20
+    return pages * mmap.PAGESIZE // 2**20

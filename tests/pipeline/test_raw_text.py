@@ -49,7 +49,9 @@ def test_batches_change_nothing(nlp, texts, size):
     assert [values(doc) for doc in nlp.pipe(texts, batch_size=size)] == expected
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    "method", [m for m in multiprocessing.get_all_start_methods() if m != "forkserver"]
+)
 def test_processes_change_nothing(nlp, method):
     texts = ["The dog sees the man. It runs.", "", "\n \n", "x" * 300, "A dog's life!\n\nNo"]
     expected = [values(nlp(text)) for text in texts]

@@ -2,6 +2,7 @@
 
 import ctypes
 import random
+import sys
 from importlib.metadata import entry_points
 
 import numpy
@@ -10,6 +11,10 @@ import pytest
 import damages
 import fuzz
 import kinds
+
+limited = pytest.mark.skipif(
+    sys.platform != "linux", reason="limits of memory and time are those of Linux"
+)
 
 
 @pytest.mark.parametrize("group", ["factories", "architectures", "tokenizers"])
@@ -23,6 +28,7 @@ def test_all_that_is_registered_is_tried(group):
 KNOWN = {"SHAG": ["frequency"], "LogLinear": ["pairs", "size"], "reranker": ["symbols"]}
 
 
+@limited
 @pytest.mark.parametrize("name", sorted(kinds.KINDS))
 def test_components(name, tmp_path):
     data = fuzz.sample_data(tmp_path / "data")
@@ -50,6 +56,7 @@ def refuse(value):
     raise ValueError("[S005] Can't read this.")
 
 
+@limited
 @pytest.mark.parametrize(
     "act, outcome",
     [
@@ -69,6 +76,7 @@ def test_outcomes(act, outcome, monkeypatch):
     assert [result.outcome for result in found] == [outcome] * 3
 
 
+@limited
 def test_errors_later_are_seen():
     def use(loaded):
         raise ArithmeticError
