@@ -6,6 +6,7 @@ happens afterwards, and it does not matter who wrote it, in what order, or who w
 content tells. What no line tells of was not written here, or was changed since, and is not written over.
 """
 
+import json
 import re
 import zlib
 from collections import defaultdict
@@ -13,8 +14,6 @@ from collections.abc import Container, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import srsly
 
 from ..base.errors import Errors
 from ..base.serialize import append_line, remove_leftovers, require_writable, write_atomically
@@ -73,7 +72,7 @@ class Record:
         if self.directory.exists() and not self.directory.is_dir():
             raise ValueError(Errors.S615.format(path=self.directory))
         require_writable(self.path)
-        self._way = srsly.json_dumps(way, sort_keys=True)
+        self._way = json.dumps(way, sort_keys=True)
         self._overwrite = overwrite
         self._sources = {job.path.resolve() for job in jobs}
         self.refresh()
@@ -88,7 +87,7 @@ class Record:
         if self._is_cut:
             append_line(self.path, "")
         if not self._n_read:
-            append_line(self.path, srsly.json_dumps(_HEADER))
+            append_line(self.path, json.dumps(_HEADER))
 
     def _look_at(self, job: "Job", path: Path) -> None:
         """Decide before the work about a file that was there before."""
@@ -155,8 +154,8 @@ class Record:
         """
         fact = Fact(self._name(item.job.target), item.job.source, item.digest, self._way)
         line = {"file": self._name(item.target), "content": digest(data), **fact._asdict()}
-        line["way"] = srsly.json_loads(fact.way)
-        append_line(self.path, srsly.json_dumps(line))
+        line["way"] = json.loads(fact.way)
+        append_line(self.path, json.dumps(line))
         self._add(line)
         write_atomically(item.target, data)
 
@@ -182,7 +181,7 @@ class Record:
                 self._add(line)
 
     def _add(self, line: dict[str, Any]) -> None:
-        way = srsly.json_dumps(line["way"], sort_keys=True)
+        way = json.dumps(line["way"], sort_keys=True)
         fact = Fact(line["target"], line["source"], line["text"], way)
         contents = self._facts.setdefault(line["file"], {})
         facts = contents.setdefault(line["content"], [])
@@ -241,8 +240,9 @@ def _all(contents: dict[str, list[Fact]]) -> list[Fact]:
 
 
 def _read(line: bytes) -> Any:
+    # not srsly, which fails on names that are no UTF-8
     try:
-        return srsly.json_loads(line)
+        return json.loads(line)
     except ValueError:
         return None  # cut off by a full disk or a loss of power
 
