@@ -284,7 +284,7 @@ def _parts(
                     report(part.size)
                     continue
             yield item
-        if record is not None and not job.has_changed():
+        if record is not None:
             record.keep_only(job, targets)
 
 

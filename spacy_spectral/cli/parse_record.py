@@ -6,15 +6,14 @@ happens afterwards, and it does not matter who wrote it, in what order, or who w
 content tells. What no line tells of was not written here, or was changed since, and is not written over.
 """
 
+import json
 import re
 import zlib
 from collections import defaultdict
 from collections.abc import Container, Sequence
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import srsly
 
 from ..base.errors import Errors
 from ..base.serialize import append_line, remove_leftovers, require_writable, write_atomically
@@ -61,7 +60,8 @@ class Record:
     def made(self) -> set[Path]:
         """RETURNS (Set[Path]): Resolved paths of all that was ever written here, the record, too."""
         self.refresh()
-        return {self.directory.resolve() / name for name in (NAME, *self._facts)}
+        directory = self.directory.resolve()
+        return {directory / name for name in (NAME, *self._facts)}
 
     def begin(self, jobs: Sequence["Job"], way: dict[str, Any], *, overwrite: bool) -> None:
         """Find out whether parses can be written, and begin to.
@@ -73,26 +73,30 @@ class Record:
         if self.directory.exists() and not self.directory.is_dir():
             raise ValueError(Errors.S615.format(path=self.directory))
         require_writable(self.path)
-        self._way = srsly.json_dumps(way, sort_keys=True)
+        self._way = json.dumps(way, sort_keys=True)
         self._overwrite = overwrite
         self._sources = {job.path.resolve() for job in jobs}
         self.refresh()
         facts = [fact for own in self._facts.values() for fact in _all(own)]
         is_other = bool(facts) and not any(fact.way == self._way for fact in facts)
-        if is_other and not overwrite and any(path.exists() for path in self.made() - {self.path}):
+        there = any((self.directory / name).exists() for name in self._facts) if is_other else False
+        if there and not overwrite:
             raise ValueError(Errors.S616.format(path=self.directory))
-        there = _Listing()
+        listing = _Listing()
         for job in jobs:
-            for path in there.parses_of(job):
+            for path in listing.parses_of(job):
                 self._look_at(job, path)
         if self._is_cut:
             append_line(self.path, "")
         if not self._n_read:
-            append_line(self.path, srsly.json_dumps(_HEADER))
+            append_line(self.path, json.dumps(_HEADER))
 
     def _look_at(self, job: "Job", path: Path) -> None:
         """Decide before the work about a file that was there before."""
-        facts = _all(self._facts.get(self._name(path), {}))
+        name = self._name(path)
+        if name not in self._facts:
+            self.refresh()  # another command has just written it
+        facts = _all(self._facts.get(name, {}))
         if not any(fact.target == self._name(job.target) for fact in facts):
             if facts:
                 return  # that of another text, which is left alone
@@ -104,16 +108,16 @@ class Record:
             raise ValueError(Errors.S616.format(path=path))
 
     def is_finished(self, item: "WorkItem") -> bool:
-        """Find out whether a part is parsed. What was parsed of another text is removed.
+        """Find out whether a part is parsed. What was parsed of what the text was before is removed.
 
         item (WorkItem): The part.
         RETURNS (bool): Whether it is.
         """
         job, path = item.job, item.target
-        if not path.exists():
-            return False
         name, target = self._name(path), self._name(job.target)
         known = self._facts_of(path)
+        if known is None:
+            return False
         mine = Fact(target, job.source, item.digest, self._way)
         # what users have changed is finished, too
         facts = known or _all(self._facts.get(name, {}))
@@ -126,7 +130,9 @@ class Record:
                 raise ValueError(Errors.S617.format(path=path))
             if not any(fact.way == self._way for fact in known):
                 raise ValueError(Errors.S616.format(path=path))
-        self._remove(path, job)
+        # by one who has read an old text, nothing is removed
+        if not job.has_changed():
+            self._remove(path, job)
         return False
 
     def files_of(self, job: "Job") -> set[Path]:
@@ -140,10 +146,11 @@ class Record:
         job (Job): The text.
         files (Container[Path]): Which of its files stay.
         """
+        target = self._name(job.target)
         for path in sorted(self.files_of(job)):
-            if path not in files and path.exists():
-                target = self._name(job.target)
-                if not any(fact.target == target for fact in self._facts_of(path)):
+            known = None if path in files or job.has_changed() else self._facts_of(path)
+            if known is not None:
+                if not any(fact.target == target for fact in known):
                     raise ValueError(Errors.S617.format(path=path))
                 self._remove(path, job)
 
@@ -155,8 +162,8 @@ class Record:
         """
         fact = Fact(self._name(item.job.target), item.job.source, item.digest, self._way)
         line = {"file": self._name(item.target), "content": digest(data), **fact._asdict()}
-        line["way"] = srsly.json_loads(fact.way)
-        append_line(self.path, srsly.json_dumps(line))
+        line["way"] = json.loads(fact.way)
+        append_line(self.path, json.dumps(line))
         self._add(line)
         write_atomically(item.target, data)
 
@@ -178,11 +185,11 @@ class Record:
         self._n_read += len(content) - len(rest)
         for data in lines:
             line = _read(data)
-            if isinstance(line, dict) and {"file", "content", *Fact._fields} <= line.keys():
+            if isinstance(line, dict) and _is_whole(line):
                 self._add(line)
 
     def _add(self, line: dict[str, Any]) -> None:
-        way = srsly.json_dumps(line["way"], sort_keys=True)
+        way = json.dumps(line["way"], sort_keys=True)
         fact = Fact(line["target"], line["source"], line["text"], way)
         contents = self._facts.setdefault(line["file"], {})
         facts = contents.setdefault(line["content"], [])
@@ -190,13 +197,13 @@ class Record:
             facts.append(fact)
         self._files[fact.target].add(line["file"])
 
-    def _facts_of(self, path: Path) -> list[Fact]:
-        """What a file is, by its content; nothing if that is not known."""
+    def _facts_of(self, path: Path) -> list[Fact] | None:
+        """What a file is, by its content: nothing if that is not known, None if there is no file."""
         name = self._name(path)
         try:
             content = digest(path.read_bytes())
         except FileNotFoundError:
-            return []
+            return None
         if content not in self._facts.get(name, {}):
             self.refresh()
         return self._facts.get(name, {}).get(content, [])
@@ -241,10 +248,19 @@ def _all(contents: dict[str, list[Fact]]) -> list[Fact]:
 
 
 def _read(line: bytes) -> Any:
+    # not srsly, which fails on names that are no UTF-8
     try:
-        return srsly.json_loads(line)
+        return json.loads(line)
     except ValueError:
         return None  # cut off by a full disk or a loss of power
+
+
+def _is_whole(line: dict[str, Any]) -> bool:
+    names = ("file", "content", "target", "source", "text")
+    if "way" not in line or not all(isinstance(line.get(name), str) for name in names):
+        return False
+    path = PurePosixPath(line["file"])
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def digest(data: bytes) -> str:

@@ -10,6 +10,7 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from spacy_spectral.cli.parse import _has_constituents_only
 from spacy_spectral.models.constituency.trees import clean
 from spacy_spectral.pipeline.constituents import gold_docs, stored_trees
 from spacy_spectral.treebank.brackets import read_brackets, write_tree
@@ -214,3 +215,13 @@ def test_merged_tokens_are_written_so_that_they_can_be_read(tmp_path, constituen
 def test_gold_trees_on_documents(brackets):
     doc = next(gold_docs(brackets["dev"], spacy.blank("en").vocab, n_sents=2))
     assert len(stored_trees(doc)) == 2
+
+
+def test_parse_of_constituents_alone_is_no_conllu(tmp_path, model):
+    text = write(tmp_path / "a.txt", "The dog barks.")
+    code, output = run("parse", model, text)
+    assert code == 1 and "S620" in output and "--format brackets" in " ".join(output.split())
+    assert run("parse", model, text, "--format", "brackets")[0] == 0
+    with_tags = spacy.load(model)
+    with_tags.get_pipe("spectral_constituency").set_tags = True
+    assert not _has_constituents_only(with_tags)

@@ -1,10 +1,17 @@
 """`spacy spectral parse`: texts of any kind and size in, parsed files out."""
 
+import errno
 import gzip
 import io
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Thread
 
 import pytest
 import spacy
@@ -13,11 +20,12 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from pipelines import from_raw_text
-from spacy_spectral.base.distribute import open_workers
+from spacy_spectral.base import text_files
+from spacy_spectral.base.distribute import _OnDask, open_workers
 from spacy_spectral.cli import parse as parse_module
 from spacy_spectral.cli.parse import _written
 from spacy_spectral.cli.parse_record import Record
-from spacy_spectral.treebank import texts
+from spacy_spectral.treebank import brackets, conllu, texts
 from spacy_spectral.treebank.check import check_treebanks
 from spacy_spectral.treebank.conllu import read_conllu
 from spacy_spectral.treebank.documents import read_docs
@@ -320,3 +328,295 @@ def test_the_evaluation_reads_it(model, sample, tmp_path):
     text = parse(model, tmp_path / "dev.txt")
     gold = udeval.load_conllu(io.StringIO(sample["dev"].read_text("utf8")), "gold", {})
     assert udeval.evaluate(gold, udeval.load_conllu(io.StringIO(text), "x", {}))["Words"].f1 > 0.95
+
+
+@pytest.fixture(scope="module")
+def other(nlp, model, tmp_path_factory):
+    """Another pipeline that parses just so."""
+    path = tmp_path_factory.mktemp("models") / "other"
+    nlp.to_disk(path)
+    (path / "note").write_text("another", "utf8")
+    return path
+
+
+def test_numbered_parts_have_names_of_their_own(model, small_parts, long_text, tmp_path):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    (folder / "a.txt").write_text(long_text, "utf8")
+    (folder / "a-00002.txt").write_text("A dog sleeps.", "utf8")
+    message = failure(model, folder, "-o", out)
+    assert "S613" in message and "a-00002.conllu" in message and not out.exists()
+    # one after the other, in either order
+    for first, second in (("a", "a-00002"), ("a-00002", "a")):
+        out = tmp_path / first
+        parse(model, folder / f"{first}.txt", "-o", out)
+        before = parsed_files(out)
+        for options in ([], ["--overwrite"]):
+            assert re.search(
+                "S61[37]", failure(model, folder / f"{second}.txt", "-o", out, *options)
+            )
+            assert {name: parsed_files(out)[name] for name in before} == before
+    # numbers that are not reached, and texts that are small, are in nobody's way
+    (folder / "a-00002.txt").rename(folder / "a-00999.txt")
+    parse(model, folder, "-o", tmp_path / "far")
+    (folder / "a-00999.txt").rename(folder / "a-00001.txt")
+    (folder / "a.txt").write_text("A man sleeps.", "utf8")
+    parse(model, folder, "-o", tmp_path / "small")
+    assert list(parsed_files(tmp_path / "small")) == ["a-00001.conllu", "a.conllu"]
+    # and a text that changes takes nothing of the other with it
+    (folder / "a.txt").write_text("A woman sleeps.", "utf8")
+    parse(model, folder, "-o", tmp_path / "small")
+    assert "woman" in parsed_files(tmp_path / "small")["a.conllu"].decode()
+    assert "dog" in parsed_files(tmp_path / "small")["a-00001.conllu"].decode()
+
+
+def test_overwriting_some_files_says_nothing_of_others(model, other, tmp_path):
+    a, b, out = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "out"
+    a.write_text("A dog sleeps.\nA man sleeps.", "utf8")
+    b.write_text("A man sees a dog.\nA dog sleeps.", "utf8")
+    for change, again in (([other], [other]), ([model, "--lines"], [model, "--lines"])):
+        shutil.rmtree(out, ignore_errors=True)
+        parse(model, a, b, "-o", out)
+        parse(*change, a, "-o", out, "--overwrite")
+        assert "b.conllu" in (message := failure(*again, a, b, "-o", out)) and "S616" in message
+        assert "1 finished before" in parse(*again, a, "-o", out)
+        assert "1 finished before" in parse(model, b, "-o", out)
+        parse(*again, a, b, "-o", out, "--overwrite")
+        assert "2 finished before" in " ".join(parse(*again, a, b, "-o", out).split())
+    # each format has files of its own
+    assert "S616" in failure(model, a, "-o", out, "--format", "spacy")
+    parse(model, a, "-o", out, "--format", "spacy", "--overwrite")
+    assert "2 finished before" in " ".join(parse(model, a, b, "-o", out, "--lines").split())
+
+
+def test_parses_in_the_directory_of_texts_are_no_texts(model, small_parts, long_text, tmp_path):
+    for name in ("one.txt", "parsed/two.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(long_text, "utf8")
+    for out in (tmp_path / "parsed", tmp_path):
+        parse(model, tmp_path, "-o", out)
+        found = sorted(tmp_path.rglob("*.conllu"))
+        assert "finished before" in " ".join(parse(model, tmp_path, "-o", out).split())
+        assert sorted(tmp_path.rglob("*.conllu")) == found
+        assert (out / "parsed" / "two-00001.conllu").exists()  # the text that was there
+        for path in found:
+            path.unlink()
+        (out / "parse.jsonl").unlink()
+
+
+@pytest.mark.parametrize("name", ["..txt", ".txt", "...conllu.gz", "..jsonl"])
+def test_all_is_written_into_the_directory(name, tmp_path):
+    (tmp_path / name).write_text("A dog sleeps.", "utf8")
+    (job,) = parse_module.find_jobs([tmp_path / name], Record(tmp_path / "out"), ".conllu")
+    assert job.whole.parent.resolve() == (tmp_path / "out").resolve()
+    assert job.whole.name == f"{name}.conllu"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file systems that take any bytes for a name")
+def test_names_that_are_no_utf8(model, tmp_path):
+    text = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.txt")
+    Path(text).write_text("A dog sleeps.", "utf8")
+    record = Record(tmp_path / "out")
+    (job,) = parse_module.find_jobs([Path(text)], record, ".conllu")
+    record.begin([job], {}, overwrite=False)
+    (part,) = texts.read_parts(job.path)
+    item = parse_module.WorkItem(job, job.target_of(part), part)
+    record.write(item, b"parsed")
+    again = Record(tmp_path / "out")
+    again.begin([job], {}, overwrite=False)
+    assert again.is_finished(item)
+
+
+def test_what_was_changed_by_hand_is_kept(model, tmp_path):
+    text, out = tmp_path / "a.txt", tmp_path / "out"
+    text.write_text("A dog sleeps.", "utf8")
+    parse(model, text, "-o", out)
+    (out / "a.conllu").write_text("mine", "utf8")
+    assert "1 finished before" in " ".join(parse(model, text, "-o", out).split())
+    text.write_text("A man sleeps.", "utf8")
+    assert "S617" in failure(model, text, "-o", out)
+    assert (out / "a.conllu").read_text("utf8") == "mine"
+
+
+def test_another_text_of_the_same_name_is_not_written_over(model, tmp_path):
+    out = tmp_path / "out"
+    for name, text in (("x", "A dog sleeps."), ("y", "A man sleeps."), ("z", "A dog sleeps.")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(text, "utf8")
+    parse(model, tmp_path / "x" / "a.txt", "-o", out)
+    assert "S617" in failure(model, tmp_path / "y" / "a.txt", "-o", out)
+    # the same text, elsewhere
+    assert "1 finished before" in " ".join(parse(model, tmp_path / "z", "-o", out).split())
+
+
+def test_two_at_once_while_a_text_changes(model, tmp_path, monkeypatch):
+    """One reads the old text, another the new one: nobody takes the one parse for the other."""
+    text, out = tmp_path / "a.txt", tmp_path / "out"
+    arguments = (model, text, "-o", out)
+    real = parse_module.parse_part
+    expected = {}
+    for words in ("A man sleeps.", "A dog sleeps."):
+        text.write_text(words, "utf8")
+        parse(model, text, "-o", tmp_path / words)
+        expected[words] = parsed_files(tmp_path / words)["a.conllu"]
+
+    def overtaken(model, item, **options):
+        result = real(model, item, **options)
+        monkeypatch.setattr(parse_module, "parse_part", real)
+        text.write_text("A man sleeps.", "utf8")
+        parse(*arguments)
+        return result
+
+    monkeypatch.setattr(parse_module, "parse_part", overtaken)
+    message = failure(*arguments)
+    assert "S621" in message and "a.txt" in message
+    assert parsed_files(out)["a.conllu"] == expected["A man sleeps."]
+    # even if the one with the old text does not notice
+    text.write_text("A dog sleeps.", "utf8")
+    monkeypatch.setattr(parse_module, "parse_part", overtaken)
+    with monkeypatch.context() as patch:
+        patch.setattr(parse_module.Job, "has_changed", lambda job: False)
+        parse(*arguments)
+    assert parsed_files(out)["a.conllu"] == expected["A dog sleeps."]
+    assert "finished before" not in parse(*arguments)
+    assert parsed_files(out)["a.conllu"] == expected["A man sleeps."]
+
+
+def test_standard_input(nlp, model, tmp_path):
+    expected = write_doc(nlp(TEXT), name="stdin")
+
+    def run(*arguments, text=TEXT):
+        command = ["spectral", "parse", str(model), *map(str, arguments)]
+        result = CliRunner().invoke(app, command, input=text.encode())
+        assert result.exit_code == 0, result.output
+        return " ".join(result.output.split()) if "-o" in command else result.output
+
+    assert run("-") == expected
+    out = tmp_path / "out"
+    run("-", "-o", out)
+    assert parsed_files(out) == {"stdin.conllu": expected.encode()}
+    assert "1 finished before" in run("-", "-o", out)
+    run("-", "-o", out, text="A dog sleeps.")
+    assert b"dog" in parsed_files(out)["stdin.conllu"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_pipes(model, nlp, sample, tmp_path):
+    data = b"\n\n".join(sample["dev"].read_bytes().split(b"\n\n")[:2]) + b"\n\n"
+    contents = {"a.txt": TEXT.encode(), "b.jsonl": b'{"text": "A dog."}\n', "c.conllu": data}
+    for name, content in contents.items():
+        os.mkfifo(tmp_path / name)
+        writer = Thread(target=(tmp_path / name).write_bytes, args=(content,))
+        writer.start()
+        parse(model, tmp_path / name, "-o", tmp_path / "out")
+        writer.join()
+    found = parsed_files(tmp_path / "out")
+    assert found["a.conllu"].decode() == write_doc(nlp(TEXT), name="a")
+    assert found["b.conllu"] and found["c.conllu"].count(b"# text") == 2
+
+
+def test_ctrl_c_says_how_to_go_on(model, small_parts, long_text, tmp_path, monkeypatch):
+    (tmp_path / "long.txt").write_text(long_text, "utf8")
+    real = parse_module.parse_part
+
+    def interrupted(model, item, **options):
+        if item.part.number == 3:
+            raise KeyboardInterrupt
+        return real(model, item, **options)
+
+    monkeypatch.setattr(parse_module, "parse_part", interrupted)
+    command = [
+        "spectral",
+        "parse",
+        *map(str, (model, tmp_path / "long.txt", "-o", tmp_path / "out")),
+    ]
+    for options, words in (
+        ([], "command goes on"),
+        (["--overwrite"], "without --overwrite goes on"),
+    ):
+        result = CliRunner().invoke(app, [*command, *options])
+        assert result.exit_code == 130 and words in " ".join(result.output.split())
+    assert len(parsed_files(tmp_path / "out")) == 2
+
+
+def test_a_full_disk(model, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("A dog sleeps.", "utf8")
+    out = tmp_path / "out"
+
+    def no_space(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", no_space)
+        message = failure(model, tmp_path / "a.txt", "-o", out)
+    assert "S004" in message and "a.conllu" in message and "No space left" in message
+    assert parsed_files(out) == {}
+    # the last line of the record may be half-written then
+    with open(out / "parse.jsonl", "a", encoding="utf8") as file:
+        file.write('{"file": "a.con')
+    parse(model, tmp_path / "a.txt", "-o", out)
+    assert "1 finished before" in " ".join(parse(model, tmp_path / "a.txt", "-o", out).split())
+
+
+def test_a_scheduler_that_dies():
+    """It takes all futures with it: that is what its clients see."""
+    lost = pytest.importorskip("distributed").comm.CommClosedError
+
+    class Client:
+        def scheduler_info(self):
+            return {"workers": {}}
+
+        def get_executor(self, pure):
+            return self
+
+        def submit(self, *arguments):
+            future = Future()
+            future.cancel()
+            return future
+
+        def lose(self, *arguments, **options):
+            raise lost("closed")
+
+        scatter = lose
+
+    with pytest.raises(ValueError, match=r"S622.*same command"):
+        list(_OnDask(Client()).stream(_number, [texts.TextPart(1, [])]))
+    with pytest.raises(ValueError, match=r"S622.*closed"):
+        _OnDask(Client()).reduce(len, [texts.TextPart(1, [])], {}, max, len)
+
+
+def test_long_lines_are_errors(small_parts, tmp_path, monkeypatch):
+    """One that has to be in memory as a whole; plain text is cut."""
+    for module in (text_files, conllu, brackets):
+        monkeypatch.setattr(module, "LONGEST", 1000)
+    monkeypatch.setattr(text_files, "BLOCK_SIZE", 100)
+    row = "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    for name, text, place in (
+        ("a.jsonl", '{"text": "short"}\n\n{"text": "' + "a" * 2000 + '"}\n', "S619.*line 3"),
+        ("a.conllu", f"{row}\n# {'a' * 1000}\n{row}\n", "conllu:3.*S040"),
+        ("b.conllu", f"{row}\n" + "# a\n" * 500, "conllu:25[0-9].*S040"),
+        ("c.conllu", "".join(f"{i + 1}{row[1:]}" for i in range(100)), "conllu:[0-9]+.*S040"),
+        ("a.ptb", "(S (NN a))\n" + "(" * 1000, "ptb:2.*S040"),
+        ("b.ptb", "(S (NN a))\n" + "(S\n" * 1000, "ptb:33[0-9].*S040"),
+    ):
+        for ending in ("", ".gz"):
+            data = text.encode()
+            path = tmp_path / f"{name}{ending}"
+            path.write_bytes(gzip.compress(data) if ending else data)
+            with pytest.raises(ValueError, match=place.replace(":", f"{ending}:")):
+                list(texts.read_parts(path))
+
+
+def test_memory_does_not_depend_on_names_and_comments(small_parts, tmp_path):
+    row = "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    record = json.dumps({"text": "a", "id": "i" * 6400}) + "\n"
+    for name, text in (
+        ("a.jsonl", record * 100),
+        ("b.jsonl", '{"tokens": []}\n' * 100),
+        ("a.conllu", f"# {'c' * 6400}\n{row}" * 100),
+    ):
+        (tmp_path / name).write_text(text, "utf8")
+        parts = list(texts.read_parts(tmp_path / name))
+        assert max(len(part.sources) for part in parts) <= 20
+        sizes = [sum(len(s.sentences) for s in part.sources) for part in parts]
+        assert max(sizes) <= 20

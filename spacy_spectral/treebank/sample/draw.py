@@ -30,7 +30,7 @@ def write_sample(
     train (int): The number of sentences in the training part; `dev` and `test` likewise.
     RETURNS (List[Path]): The files.
     """
-    texts = {}
+    texts: dict[str, str] = {}
     for part, size in (("train", train), ("dev", dev), ("test", test)):
         # a stream for each part: its sentences do not depend on the sizes of the others
         random = Random(f"spacy-spectral sample {part} {seed}")
