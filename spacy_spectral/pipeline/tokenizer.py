@@ -123,7 +123,11 @@ class SpectralTokenizer:
         texts = [text for eg in examples if (text := pieced_text(eg.reference)) is not None]
         with EpochBar("tokenizer", self.epochs) as progress:
             self.model = TokenizerModel.fit(
-                texts, epochs=self.epochs, seed=self.seed, progress=progress
+                texts,
+                abbreviations=[] if nlp is None else _abbreviations(nlp),
+                epochs=self.epochs,
+                seed=self.seed,
+                progress=progress,
             )
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
@@ -214,6 +218,12 @@ class SpectralTokenizer:
         RETURNS (SpectralTokenizer): The tokenizer.
         """
         return self.from_bytes(Path(path).read_bytes())
+
+
+def _abbreviations(nlp: Language) -> list[str]:
+    """The abbreviations that spaCy's rules for a language keep whole."""
+    rules = nlp.Defaults.tokenizer_exceptions or {}
+    return [text for text, tokens in rules.items() if text.endswith(".") and len(tokens) == 1]
 
 
 def _unpickle(vocab: Vocab, epochs: int, seed: int, data: bytes) -> SpectralTokenizer:

@@ -86,6 +86,24 @@ def test_special_cases(nlp):
     assert "dog's" not in [token.text for token in nlp("The dog's bone")]
 
 
+def test_abbreviations_of_the_language_are_hints(nlp, sample):
+    """They are part of what was learnt: another language has what it was trained with."""
+    text = "The dog saw the Ph.D. man and the Prof. man. He ran."
+    expected = [token.text for token in nlp(text)]
+    assert "Ph.D." in expected and "Prof." in expected
+    assert expected[-5:] == ["man", ".", "He", "ran", "."]
+    other = spacy.blank("xx", config=TOKENIZER)
+    other.tokenizer.from_bytes(nlp.tokenizer.to_bytes())
+    assert [token.text for token in other(text)] == expected
+    without = initialized(spacy.blank("xx", config=TOKENIZER), sample["train"], annotations=[])
+    assert "Prof." not in [token.text for token in without(text)]
+
+
+def test_grapheme_clusters_are_tokens(nlp):
+    for cluster in ("👍🏽", "❤\ufe0f", "🇩🇪", "👩\u200d💻", "1\ufe0f\u20e3", "e\u0301"):
+        assert [token.text for token in nlp(f"The dog {cluster} barks.")][2] == cluster
+
+
 def test_multiword_tokens_come_back():
     vocab = Vocab()
     doc = Doc(vocab, words=["I", "do", "n't", "go", "."], spaces=[True, False, True, False, False])

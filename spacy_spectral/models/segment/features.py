@@ -7,13 +7,16 @@ from ..tagger._features import FORM_COLUMNS
 from ..tagger.features import FORM, FULL_SHAPE, LOWER, SHAPE, SUFFIX, Cell, Templates
 from ._characters import COLUMNS as CHARACTER_COLUMNS
 from ._characters import GRAM_COLUMNS
+from .stops import AFTER, LENGTH, WORD
 
+# columns of places beside those of characters, see `stops`
+STOPS = CHARACTER_COLUMNS + 1
 # columns of tokens beside those of forms, see `layout`
 GAP, SINCE, LOOK, MARK = range(FORM_COLUMNS, FORM_COLUMNS + 4)
 
 
 def cut_templates() -> Templates:
-    """Templates for places inside of chunks; the last column of a row is the decision.
+    """Templates for places inside of chunks; the decision stands after the columns of characters.
 
     RETURNS (Templates): The templates.
     """
@@ -43,6 +46,10 @@ def cut_templates() -> Templates:
     cells += [[start, c] for c in (right[0], left_kinds[1])]
     cells += [[end, c] for c in (left[0], right[0], right_kinds[1])] + [[shape, right[0]]]
     cells += [[last, right[0]], [last, left[0]], [last, left[0], right[0]]]
+    # full stops at the end; new templates come last, so that those of older files keep their numbers
+    goes_on, word, length = ((0, STOPS + c) for c in (AFTER, WORD, LENGTH))
+    cells += [[goes_on], [word], [goes_on, word], [goes_on, run_before], [word, length]]
+    cells += [[goes_on, word, length], [goes_on, word, left_kinds[1]]]
     return Templates.make(cells, out_column=CHARACTER_COLUMNS, type_columns=0)
 
 

@@ -1,9 +1,9 @@
 """What tokens are learnt from: texts in pieces, and the chunks that they are made of.
 
 A chunk is a maximal run without white space, a piece a part of it that is a word, or, where words contain
-spaces, a part of one. How a chunk is cut does not depend on what is around it, so that every way of cutting
-a chunk is counted once and learnt from as often as the logarithm of its count says: the rest repeats what is
-known.
+spaces, a part of one. How a chunk is cut does not depend on what is around it, unless it ends in a full stop
+(see `stops`), so that every way of cutting a chunk is counted once and learnt from as often as the logarithm
+of its count says: the rest repeats what is known.
 """
 
 import re
@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy
 from numpy.typing import NDArray
+
+from .stops import in_context, out_of_context
 
 _WHITE = re.compile(r"(\s+)")
 # White space that ends lines and columns ends words, too.
@@ -85,7 +87,7 @@ def piece_words(
 class CutChunks(NamedTuple):
     """Chunks with the places at which they are cut.
 
-    chunks (List[str]): The chunks.
+    chunks (List[str]): The chunks, as `stops.in_context` gives them.
     cuts (ndarray): int32, by place, one chunk after the other: 0 for none, else how the piece starts there.
     """
 
@@ -101,20 +103,24 @@ def cut_chunks(texts: Iterable[PiecedText]) -> CutChunks:
     """
     counts: Counter[tuple[str, tuple[tuple[int, int], ...]]] = Counter()
     for text in texts:
-        chunk, cuts = "", []
-        for piece, white, start in zip(*text, strict=True):
+        own_chunks: list[str] = []
+        whites: list[str] = []
+        all_cuts: list[tuple[tuple[int, int], ...]] = []
+        chunk, cuts, n_pieces = "", [], len(text.pieces)
+        for i, (piece, white, start) in enumerate(zip(*text, strict=True), start=1):
             if chunk:
                 cuts.append((len(chunk), start))
             chunk += piece
-            if white:
-                counts[chunk, tuple(cuts)] += 1
+            if white or i == n_pieces:
+                own_chunks.append(chunk)
+                whites.append(white)
+                all_cuts.append(tuple(cuts))
                 chunk, cuts = "", []
-        if chunk:
-            counts[chunk, tuple(cuts)] += 1
+        counts.update(zip(in_context(own_chunks, whites), all_cuts, strict=True))
     chunks: list[str] = []
     gold: list[int] = []
     for (chunk, places), count in counts.items():
-        own = [0] * (len(chunk) - 1)
+        own = [0] * (len(out_of_context(chunk)[0]) - 1)
         for place, start in places:
             own[place - 1] = start
         repeated = count.bit_length() if own else 0

@@ -1,10 +1,12 @@
 """Tokens of a text: where chunks are cut and, in some languages, which pieces a space joins to one word.
 
-Both are decided by linear classifiers. A chunk is cut the same way wherever it stands, so the pieces of
-chunks are remembered; pieces are joined in the light of those around them.
+Both are decided by linear classifiers. A chunk is cut the same way wherever it stands (if it ends in a full
+stop, wherever the text goes on in the same way), so the pieces of chunks are remembered; pieces are joined in
+the light of those around them. Whatever was learnt, no chunk is cut inside of a grapheme cluster.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
@@ -13,15 +15,17 @@ from numpy.typing import NDArray
 
 from ...base.cache import Memory
 from ...base.errors import Errors
-from ...base.fields import Format
+from ...base.fields import Bool, Format, Strings
 from ...base.stored import Stored
 from ..tagger.classifier import LinearClassifier, classifier_fields, require_parts
 from ..tagger.estimate import Progress
-from ._characters import COLUMNS as CHARACTER_COLUMNS
 from ._characters import character_attributes
 from .estimate import FIXED, FREE, Forms, fit_classifier
-from .features import cut_templates, join_templates
+from .features import STOPS, cut_templates, join_templates
+from .graphemes import inside_clusters
 from .statistics import INNER_WORD, JOINED, PiecedText, cut_chunks, may_join
+from .stops import COLUMNS as STOP_COLUMNS
+from .stops import Stop, Stops, in_context, out_of_context
 
 _CUTOFF = 2
 # Chunks remembered, and the longest that is.
@@ -37,6 +41,10 @@ _FORMAT = Format(
     1,
     cuts=classifier_fields(3, 2),
     joins=classifier_fields(2, 2, optional=True),
+    # files of older versions have none of these
+    listed=Strings(unique=True, optional=True),
+    plain=Strings(unique=True, optional=True),
+    fixed=Bool(optional=True),
 )
 
 
@@ -77,14 +85,18 @@ class TokenizerModel(Stored):
 
     FORMAT = _FORMAT
 
-    def __init__(self, cuts: LinearClassifier, joins: LinearClassifier | None):
+    def __init__(
+        self, cuts: LinearClassifier, joins: LinearClassifier | None, stops: Stops | None = None
+    ):
         """cuts (LinearClassifier): Tells where chunks are cut.
         joins (Optional[LinearClassifier]): Tells which pieces belong to the word before the space.
+        stops (Optional[Stops]): What is known of words before full stops; None if that was not learnt.
         """
         self._cuts = cuts
         self._joins = joins
+        self._stops = stops
         # places inside of chunks are all different: nothing is known of them beforehand
-        nothing = numpy.zeros((1, CHARACTER_COLUMNS), dtype="uint32")
+        nothing = numpy.zeros((1, STOPS + STOP_COLUMNS), dtype="uint32")
         self._no_scores = cuts.word_scores(nothing)
         self._memory = Memory(_CACHE_SIZE)
 
@@ -93,6 +105,7 @@ class TokenizerModel(Stored):
         cls,
         texts: Sequence[PiecedText],
         *,
+        abbreviations: Collection[str] = (),
         epochs: int = 10,
         seed: int = 0,
         progress: Progress | None = None,
@@ -100,6 +113,7 @@ class TokenizerModel(Stored):
         """Train a tokenizer.
 
         texts (Sequence[PiecedText]): Texts in pieces.
+        abbreviations (Collection[str]): Some of the language, with their full stops: hints, not law.
         epochs (int): Passes over the chunks.
         seed (int): Seed of their order.
         progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
@@ -109,13 +123,22 @@ class TokenizerModel(Stored):
         chunks, gold = cut_chunks(texts)
         if not chunks:
             raise ValueError(Errors.S602)
-        starts, attributes = character_attributes(chunks)
+        stops = Stops.count(abbreviations, (text.pieces for text in texts))
+        chunks += stops.examples()
+        starts, attributes, groups = _describe([_whole(chunk) for chunk in chunks], stops)
+        # examples come last, and are not cut
+        gold = numpy.append(gold, numpy.zeros(starts[-1] - len(gold), dtype="int32"))
+        last = starts[1:] - 1
+        seen = [Stop(*row) for row in attributes[last, STOPS:].tolist()]
+        # every way of cutting a chunk once
+        different = set(zip(chunks, seen, (gold[last] > 0).tolist(), strict=True))
+        stops = stops.learn((stop, is_cut) for _, stop, is_cut in different)
+        gold[groups == FIXED] = 0
         cuts = fit_classifier(
-            attributes, starts, gold, numpy.full(len(gold), FREE, dtype="int32"),
-            cut_templates(), n_classes=3, stage="cuts", **options,
-        )  # fmt: skip
+            attributes, starts, gold, groups, cut_templates(), n_classes=3, stage="cuts", **options
+        )
         if not any(JOINED in text.starts for text in texts):
-            return cls(cuts, None)
+            return cls(cuts, None, stops)
         pieces = [piece for text in texts for piece in text.pieces]
         joined = [start == JOINED for text in texts for start in text.starts]
         joins = fit_classifier(
@@ -123,7 +146,7 @@ class TokenizerModel(Stored):
             numpy.array(joined, dtype="int32"), _join_groups([text.whites for text in texts]),
             join_templates(), n_classes=2, stage="joins", **options,
         )  # fmt: skip
-        return cls(cuts, joins)
+        return cls(cuts, joins, stops)
 
     def split(
         self, chunks: list[str], whites: list[str], special: Mapping[int, Pieces] | None = None
@@ -135,8 +158,9 @@ class TokenizerModel(Stored):
         special (Optional[Mapping[int, Pieces]]): Pieces of some of the chunks that are decided already.
         RETURNS (Tokens): The tokens. Put together they are the text.
         """
-        cut = self.cut(chunks)
-        found = [cut[chunk] for chunk in chunks]
+        keys = chunks if self._stops is None else in_context(chunks, whites)
+        cut = self.cut(keys)
+        found = [cut[key] for key in keys]
         for i, pieces in (special or {}).items():
             found[i] = pieces
         if self._joins is not None:
@@ -162,7 +186,7 @@ class TokenizerModel(Stored):
     def cut(self, chunks: Iterable[str]) -> dict[str, Pieces]:
         """Cut chunks to pieces.
 
-        chunks (Iterable[str]): Runs without white space.
+        chunks (Iterable[str]): Runs without white space, as they are or as `stops.in_context` gives them.
         RETURNS (Dict[str, Pieces]): Their pieces, perhaps those of other chunks, too.
         """
         known, chunks = self._memory.known, dict.fromkeys(chunks)
@@ -225,8 +249,7 @@ class TokenizerModel(Stored):
         """Cut chunks without looking into the cache."""
         result: list[Pieces] = []
         for batch in _batches([window for chunk in chunks for window in _windows(chunk)]):
-            starts, attributes = character_attributes([window.text for window in batch])
-            groups = numpy.full(len(attributes), FREE, dtype="int32")
+            starts, attributes, groups = _describe(batch, self._stops)
             classes = self._cuts.decide(
                 attributes, starts, numpy.zeros_like(groups), self._no_scores, groups, top=1
             ).classes
@@ -249,7 +272,12 @@ class TokenizerModel(Stored):
 
     def to_payload(self) -> dict[str, Any]:
         joins = self._joins.to_payload() if self._joins is not None else None
-        return {"cuts": self._cuts.to_payload(), "joins": joins}
+        payload: dict[str, Any] = {"cuts": self._cuts.to_payload(), "joins": joins}
+        stops = self._stops
+        payload["listed"] = sorted(stops.listed) if stops is not None else None
+        payload["plain"] = sorted(stops.plain) if stops is not None else None
+        payload["fixed"] = stops.fixed if stops is not None else None
+        return payload
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "TokenizerModel":
@@ -258,35 +286,73 @@ class TokenizerModel(Stored):
             if read[name] is not None:
                 require_parts(_FORMAT, name, read[name])
                 found.append(LinearClassifier.from_payload(read[name], templates))
-        return cls(found[0], found[1] if len(found) > 1 else None)
+        stops = None
+        if read["listed"] is not None and read["plain"] is not None:
+            listed, plain = frozenset(read["listed"]), frozenset(read["plain"])
+            stops = Stops(listed, plain, bool(read["fixed"]))
+        return cls(found[0], found[1] if len(found) > 1 else None, stops)
 
 
 class _Window(NamedTuple):
     """A part of a chunk.
 
     chunk (str): The chunk.
+    sign (str): How the text goes on after it, if that is known.
     text (str): The part that is looked at.
     begin (int): Where it begins.
     first, last (int): It decides about places after the first, up to the last.
+    fixed (List[int]): Places of the part, from 1, at which nothing may be cut.
     """
 
     chunk: str
+    sign: str
     text: str
     begin: int
     first: int
     last: int
+    fixed: list[int]
 
 
-def _windows(chunk: str) -> list[_Window]:
+def _whole(key: str) -> _Window:
+    """All of a chunk, in context or not."""
+    chunk, sign = out_of_context(key)
+    return _Window(chunk, sign, chunk, 0, 0, len(chunk), inside_clusters(chunk))
+
+
+def _windows(key: str) -> list[_Window]:
     """What is looked at of a chunk: all of it, or parts that overlap."""
-    n = len(chunk)
+    whole = _whole(key)
+    chunk, n = whole.chunk, whole.last
     if n <= _WINDOW:
-        return [_Window(chunk, chunk, 0, 0, n)]
+        return [whole]
     windows = []
     for first in range(0, n - 1, _WINDOW):
         begin, last = max(first - _AROUND, 0), first + _WINDOW
-        windows.append(_Window(chunk, chunk[begin : last + _AROUND], begin, first, last))
+        text = chunk[begin : last + _AROUND]
+        own = slice(*(bisect_right(whole.fixed, end) for end in (begin, begin + len(text) - 1)))
+        fixed = [place - begin for place in whole.fixed[own]]
+        windows.append(_Window(chunk, whole.sign, text, begin, first, last, fixed))
     return windows
+
+
+def _describe(
+    windows: list[_Window], stops: Stops | None
+) -> tuple[NDArray[numpy.int32], NDArray[numpy.uint32], NDArray[numpy.int32]]:
+    """Where the places of windows start, what `cut_templates` look at there, and where nothing may be cut."""
+    starts, characters = character_attributes([window.text for window in windows])
+    attributes = numpy.zeros((len(characters), STOPS + STOP_COLUMNS), dtype="uint32")
+    attributes[:, :STOPS] = characters
+    groups = numpy.full(len(characters), FREE, dtype="int32")
+    for i, window in enumerate(windows):
+        if stops is not None and window.text[-1:] == ".":
+            seen = stops.describe(window.text, window.sign)
+            if seen is not None:
+                attributes[starts[i + 1] - 1, STOPS:] = seen
+                if stops.fixed and seen.may_be_fixed:
+                    groups[starts[i + 1] - 1] = FIXED
+        if window.fixed:
+            groups[[starts[i] + place - 1 for place in window.fixed]] = FIXED
+    return starts, attributes, groups
 
 
 def _batches(windows: list[_Window]) -> Iterable[list[_Window]]:

@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_spectral.base.serialize import pack, unpack
 from spacy_spectral.models.segment import tokens
 from spacy_spectral.models.segment._characters import COLUMNS, character_attributes
+from spacy_spectral.models.segment.graphemes import inside_clusters
 from spacy_spectral.models.segment.special import SpecialCases, SpecialToken
 from spacy_spectral.models.segment.statistics import (
     INNER_WORD,
@@ -156,6 +158,129 @@ def test_chunks_may_come_one_by_one():
     chunks = ["kala'ko", "mor,", "kala'ko"]
     found = model.cut(chunk for chunk in chunks)
     assert {chunk: found[chunk] for chunk in chunks} == {c: MODEL.cut(chunks)[c] for c in chunks}
+
+
+THUMB, HEART, FLAG, CODER = "👍🏽", "❤\ufe0f", "🇩🇪", "👩\u200d💻"
+SCOTLAND = "🏴" + "".join(chr(0xE0000 + ord(char)) for char in "gbsct") + "\U000e007f"
+CLUSTERS = [THUMB, HEART, FLAG, CODER, SCOTLAND, "1\ufe0f\u20e3", "e\u0301", "👩🏽\u200d❤\ufe0f\u200d👨",
+            "कि", "กำ", "각", "\u1100\u1161\u11a8", "가\u11a8", "\u0600١", "ｶﾞ", "i\u0307\u0323"]  # fmt: skip
+
+
+def pieces_of_clusters(text):
+    """The places inside of clusters as another library finds them."""
+    ends = {match.end() for match in regex.finditer(r"\X", text)}
+    return [place for place in range(1, len(text)) if place not in ends]
+
+
+def test_clusters_are_those_of_unicode():
+    for a in [*CLUSTERS, "a", "'", ".", "İ", "ﬁ", "漢"]:
+        for b in [*CLUSTERS, "a", "'", ".", "漢"]:
+            text = a + b + FLAG
+            assert inside_clusters(text) == pieces_of_clusters(text), text
+    assert inside_clusters("") == inside_clusters("kal'ko") == inside_clusters("ığüş") == []
+    assert inside_clusters("🇩🇪🇫🇷🇮") == [1, 3]
+    # a word may end in a virama, and a sentence after a joiner
+    assert inside_clusters("क्ष.") == [1] and inside_clusters("ه\u200d.") == [1]
+
+
+TRICKY = st.text(alphabet=sorted({*"".join(CLUSTERS), *"ak'.,"}), min_size=2, max_size=40)
+
+
+@given(TRICKY)
+def test_no_place_inside_of_a_cluster_is_missed(text):
+    # consonants after a virama are the exception
+    assert set(pieces_of_clusters(text)) <= set(inside_clusters(text))
+
+
+def is_cut_in_clusters(text, words):
+    ends = numpy.cumsum([len(word) for word in words])[:-1].tolist()
+    return bool(set(ends) & set(pieces_of_clusters(text)))
+
+
+@pytest.fixture(scope="module")
+def cutting():
+    """A tokenizer that cuts wherever it may, as that of a script without spaces."""
+    words = [a + b for a in "kamo" for b in ["", *CLUSTERS[:4]]]
+    text = [char for word in words for char in word] * 3
+    return TokenizerModel.fit([PiecedText(text, [""] * len(text), [WORD] * len(text))])
+
+
+@given(text=TRICKY)
+def test_clusters_are_never_cut(cutting, text):
+    assert not is_cut_in_clusters(text, split(cutting, text).words)
+    assert not is_cut_in_clusters(text, split(MODEL, text).words)
+
+
+def test_clusters_are_not_cut_by_windows(cutting, monkeypatch):
+    monkeypatch.setattr(tokens, "_WINDOW", 8)
+    for text in ("a" + FLAG * 40, FLAG * 40, "ka" + THUMB * 9 + CODER * 9):
+        assert not is_cut_in_clusters(text, split(cutting, text).words)
+    assert split(cutting, "akaka").words == list("akaka")
+
+
+def make_stops(n, *, seed, cut=()):
+    """Sentences start with a capital, words such as "U.K." are in the middle of them; at the end they lose
+    their full stop, and some are cut in the middle, too."""
+    rng = random.Random(seed)
+    texts = []
+    for _ in range(n):
+        pieces, whites = [], []
+        for _ in range(3):
+            words = [rng.choice(STEMS) + rng.choice(["", "a", "in"]) for _ in range(4)]
+            words[0] = words[0].title()
+            short = ".".join(rng.sample("KMTSPDV", rng.randint(2, 3)))
+            for word in [*words[:2], short + ".", *words[2:]]:
+                is_cut = word in cut
+                pieces += [word[:-1], "."] if is_cut else [word]
+                whites += ["", " "] if is_cut else [" "]
+            end = rng.choice([short, words[-1], "kalos"])
+            pieces += [end, "."]
+            whites += ["", " "]
+        texts.append(PiecedText(pieces, whites, [WORD] * len(pieces)))
+    return texts
+
+
+def test_full_stops_of_abbreviations():
+    texts = make_stops(60, seed=8)
+    model = TokenizerModel.fit(texts)
+    for again in (model, TokenizerModel.from_bytes(model.to_bytes())):
+        # what was never seen: before a small letter, a capital, the end
+        assert split(again, "Kal mor Y.Z.X. sun pel.").words[2] == "Y.Z.X."
+        assert split(again, "Kal mor Y.Z.X. Sun pel.").words[2:4] == ["Y.Z.X", "."]
+        assert split(again, "Kal mor Y.Z.X.").words[2:] == ["Y.Z.X", "."]
+        assert split(again, "Kal mor tivea. Sun pel.").words[2:4] == ["tivea", "."]
+    assert TokenizerModel.fit(texts).to_bytes() == model.to_bytes()
+
+
+def test_a_treebank_overrules_the_abbreviations_of_the_language():
+    texts = make_stops(60, seed=9)
+    abbreviations = ["Yq.", "Wq.", "Zr.", "Qv.", "Xj.", "zq.", "kalos.", "a.", ":.", "x y."]
+    ends = PiecedText(["kalos", ".", "mor"], ["", " ", " "], [WORD] * 3)
+    model = TokenizerModel.fit([*texts, *[ends] * 20], abbreviations=abbreviations)
+    again = TokenizerModel.from_bytes(model.to_bytes())
+    assert again.to_payload()["listed"] == sorted(text[:-1] for text in abbreviations[:7])
+    for known in (model, again):
+        assert split(known, "Kal mor Yq. sun pel.").words[2] == "Yq."
+        assert split(known, "Kal mor kalos. mor pel.").words[2:4] == ["kalos", "."]
+
+
+def test_words_with_full_stops_are_cut_if_the_treebank_does():
+    cut = {f"{a}.{b}." for a in "KMTSPDV" for b in "KMTSPDV"}
+    model = TokenizerModel.fit(make_stops(60, seed=10, cut=cut))
+    assert not model.to_payload()["fixed"]
+    assert split(model, "Kal mor K.M. sun pel.").words[2:4] == ["K.M", "."]
+
+
+def test_files_of_before_know_nothing_of_full_stops():
+    payload = unpack("tokenizer", 1, MODEL.to_bytes())
+    for name in ("listed", "plain", "fixed"):
+        del payload[name]
+    model = TokenizerModel.from_bytes(pack("tokenizer", 1, payload))
+    expected = list(model.cut(["Y.Z."])["Y.Z."].words)
+    for text in ("Y.Z. sun", "Y.Z. Sun", "Y.Z.\n\n"):
+        assert split(model, text).words[: len(expected)] == expected
+        assert "Y.Z." in model._memory.known and len(model._memory.known) <= 3
+    assert TokenizerModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
 def test_threads_give_what_one_gives(monkeypatch):
