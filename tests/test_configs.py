@@ -99,12 +99,38 @@ def test_ceiling_of_another_treebank_is_refused(model, tmp_path):
 
 def test_nbest(model):
     text = "The_DT dog_NN saw_VBD a_DT man_NN in_IN the_DT park_NN-P ._."
-    result = run("spectral", "nbest", model, text, "-k", 3)
+    result = run("spectral", "nbest", model, text, "-k", 3, "--tables")
     assert result.exit_code == 0, result.output
     assert result.output.count("log P") == 3
     first, second = result.output.split("log P")[1:3]
     assert "*" not in first
     assert "*" in second
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_nbest_prints_what_differs(model, labelled):
+    text = "The_DT dog_NN saw_VBD a_DT man_NN in_IN the_DT park_NN-P ._."
+    options = ["--labelled"] if labelled else []
+    result = run("spectral", "nbest", model, text, "-k", 4, *options)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("log P") == result.output.count("Relation") == 1
+    lines = result.output.strip().split("\n")
+    shares = []
+    for rank, line in enumerate(lines[-4:-1], start=2):
+        number, share, differences = line.split(" ", 2)
+        assert number == f"{rank}."
+        shares.append(0.0 if share == "<.001" else float(share))
+        arc = r"\w+( <- [\w.]+)?"
+        for part in differences.split("; "):
+            assert re.fullmatch(rf"[\w.]+: {arc} \(was {arc}\)", part), part
+    assert shares == sorted(shares, reverse=True)
+    first = float(re.search(r"1\. P = ([0-9.]+)", result.output)[1])
+    total = float(
+        re.fullmatch(r"Together ([0-9.]+) of all probability\. .* over heads.*", lines[-1])[1]
+    )
+    assert total == pytest.approx(first + sum(shares), abs=0.004)
+    assert total <= 1
+    assert ("over heads and labels" in lines[-1]) == labelled
 
 
 def test_nbest_says_what_is_missing(model):

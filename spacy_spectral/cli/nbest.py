@@ -12,19 +12,25 @@ def nbest_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     text: Annotated[str, typer.Argument(help="The text to parse")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many parses of each sentence")] = 5,
+    labelled: Annotated[
+        bool, typer.Option("--labelled", help="Parses may differ in labels alone")
+    ] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Print all parses in full, not only the best one")
+    ] = False,
     component: Annotated[str, typer.Option(help="The parser's name")] = "spectral_parser",
 ) -> None:
     """Print the k best parses of every sentence of a text.
+
+    The best one is a table. Of each other one a line says how probable it is and what differs; a line below
+    says how much of all probability the parses have together. They are trees with different heads, each with
+    its likeliest labels; with --labelled, trees with different heads or labels.
 
     With --component spectral_constituency these are trees in brackets.
 
     A pipeline without components that set sentence boundaries takes the text as one sentence. Tags come
     from the pipeline, or are written behind the words: "The_DT dog_NN barks_VBZ ._."
     """
-    from math import exp
-
-    from wasabi import msg
-
     from ._pipelines import load_pipeline, parse_text, parser_of
 
     nlp = load_pipeline(model)
@@ -35,21 +41,70 @@ def nbest_cli(
             return
         parser = parser_of(nlp, component)
         doc = parse_text(nlp, text)
-        sentences = parser.nbest(doc, k)
+        sentences = parser.nbest(doc, k, labelled=labelled)
+    over = "heads and labels" if labelled else "heads, each with its likeliest labels"
     for parses in sentences:
+        tokens = [token for token in doc[parses[0].start :] if not token.is_space]
         for rank, parse in enumerate(parses, start=1):
-            print(f"\n{rank}. P = {exp(parse.logprob):.4f}  (log P = {parse.logprob:.2f})")
-            rows = []
-            for i, (head, dep) in enumerate(zip(parse.heads, parse.deps, strict=True), parse.start):
-                target = "" if head == i else doc[head].text
-                changed = "" if head == parses[0].heads[i - parse.start] else "*"
-                rows.append((doc[i].text, doc[i].tag_, dep, target, changed))
-            msg.table(rows, header=("Word", "Tag", "Relation", "Head", ""), divider=True)
+            if rank == 1 or tables:
+                _print_table(rank, parse, parses[0], tokens, doc)
+            else:
+                share = _share(parse.logprob)
+                print(f"{rank}. {share} {_differences(parse, parses[0], tokens, doc)}")
+        _print_sum([parse.logprob for parse in parses], over)
+
+
+def _print_table(rank: int, parse: Any, first: Any, tokens: list[Any], doc: Any) -> None:
+    """A parse in full; heads and labels that the first one does not have are marked."""
+    from wasabi import msg
+
+    print(f"\n{_title(rank, parse.logprob)}")
+    rows = []
+    for token, head, dep, *other in zip(
+        tokens, parse.heads, parse.deps, first.heads, first.deps, strict=False
+    ):
+        target = "" if head == token.i else doc[head].text
+        rows.append((token.text, token.tag_, dep, target, "" if [head, dep] == other else "*"))
+    msg.table(rows, header=("Word", "Tag", "Relation", "Head", ""), divider=True)
+
+
+def _differences(parse: Any, first: Any, tokens: list[Any], doc: Any) -> str:
+    """What a parse has that the first one has not."""
+    found = []
+    for token, head, dep, old_head, old_dep in zip(
+        tokens, parse.heads, parse.deps, first.heads, first.deps, strict=False
+    ):
+        new, old = ((dep, head), (old_dep, old_head))
+        if new != old:
+            shown = [
+                label if h == token.i else f"{label} <- {doc[h].text}" for label, h in (new, old)
+            ]
+            found.append(f"{token.text}: {shown[0]} (was {shown[1]})")
+    return "; ".join(found)
+
+
+def _title(rank: int, log_prob: float) -> str:
+    from math import exp
+
+    return f"{rank}. P = {exp(log_prob):.4f}  (log P = {log_prob:.2f})"
+
+
+def _share(log_prob: float) -> str:
+    from math import exp
+
+    shown = f"{exp(log_prob):.3f}"
+    return "<.001" if shown == "0.000" else shown.removeprefix("0")
+
+
+def _print_sum(log_probs: list[float], over: str) -> None:
+    from math import exp, fsum
+
+    # a sentence without a tree has none
+    total = min(fsum(exp(log_prob) for log_prob in log_probs if log_prob == log_prob), 1.0)
+    print(f"Together {total:.3f} of all probability. The list is over {over}.")
 
 
 def _print_trees(pipe: Any, doc: Any, k: int) -> None:
-    from math import exp
-
     from ..pipeline.constituents import stored_trees, to_tree
     from ..treebank.brackets import write_tree
 
@@ -58,6 +113,5 @@ def _print_trees(pipe: Any, doc: Any, k: int) -> None:
         for rank, parsed in enumerate(trees, start=1):
             tree = to_tree(parsed, words)
             shown = write_tree(tree) if tree is not None else "-"
-            print(
-                f"\n{rank}. P = {exp(parsed.log_prob):.4f}  (log P = {parsed.log_prob:.2f})\n{shown}"
-            )
+            print(f"\n{_title(rank, parsed.log_prob)}\n{shown}")
+        _print_sum([parsed.log_prob for parsed in trees], "brackets and their labels")

@@ -43,7 +43,7 @@ class GraphBuilder:
 
 
 class GraphTrees:
-    """Implements `trees.interface.TreeDistribution`: what is left out has a score of -inf.
+    """Implements `trees.interface.RankedTrees`: what is left out has a score of -inf.
 
     has_tree (bool): Whether there is one at all.
     """
@@ -85,7 +85,15 @@ class GraphTrees:
         found = []
         for allowed in ways:
             found += self._graph.k_best(self._given(allowed, labels), 1)
-        edges, score = max(found, key=lambda tree: tree[1])
+        return self._tree(*max(found, key=lambda tree: tree[1]))
+
+    def k_best(self, k: int) -> list[BestTree]:
+        if self._graph is None:
+            return []
+        return [self._tree(*found) for found in self._graph.k_best(self._scores, k)]
+
+    def _tree(self, edges: NDArray[numpy.int32], score: float) -> BestTree:
+        assert self._graph is not None
         slots = self._graph.slots[edges]
         arcs = slots[(slots >= 0) & (slots < len(self._heads))]
         arcs = arcs[numpy.argsort(self._modifiers[arcs])]

@@ -261,20 +261,27 @@ class SpectralParser(ListenedTo):
         batch, parses = self.parse([doc])
         return [by_modifier(parses.marginals(s)) for s in range(len(batch.tokens))]
 
-    def nbest(self, doc: Doc, k: int = 5) -> list[list[SentenceParse]]:
+    def nbest(self, doc: Doc, k: int = 5, *, labelled: bool = False) -> list[list[SentenceParse]]:
         """The k best parses of every sentence.
 
-        The k trees with the best products of arc marginals are found exactly and come in the order of
-        their exact probabilities; labels and restored crossing arcs are as in a normal parse.
+        By default the list is over heads: no two trees have the same, punctuation counts, and each tree has
+        its likeliest labels. The k trees with the best products of arc marginals are found exactly and come
+        in the order of their exact probabilities. With `labelled` it is over heads and labels: the k
+        likeliest labelled trees, exactly, by LogLinear, Biaffine and products of these; by SHAG and Refined,
+        which sum over hidden states, those of the trees with the best products of probabilities of labelled
+        arcs.
+        Crossing arcs are restored as in a normal parse; probabilities are those of the trees without.
 
         doc (Doc): A document with sentence boundaries and tags.
         k (int): How many parses per sentence at most.
+        labelled (bool): Whether parses may differ in labels alone.
         RETURNS (List[List[SentenceParse]]): Per sentence, most probable first.
         """
         if k < 1:
             raise ValueError(Errors.S120.format(name=self.name, k=k))
         batch, parses = self.parse([doc])
-        return sentence_parses(batch, parses, k, self.grammar.label_names)
+        names = self.grammar.label_names
+        return sentence_parses(batch, parses, k, names, labelled=labelled)
 
     def parse_with(self, doc: Doc, constraints: Sequence[Condition]) -> list[ConditionedParse]:
         """Parse a document under conditions, without changing it.

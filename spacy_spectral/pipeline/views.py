@@ -76,14 +76,14 @@ def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Pred
 
 
 def sentence_parses(
-    batch: Batch, parses: Parses, k: int, label_names: Sequence[str]
+    batch: Batch, parses: Parses, k: int, label_names: Sequence[str], *, labelled: bool = False
 ) -> list[list[SentenceParse]]:
     """RETURNS (List[List[SentenceParse]]): The k best parses of every sentence of one document."""
     names = list(map(plain, label_names))
     result = []
     for s, (begin, end) in enumerate(batch.tokens.bounds()):
         tokens = batch.places[begin:end]
-        heads, labels, log_probs = zip(*parses.k_best(s, k), strict=True)
+        heads, labels, log_probs = zip(*parses.k_best(s, k, labelled=labelled), strict=True)
         trees = numpy.stack(heads)
         places = numpy.where(trees > 0, tokens[trees - 1], tokens).tolist()
         deps = [[names[label] for label in own] for own in numpy.stack(labels).tolist()]

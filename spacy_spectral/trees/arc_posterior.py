@@ -30,6 +30,20 @@ def arc_posterior(
     return Posterior.from_factors(_attempts(scores, allowed), allowed)
 
 
+def summed_posterior(
+    scores: NDArray[numpy.float64],
+    log_z: float,
+    marginals: NDArray[numpy.float64],
+    *,
+    allowed: NDArray[numpy.bool_] | None = None,
+) -> Posterior:
+    """RETURNS (Posterior): What `arc_posterior` gives, where the logarithm of the sum over all trees and the
+    marginals of arcs are known."""
+    factors = ArcFactors(scores, numpy.zeros(len(scores) - 1))
+    factors.log_scale = -log_z
+    return Posterior(marginals, factors=factors, log_z=0.0, allowed=allowed)
+
+
 def _attempts(
     scores: NDArray[numpy.float64], allowed: NDArray[numpy.bool_] | None
 ) -> Iterator["ArcFactors"]:

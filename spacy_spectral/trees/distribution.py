@@ -54,11 +54,8 @@ class ArcTrees:
             return self._scores
         scores = self._scores.copy()
         n = len(scores) - 1
-        tokens = numpy.arange(1, n + 1)
         for h in range(n + 1):
-            # what is never looked at must be somebody else
-            heads = numpy.where(tokens == h, (h + 1) % (n + 1), h).astype("int32")
-            probs = self._label_probs(heads)
+            probs = self._label_probs(same_head(h, n))
             for token, allowed in labels.items():
                 share = probs[token - 1, sorted(allowed)].sum()
                 scores[h, token] += numpy.log(share) if share > 0 else -numpy.inf
@@ -124,6 +121,13 @@ def trees_of(parses: Parses, sentence: int) -> ArcTrees:
         return result
 
     return marginal_trees(parses.marginals(sentence), label_probs)
+
+
+def same_head(head: int, n: int) -> NDArray[numpy.int32]:
+    """RETURNS (ndarray): One head for all tokens of a sentence, and another for itself, which is never looked
+    at."""
+    tokens = numpy.arange(1, n + 1)
+    return numpy.where(tokens == head, (head + 1) % (n + 1), head).astype("int32")
 
 
 def best_labels(probs: NDArray[numpy.float64], labels: Labels) -> NDArray[numpy.int32]:

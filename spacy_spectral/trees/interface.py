@@ -63,7 +63,8 @@ class Parse(NamedTuple):
 
     heads (ndarray): Heads, crossing arcs restored.
     labels (ndarray): Indices into the model's labels.
-    log_prob (float): log P(tree | sentence).
+    log_prob (float): log P(tree | sentence), of the projective tree that the model has; with its labels where
+        the model or the list is about labelled trees.
     """
 
     heads: NDArray[numpy.int32]
@@ -141,6 +142,14 @@ class TreeDistribution(Protocol):
         ...
 
 
+class RankedTrees(TreeDistribution, Protocol):
+    """A distribution over labelled trees that knows the best of them."""
+
+    def k_best(self, k: int) -> list[BestTree]:
+        """RETURNS (List[BestTree]): The k labelled trees with the largest weights, best first."""
+        ...
+
+
 class Parses(Protocol):
     """Parses of a batch. What costs time is a method, so that nobody pays for what is not asked for.
 
@@ -154,7 +163,8 @@ class Parses(Protocol):
     labelled: bool
 
     def head_probs(self) -> NDArray[numpy.float32]:
-        """RETURNS (ndarray): The marginal probability of every token's arc in the (projective) tree."""
+        """RETURNS (ndarray): The marginal probability of every token's arc; of a crossing arc that was
+        restored, that of the lifted arc with its decorated label, and of the same arc not lifted."""
         ...
 
     def label_probs(self) -> NDArray[numpy.float32]:
@@ -186,9 +196,17 @@ class Parses(Protocol):
         probability the model does not tell."""
         ...
 
-    def k_best(self, sentence: int, k: int) -> list[Parse]:
-        """RETURNS (List[Parse]): The k trees with the best products of arc marginals, found exactly, in
-        the order of their exact probabilities."""
+    def k_best(self, sentence: int, k: int, *, labelled: bool = False) -> list[Parse]:
+        """The best trees of a sentence.
+
+        sentence (int): Which sentence.
+        k (int): How many at most.
+        labelled (bool): Whether trees with the same heads and other labels are different.
+        RETURNS (List[Parse]): The k trees with the best products of arc marginals, found exactly, each with
+            its likeliest labels, in the order of their exact probabilities; or the k likeliest labelled
+            trees, exactly. Models that sum over hidden states look for these among the trees with the best
+            products of the probabilities of labelled arcs.
+        """
         ...
 
     def distribution(

@@ -1,14 +1,22 @@
 """Parses of a batch of sentences by models that are distributions over unlabelled trees."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy
 from numpy.typing import NDArray
 
 from .constraints import allowed_arcs
-from .distribution import ArcTrees, FactorTrees, marginal_trees
-from .interface import ArcMask, ArcProbs, Parse, TreeDistribution
+from .distribution import ArcTrees, FactorTrees, marginal_trees, same_head
+from .interface import ArcMask, ArcProbs, BestTree, Parse, TreeDistribution
 from .inventory import Inventory
+from .lists import (
+    RestoredArcs,
+    best_sums,
+    distinct_parses,
+    restored_arcs,
+    restored_parses,
+)
 from .mixture import MixedPosterior, MixedTrees
 from .posterior import ArcFactored, Posterior
 from .sentences import MISSING
@@ -17,6 +25,7 @@ from .sentences import MISSING
 LabelDistributions = Callable[
     [Sequence[int], Sequence[NDArray], Sequence[NDArray]], NDArray[numpy.float64]
 ]
+_SMALLEST = 1e-300
 
 
 class PosteriorParses:
@@ -69,11 +78,20 @@ class PosteriorParses:
             posterior.marginals[tree, numpy.arange(1, len(tree) + 1)]
             for posterior, tree in zip(self._posteriors, self._trees, strict=True)
         ]
-        return numpy.concatenate([numpy.zeros(0), *values]).astype("float32")
+        probs = numpy.concatenate([numpy.zeros(0), *values]).astype("float32")
+        probs[self._restored.tokens] = self._restored.head_probs
+        return probs
 
     def label_probs(self) -> NDArray[numpy.float32]:
         chosen = numpy.arange(len(self._best)), self._best
-        return self._distributions[chosen].astype("float32")
+        probs = self._distributions[chosen].astype("float32")
+        probs[self._restored.tokens] = self._restored.label_probs
+        return probs
+
+    @cached_property
+    def _restored(self) -> RestoredArcs:
+        heads = numpy.concatenate([numpy.zeros(0, dtype="int32"), *self._trees])
+        return restored_arcs(self, self._starts, heads, self._best)
 
     def log_probs(self) -> NDArray[numpy.float64]:
         pairs = zip(self._posteriors, self._trees, strict=True)
@@ -108,20 +126,42 @@ class PosteriorParses:
     def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
         return self._distributions[self._own(sentence)]
 
-    def k_best(self, sentence: int, k: int) -> list[Parse]:
+    def k_best(self, sentence: int, k: int, *, labelled: bool = False) -> list[Parse]:
+        fixed = None if self._fixed is None else self._fixed[self._own(sentence)]
+        if labelled:
+            return distinct_parses(
+                lambda m: self._labelled_trees(sentence, m), self._inventory, fixed, k
+            )
         found = self._posteriors[sentence].k_best(k)
-        trees = [heads for heads, _ in found]
-        distributions = self._label_distributions([sentence] * len(trees), trees, trees)
-        labels = distributions.argmax(axis=1).astype("int32")
-        shape = len(trees), len(trees[0])
-        fixed = (
-            None if self._fixed is None else numpy.tile(self._fixed[self._own(sentence)], shape[0])
-        )
-        starts = numpy.arange(shape[0] + 1, dtype="int32") * shape[1]
-        final = self._inventory.restored(starts, numpy.concatenate(trees), labels, fixed)
-        return list(
-            map(Parse, *(column.reshape(shape) for column in final), [log for _, log in found])
-        )
+        trees = numpy.array([heads for heads, _ in found])
+        distributions = self._label_distributions([sentence] * len(trees), list(trees), list(trees))
+        labels = distributions.argmax(axis=1).astype("int32").reshape(trees.shape)
+        return restored_parses(trees, labels, [log for _, log in found], self._inventory, fixed)
+
+    def _labelled_trees(self, sentence: int, k: int) -> list[BestTree]:
+        """The k likeliest labelled trees: those that are best with their likeliest labels, with the k best
+        labels of each. Any other tree has k labelled ones above it."""
+        posterior, tree = self._posteriors[sentence], self._trees[sentence]
+        n = len(tree)
+        labels = numpy.zeros((n + 1, n + 1))
+        every = [same_head(h, n) for h in range(n + 1)]
+        given = self._label_distributions([sentence] * (n + 1), every, [tree] * (n + 1))
+        largest = given.max(axis=1).reshape(n + 1, n)
+        labels[:, 1:] = numpy.log(numpy.maximum(largest, _SMALLEST))
+        trees = posterior.best_with(labels, k)
+        logs = posterior.log_probabilities(trees)
+        given = self._label_distributions([sentence] * len(trees), list(trees), list(trees))
+        with numpy.errstate(divide="ignore"):
+            given = numpy.log(given).reshape(len(trees), n, -1)
+        found = []
+        for heads, log_prob, own in zip(trees, logs.tolist(), given, strict=True):
+            order = numpy.argsort(-own, axis=1, kind="stable")[:, :k]
+            chosen, totals = best_sums([row[best] for row, best in zip(own, order, strict=True)], k)
+            for numbers, total in zip(chosen, totals.tolist(), strict=True):
+                if total > -numpy.inf:
+                    names = order[numpy.arange(n), numbers].astype("int32")
+                    found.append(BestTree(heads, names, log_prob + total))
+        return sorted(found, key=lambda one: -one.score)[:k]
 
     def distribution(
         self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from .distribution import trees_of
 from .interface import ArcMask, ArcProbs, Parse, Parses, TreeDistribution
+from .lists import best_sums
 from .sentences import MISSING, Tokens, Treebank
 
 # (which tokens of the batch, where their sentences start, heads they must have) -> parses of the sentences
@@ -287,18 +288,20 @@ class PiecewiseParses:
             rows[own] = self._top.label_distributions(int(self._top_of[sentence]))
         return rows
 
-    def k_best(self, sentence: int, k: int) -> list[Parse]:
+    def k_best(self, sentence: int, k: int, *, labelled: bool = False) -> list[Parse]:
         """The k most probable combinations of the k best trees of the pieces and over them."""
         first, last = self._pieces_of(sentence)
         if last - first == 1:
-            return self._pieces.k_best(first, k)
-        lists = [self._pieces.k_best(p, k) for p in range(first, last)]
-        top = self._top.k_best(int(self._top_of[sentence]), k)
+            return self._pieces.k_best(first, k, labelled=labelled)
+        lists = [self._pieces.k_best(p, k, labelled=labelled) for p in range(first, last)]
+        if labelled:
+            lists = list(map(_but_for_roots, lists))
+        top = self._top.k_best(int(self._top_of[sentence]), k, labelled=labelled)
         logs = [numpy.array([parse.log_prob for parse in own]) for own in (*lists, top)]
-        if self.labelled:
+        if self.labelled or labelled:
             for p, own, values in zip(range(first, last), lists, logs, strict=False):
                 values -= self._root_label_logs(p, own)
-        chosen, totals = _best_sums(logs, k)
+        chosen, totals = best_sums(logs, k)
         result = []
         for *numbers, over, log_prob in zip(*chosen.T, totals, strict=True):
             parts = [own[i] for own, i in zip(lists, numbers, strict=True)]
@@ -365,17 +368,10 @@ class PiecewiseParses:
         return arcs.modifiers[chosen] + self._layout.shift[piece], arcs.probs[chosen]
 
 
-def _best_sums(
-    lists: Sequence[NDArray[numpy.float64]], k: int
-) -> tuple[NDArray[numpy.int64], NDArray[numpy.float64]]:
-    """The k largest sums of one number from each list.
-
-    RETURNS (Tuple[ndarray, ndarray]): Which of each list [found, lists], and the sums, largest first.
-    """
-    chosen, totals = numpy.zeros((1, 0), dtype="int64"), numpy.zeros(1)
-    for own in lists:
-        sums = (totals[:, None] + own).ravel()
-        order = numpy.argsort(-sums, kind="stable")[:k]
-        chosen = numpy.column_stack([chosen[order // len(own)], order % len(own)])
-        totals = sums[order]
-    return chosen, totals
+def _but_for_roots(parses: list[Parse]) -> list[Parse]:
+    """Trees of a piece that differ in more than the label of their root, which the sentence does not have."""
+    unique: dict[bytes, Parse] = {}
+    for parse in parses:
+        labels = numpy.where(parse.heads == 0, MISSING, parse.labels)
+        unique.setdefault(parse.heads.tobytes() + labels.tobytes(), parse)
+    return list(unique.values())

@@ -155,18 +155,37 @@ class Posterior:
         RETURNS (List[Tuple[ndarray, float]]): Heads and log-probabilities, most probable first.
         """
         trees, _ = k_best_trees(self._arc_scores(), k)
-        logs = self._log_probabilities(trees)
+        logs = self.log_probabilities(trees)
         order = numpy.argsort(-logs, kind="stable")
         return [(trees[t], float(logs[t])) for t in order]
+
+    def best_with(self, labels: NDArray[numpy.float64], k: int) -> NDArray[numpy.int32]:
+        """The k trees that are best together with labels.
+
+        labels (ndarray): [N+1, N+1], the logarithm of the probability of every arc's likeliest label.
+        k (int): How many at most.
+        RETURNS (ndarray): Heads [found, N], best first. Exact for models of single arcs; for others, by
+            products of marginals.
+        """
+        return self.scored_with(labels, k)[0]
+
+    def scored_with(
+        self, labels: NDArray[numpy.float64], k: int
+    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.float64]]:
+        """RETURNS (Tuple[ndarray, ndarray]): What `best_with` gives, and the logarithms of the products."""
+        if isinstance(self._factors, ArcFactored):
+            trees, scores = k_best_trees(self._factors.arc_scores() + labels, k)
+            return trees, scores + self._factors.log_scale - self.log_z
+        return k_best_trees(self._arc_scores() + labels, k)
 
     def log_probability(self, heads: NDArray[numpy.int32]) -> float:
         """log P(tree | sentence). Where the automata cannot say, the product of its arcs' marginals."""
         heads = numpy.ascontiguousarray(heads, "int32")
         if len(heads) != len(self.marginals) - 1 or not is_projective_tree(heads):
             return -numpy.inf
-        return float(self._log_probabilities(heads[None])[0])
+        return float(self.log_probabilities(heads[None])[0])
 
-    def _log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+    def log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
         if self._factors is None:
             return self._arc_products(trees)
         logs, signs = self._factors.tree_scores(trees)

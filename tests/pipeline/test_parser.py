@@ -205,6 +205,22 @@ def test_probabilities_of_all_trees_sum_to_one(examples):
     assert short
 
 
+def test_labelled_nbest(trained, docs):
+    parser, n_labels_alone = trained.get_pipe("spectral_parser"), 0
+    for doc in docs[:20]:
+        (found,) = parser.nbest(doc, 8, labelled=True)
+        logs = [parse.logprob for parse in found]
+        assert logs == sorted(logs, reverse=True)
+        assert sum(map(numpy.exp, logs)) <= 1 + 1e-6
+        keys = {(*parse.heads, *parse.deps) for parse in found}
+        assert len(keys) == len(found) > 1
+        n_labels_alone += sum(parse.heads == found[0].heads for parse in found[1:])
+        assert [p.logprob for p in parser.nbest(doc, 3, labelled=True)[0]] == pytest.approx(
+            logs[:3]
+        )
+    assert n_labels_alone > 0
+
+
 def test_nbest_refuses_k_below_one(trained, docs):
     with pytest.raises(ValueError, match=r"\[S120\]"):
         trained.get_pipe("spectral_parser").nbest(docs[0], 0)

@@ -121,7 +121,13 @@ class EnumeratedParses:
             ]
         )
 
-    def k_best(self, s, k):
+    def k_best(self, s, k, *, labelled=False):
+        if labelled:
+            every = sorted(self.trees[s].items(), key=lambda item: -item[1])
+            return [
+                Parse(*(numpy.array(part, dtype="int32") for part in tree), numpy.log(prob))
+                for tree, prob in every[:k]
+            ]
         found = {}
         for tree in self.trees[s]:
             if tree[0] not in found or self.trees[s][tree] > self.trees[s][found[tree[0]]]:
@@ -224,6 +230,11 @@ def test_everything_is_that_of_the_product(labelled):
     assert logs == sorted(logs, reverse=True)
     for k in (1, 4):
         assert [p.log_prob for p in parses.k_best(2, k)] == pytest.approx(logs[:k])
+    every = parses.k_best(2, 10_000, labelled=True)
+    found = {(tuple(p.heads.tolist()), tuple(p.labels.tolist())): p.log_prob for p in every}
+    assert len(found) == len(every)
+    assert found == pytest.approx({tree: numpy.log(prob) for tree, prob in trees.items()})
+    assert [p.log_prob for p in every] == sorted(found.values(), reverse=True)
 
 
 def test_other_sentences_are_as_they_were():

@@ -26,7 +26,6 @@ class Learner(Engine):
         labels: NDArray[numpy.uint32],
         dense: NDArray[numpy.float64],
         target: NDArray[numpy.int32],
-        offsets: NDArray[numpy.float64],
         order: NDArray[numpy.int64],
         rate: float,
         decay: float,

@@ -25,6 +25,7 @@ from ...trees.interface import (
     TreeDistribution,
 )
 from ...trees.inventory import Inventory
+from ...trees.lists import RestoredArcs, restored_arcs
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..product.parser import KINDS
@@ -242,20 +243,23 @@ class ForestParses:
             return mu
         return numpy.repeat(numpy.add.reduceat(mu, start), numpy.diff(start, append=len(mu)))
 
+    @cached_property
+    def _restored_arcs(self) -> RestoredArcs:
+        heads, labels, arcs = self.heads.copy(), self.labels.copy(), self._arcs[self._own]
+        heads[self._own], labels[self._own] = self._forests.heads[arcs], self._forests.labels[arcs]
+        return restored_arcs(self, self._forests.starts, heads, labels)
+
     def head_probs(self) -> NDArray[numpy.float32]:
-        if self._own.all():
-            return self._head_probs[self._arcs].astype("float32")
         found = self._base.head_probs().copy()
         found[self._own] = self._head_probs[self._arcs[self._own]]
+        found[self._restored_arcs.tokens] = self._restored_arcs.head_probs
         return found
 
     def label_probs(self) -> NDArray[numpy.float32]:
         arcs = self._arcs[self._own]
-        given = self._mu[arcs] / numpy.maximum(self._head_probs[arcs], 1e-12)
-        if self._own.all():
-            return given.astype("float32")
         found = self._base.label_probs().copy()
-        found[self._own] = given
+        found[self._own] = self._mu[arcs] / numpy.maximum(self._head_probs[arcs], 1e-12)
+        found[self._restored_arcs.tokens] = self._restored_arcs.label_probs
         return found
 
     def log_probs(self) -> NDArray[numpy.float64]:
@@ -311,11 +315,11 @@ class ForestParses:
         table[self._forests.modifiers[chosen] - 1, self._forests.labels[chosen]] = given
         return table
 
-    def k_best(self, sentence: int, k: int) -> list[Parse]:
-        """RETURNS (List[Parse]): The k likeliest labelled trees, found exactly."""
+    def k_best(self, sentence: int, k: int, *, labelled: bool = True) -> list[Parse]:
+        """RETURNS (List[Parse]): The k likeliest labelled trees, found exactly: a forest has no others."""
         arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
         if arcs.start == arcs.stop:
-            return self._base.k_best(sentence, k)
+            return self._base.k_best(sentence, k, labelled=labelled)
         _, tokens, _, governors, modifiers, hashes, dense = arguments(self._forests, self._tokens)
         trees, logs = self._engine.k_best(
             tokens[own], governors[arcs], modifiers[arcs], hashes[arcs], dense[arcs], k

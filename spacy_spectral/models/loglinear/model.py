@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.stored import Stored
-from ...trees.interface import NEUTRAL, Temperature, TreeDistribution
+from ...trees.interface import NEUTRAL, RankedTrees, Temperature
 from ...trees.mixture import MixedTrees
 from ._features import fill_children
 from ._forest import Forests
@@ -244,7 +244,7 @@ class LogLinearModel(Stored):
         *,
         constraints: NDArray[numpy.int32] | None = None,
         more: NDArray[numpy.bool_] | None = None,
-    ) -> TreeDistribution:
+    ) -> RankedTrees:
         """All trees of one sentence, each with the weight that it has in `parse`, to put conditions on.
 
         sentence (Sentences): The sentence.
@@ -252,7 +252,7 @@ class LogLinearModel(Stored):
             are given by starts and heads.
         constraints (Optional[ndarray]): As for `parse`.
         more (Optional[ndarray]): [N+1, N+1], arcs to look at beside those of `parse`.
-        RETURNS (TreeDistribution): The trees.
+        RETURNS (RankedTrees): The trees.
         """
         prepared, arcs = self.prepare(sentence, constraints, wider=others is not None)
         margin = MARGIN

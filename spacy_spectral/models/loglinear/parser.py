@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
 from ...base.stored import Stored
-from ...trees.interface import AskedArcs, Clusters, Parses, Temperature, TreeDistribution
+from ...trees.interface import AskedArcs, Clusters, Parses, RankedTrees, Temperature
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.pieces import cut_treebank, parse_in_pieces
 from ...trees.sentences import Tokens, Treebank
@@ -135,7 +135,7 @@ class LogLinearParser(Stored):
         ) -> LogLinearParses:
             own = sentences.select(chosen, starts)
 
-            def pack(sentence: int, more: NDArray[numpy.bool_] | None) -> TreeDistribution:
+            def pack(sentence: int, more: NDArray[numpy.bool_] | None) -> RankedTrees:
                 here = slice(int(starts[sentence]), int(starts[sentence + 1]))
                 places = numpy.arange(len(tokens.words))[chosen][here]
                 ends = numpy.array([0, len(places)], dtype="int32")

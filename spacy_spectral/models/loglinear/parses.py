@@ -6,14 +6,15 @@ from functools import cached_property
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.interface import ArcMask, ArcProbs, Parse, TreeDistribution
+from ...trees.interface import ArcMask, ArcProbs, Parse, RankedTrees, TreeDistribution
 from ...trees.inventory import Inventory
+from ...trees.lists import distinct_parses, restored_arcs, restored_parses
 from ...trees.sentences import MISSING
 from .model import ModelParses
 
 _SMALLEST_PROB = 1e-12
 # (sentence, arcs that were left out) -> its trees
-Pack = Callable[[int, NDArray[numpy.bool_] | None], TreeDistribution]
+Pack = Callable[[int, NDArray[numpy.bool_] | None], RankedTrees]
 
 
 class LogLinearParses:
@@ -43,7 +44,13 @@ class LogLinearParses:
 
     @cached_property
     def _probs(self) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
-        return self._parses.probs()
+        heads, labels = self._parses.probs()
+        restored = restored_arcs(self, self._parses.starts, self._parses.heads, self._parses.labels)
+        if len(restored.tokens):
+            heads, labels = heads.copy(), labels.copy()
+            heads[restored.tokens] = restored.head_probs
+            labels[restored.tokens] = restored.label_probs
+        return heads, labels
 
     def head_probs(self) -> NDArray[numpy.float32]:
         return self._probs[0]
@@ -56,7 +63,8 @@ class LogLinearParses:
         failed = numpy.flatnonzero(numpy.isnan(logs)).tolist()
         if failed:
             # where the chart failed tokens were parsed one by one
-            own = numpy.log(numpy.maximum(self._probs[0] * self._probs[1], _SMALLEST_PROB))
+            heads, labels = self._parses.probs()
+            own = numpy.log(numpy.maximum(heads * labels, _SMALLEST_PROB))
             for s in failed:
                 logs[s] = own[self._own(s)].sum()
         return logs
@@ -74,20 +82,26 @@ class LogLinearParses:
     def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
         return self._parses.label_probs[self._own(sentence)].astype("float64")
 
-    def k_best(self, sentence: int, k: int) -> list[Parse]:
+    def k_best(self, sentence: int, k: int, *, labelled: bool = False) -> list[Parse]:
+        own = self._own(sentence)
+        fixed = None if self._fixed is None else self._fixed[own]
         heads, labels, logs = self._parses.forests.k_best(sentence, k)
         if not len(heads):
-            own = self._own(sentence)
             log_prob = float(self.log_probs()[sentence])
             return [Parse(self.heads[own], self.labels[own], log_prob)]
-        k, n = heads.shape
-        final = self._inventory.restored(
-            numpy.arange(k + 1) * n,
-            heads.ravel(),
-            labels.ravel(),
-            None if self._fixed is None else numpy.tile(self._fixed[self._own(sentence)], k),
+        if not labelled:
+            return restored_parses(heads, labels, logs.tolist(), self._inventory, fixed)
+        trees = self._pack(sentence, None)
+        n = heads.shape[1]
+        total, _ = trees.total(numpy.ones((n + 1, n + 1), dtype=bool), {})
+        return distinct_parses(
+            lambda m: [
+                tree._replace(score=min(tree.score - total, 0.0)) for tree in trees.k_best(m)
+            ],
+            self._inventory,
+            fixed,
+            k,
         )
-        return list(map(Parse, *(column.reshape(k, n) for column in final), logs.tolist()))
 
     def distribution(
         self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False

@@ -170,6 +170,13 @@ def compare(parses, heads, labels, probs, *, rel=1e-4):
     logs = [tree.log_prob for tree in found]
     assert logs == sorted(logs, reverse=True)
     assert len({tuple(tree.heads.tolist()) for tree in found}) == len(found)
+    for k in (1, 12):
+        found = parses.k_best(0, k, labelled=True)
+        keys = [(tuple(tree.heads.tolist()), tuple(tree.labels.tolist())) for tree in found]
+        assert len(set(keys)) == len(keys) == min(k, len(known))
+        own = numpy.exp([tree.log_prob for tree in found])
+        assert own == pytest.approx([known[key] for key in keys], rel=rel)
+        assert own == pytest.approx(sorted(known.values(), reverse=True)[:k], rel=rel)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
@@ -191,6 +198,43 @@ def test_temperature_of_a_product(experts):
     weights = dict.fromkeys(experts, 0.5)
     cool = ProductParser(experts, weights, temperature=Temperature(1.7, 1.7))
     compare(cool.parse(tokens), heads, labels, normalised(scores / 1.7))
+
+
+@pytest.mark.parametrize("kind", ["loglinear", "biaffine", "product", "arcs", "shag", "refined"])
+@pytest.mark.parametrize("temperature", [NEUTRAL, Temperature(1.7, 1.4, 1.7, 0.35)])
+def test_labelled_lists(experts, shag, refined, kind, temperature):
+    """All labelled trees of a sentence, whatever the distribution is mixed of; and the best of them."""
+    arcs = {"biaffine": experts["biaffine"], "shag": shag}
+    model = {
+        **experts,
+        "product": ProductParser(experts, dict.fromkeys(experts, 0.5)),
+        "arcs": ProductParser(arcs, dict.fromkeys(arcs, 0.5)),
+        "shag": shag,
+        "refined": refined,
+    }[kind].with_temperature(temperature)
+    parses = model.parse(sentences([4], seed=6).tokens)
+    every = parses.k_best(0, 10_000, labelled=True)
+    logs = [tree.log_prob for tree in every]
+    assert logs == sorted(logs, reverse=True) and logs[0] <= 0
+    assert numpy.exp(logs).sum() == pytest.approx(1.0, rel=1e-5)
+    known, by_heads = {}, {}
+    for tree in every:
+        heads = tuple(tree.heads.tolist())
+        known[heads, tuple(tree.labels.tolist())] = tree.log_prob
+        by_heads[heads] = by_heads.get(heads, 0.0) + numpy.exp(tree.log_prob)
+    assert len(known) == len(every)
+    # the list of heads has the likeliest labels of each tree, and the probability of all or of these
+    for tree in parses.k_best(0, 10_000):
+        heads = tuple(tree.heads.tolist())
+        own = known[heads, tuple(tree.labels.tolist())]
+        expected = own if parses.labelled else numpy.log(by_heads[heads])
+        assert tree.log_prob == pytest.approx(expected, abs=1e-4)
+    exact = kind not in ("shag", "refined")  # others look among the best trees
+    for k in (1, 2, 7, 40):
+        found = [tree.log_prob for tree in parses.k_best(0, k, labelled=True)]
+        assert len(found) == k
+        if exact:
+            assert found == pytest.approx(logs[:k], abs=1e-6)
 
 
 def test_tables_are_packed_once(experts, monkeypatch):
