@@ -113,7 +113,8 @@ class Features:
         numbers = self._dense(tokens, candidates)
         result = []
         for (begin, end), own, rows in zip(tokens.bounds(), candidates, numbers, strict=True):
-            scores = (rows * dense).sum(axis=1)  # BLAS would add in another order on every processor
+            # not by BLAS, which adds in another order on every processor
+            scores = (rows * dense).sum(axis=1)
             if self._mask and len(own) > 1:
                 scores += self._extractor.score(
                     own.heads, own.labels, names(own), _framed(columns[begin:end]), sparse
