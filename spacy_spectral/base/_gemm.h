@@ -6,8 +6,8 @@
    are cut into blocks. Fused multiply-add rounds once; every 64-bit ARM processor has it, and every x86-64
    processor with AVX2. On others `y + x[i] * w[i]` takes its place: last digits differ there.
 
-   The method is that of Goto & van de Geijn (2008): both factors are copied in the order in which they are
-   read, and a kernel keeps a block of the result in registers. */
+   The method is that of Goto & van de Geijn (2008): factors are copied in the order in which they are read, unless
+   they lie well already, and a kernel keeps a block of the result in registers. */
 #ifndef SPACY_SPECTRAL_GEMM_H
 #define SPACY_SPECTRAL_GEMM_H
 
@@ -22,34 +22,40 @@
 #define GEMM_MOST_COLUMNS 32
 #define GEMM_MOST_KERNELS 3
 
-/* A kernel multiplies a block of rows, x[i * rows + r], and a panel of columns, w[i * columns + c], and writes
-   the block of the result to y, one row every `step` numbers. */
-typedef void (*gemm_run)(const float *x, const float *w, ptrdiff_t k, float *y, ptrdiff_t step);
+/* A kernel multiplies a block of rows, x[r * x_step + i * x_apart], and a panel of columns, w[i * columns + c], and
+   writes the block of the result to y, one row every `y_step` numbers. */
+typedef void (*gemm_run)(const float *x, ptrdiff_t x_step, ptrdiff_t x_apart, const float *w, ptrdiff_t k, float *y,
+                         ptrdiff_t y_step);
 
 typedef struct {
     ptrdiff_t rows, columns;
     gemm_run run;
 } gemm_kernel;
 
-/* Two vectors of columns for every row: all of them and what they are made of fit into the registers. */
-#define GEMM_KERNEL(NAME, TARGET, ROWS, WIDTH, VECTOR, ZERO, LOAD, STORE, SPREAD, FMA)                     \
-    TARGET static void NAME(const float *x, const float *w, ptrdiff_t k, float *y, ptrdiff_t step) {       \
-        VECTOR left[ROWS], right[ROWS];                                                                    \
-        ptrdiff_t i;                                                                                       \
-        int r;                                                                                             \
-        for (r = 0; r < ROWS; r++) left[r] = right[r] = ZERO();                                            \
-        for (i = 0; i < k; i++, x += ROWS, w += 2 * WIDTH) {                                               \
-            const VECTOR a = LOAD(w), b = LOAD(w + WIDTH);                                                 \
-            for (r = 0; r < ROWS; r++) {                                                                   \
-                const VECTOR value = SPREAD(x[r]);                                                         \
-                left[r] = FMA(value, a, left[r]);                                                          \
-                right[r] = FMA(value, b, right[r]);                                                        \
-            }                                                                                              \
-        }                                                                                                  \
-        for (r = 0; r < ROWS; r++, y += step) {                                                            \
-            STORE(y, left[r]);                                                                             \
-            STORE(y + WIDTH, right[r]);                                                                    \
-        }                                                                                                  \
+/* Two vectors of columns for every row: all of them and what they are made of fit into the registers. Rows are found
+   by threes from one pointer, as x86 adds one or two steps to it in the same instruction. */
+#define GEMM_KERNEL(NAME, TARGET, ROWS, WIDTH, VECTOR, ZERO, LOAD, STORE, SPREAD, FMA)                              \
+    TARGET static void NAME(const float *x, ptrdiff_t x_step, ptrdiff_t x_apart, const float *w, ptrdiff_t k,       \
+                            float *y, ptrdiff_t y_step) {                                                           \
+        VECTOR left[ROWS], right[ROWS];                                                                             \
+        const float *thirds[ROWS / 3];                                                                              \
+        ptrdiff_t i;                                                                                                \
+        int r;                                                                                                      \
+        for (r = 0; r < ROWS; r++) left[r] = right[r] = ZERO();                                                     \
+        for (r = 0; r < ROWS / 3; r++) thirds[r] = x + 3 * r * x_step;                                              \
+        for (i = 0; i < k; i++, w += 2 * WIDTH) {                                                                   \
+            const VECTOR a = LOAD(w), b = LOAD(w + WIDTH);                                                          \
+            for (r = 0; r < ROWS; r++) {                                                                            \
+                const VECTOR value = SPREAD(thirds[r / 3][r % 3 * x_step]);                                         \
+                left[r] = FMA(value, a, left[r]);                                                                   \
+                right[r] = FMA(value, b, right[r]);                                                                 \
+            }                                                                                                       \
+            for (r = 0; r < ROWS / 3; r++) thirds[r] += x_apart;                                                    \
+        }                                                                                                           \
+        for (r = 0; r < ROWS; r++, y += y_step) {                                                                   \
+            STORE(y, left[r]);                                                                                      \
+            STORE(y + WIDTH, right[r]);                                                                             \
+        }                                                                                                           \
     }
 
 #if defined(__x86_64__) || defined(_M_X64)
@@ -62,7 +68,7 @@ GEMM_KERNEL(gemm_avx2, SPECTRAL_TARGET("avx2,fma"), 6, 8, __m256, _mm256_setzero
             _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps)
 
 #define GEMM_SSE_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
-GEMM_KERNEL(gemm_plain, , 4, 4, __m128, _mm_setzero_ps, _mm_loadu_ps, _mm_storeu_ps, _mm_set1_ps, GEMM_SSE_FMA)
+GEMM_KERNEL(gemm_plain, , 3, 4, __m128, _mm_setzero_ps, _mm_loadu_ps, _mm_storeu_ps, _mm_set1_ps, GEMM_SSE_FMA)
 
 #if defined(__GNUC__) || defined(__clang__)
 static int gemm_has_avx512(void) { return __builtin_cpu_supports("avx512f"); }
@@ -85,7 +91,7 @@ static int gemm_has_avx2(void) { return gemm_has(5, 0x6); }
 #endif
 
 static int gemm_kernels(gemm_kernel *kernels) {
-    const gemm_kernel avx512 = {12, 32, gemm_avx512}, avx2 = {6, 16, gemm_avx2}, plain = {4, 8, gemm_plain};
+    const gemm_kernel avx512 = {12, 32, gemm_avx512}, avx2 = {6, 16, gemm_avx2}, plain = {3, 8, gemm_plain};
     int n = 0;
     if (gemm_has_avx512()) kernels[n++] = avx512;
     if (gemm_has_avx2()) kernels[n++] = avx2;
@@ -109,18 +115,19 @@ static int gemm_kernels(gemm_kernel *kernels) {
 
 #else
 
-static void gemm_plain(const float *x, const float *w, ptrdiff_t k, float *y, ptrdiff_t step) {
-    float sums[4][8] = {{0}};
+static void gemm_plain(const float *x, ptrdiff_t x_step, ptrdiff_t x_apart, const float *w, ptrdiff_t k, float *y,
+                       ptrdiff_t y_step) {
+    float sums[3][8] = {{0}};
     ptrdiff_t i;
     int r, c;
-    for (i = 0; i < k; i++, x += 4, w += 8)
-        for (r = 0; r < 4; r++)
-            for (c = 0; c < 8; c++) sums[r][c] += x[r] * w[c];
-    for (r = 0; r < 4; r++) memcpy(y + r * step, sums[r], sizeof(sums[r]));
+    for (i = 0; i < k; i++, x += x_apart, w += 8)
+        for (r = 0; r < 3; r++)
+            for (c = 0; c < 8; c++) sums[r][c] += x[r * x_step] * w[c];
+    for (r = 0; r < 3; r++) memcpy(y + r * y_step, sums[r], sizeof(sums[r]));
 }
 
 static int gemm_kernels(gemm_kernel *kernels) {
-    const gemm_kernel plain = {4, 8, gemm_plain};
+    const gemm_kernel plain = {3, 8, gemm_plain};
     kernels[0] = plain;
     return 1;
 }
@@ -156,23 +163,24 @@ static void gemm(gemm_kernel kernel, ptrdiff_t n, ptrdiff_t m, ptrdiff_t k, cons
                  ptrdiff_t x_apart, const float *w, ptrdiff_t w_step, ptrdiff_t w_apart, float *y, float *rows,
                  ptrdiff_t at_once, float *panel) {
     float block[GEMM_MOST_ROWS * GEMM_MOST_COLUMNS];
-    ptrdiff_t first, i, j, r, own, height, width;
-    for (first = 0; first < n; first += at_once) {
+    ptrdiff_t first, i, j, r, own, direct, height, width;
+    for (first = 0; first < n; first += at_once, x += at_once * x_step, y += at_once * m) {
         own = n - first < at_once ? n - first : at_once;
-        gemm_pack(x + first * x_step, x_step, x_apart, own, k, kernel.rows, rows);
+        /* blocks of rows that lie side by side are read where they are, but the last is filled up */
+        direct = x_apart == 1 ? own - own % kernel.rows : 0;
+        gemm_pack(x + direct * x_step, x_step, x_apart, own - direct, k, kernel.rows, rows);
         for (j = 0; j < m; j += kernel.columns) {
             width = m - j < kernel.columns ? m - j : kernel.columns;
             gemm_pack(w + j * w_step, w_step, w_apart, width, k, kernel.columns, panel);
             for (i = 0; i < own; i += kernel.rows) {
-                float *out = y + (first + i) * m + j;
+                const int is_direct = i < direct, is_whole = own - i >= kernel.rows && width == kernel.columns;
+                kernel.run(is_direct ? x + i * x_step : rows + (i - direct) * k, is_direct ? x_step : 1,
+                           is_direct ? 1 : kernel.rows, panel, k, is_whole ? y + i * m + j : block,
+                           is_whole ? m : kernel.columns);
+                if (is_whole) continue;
                 height = own - i < kernel.rows ? own - i : kernel.rows;
-                if (height == kernel.rows && width == kernel.columns) {
-                    kernel.run(rows + i * k, panel, k, out, m);
-                    continue;
-                }
-                kernel.run(rows + i * k, panel, k, block, kernel.columns);
                 for (r = 0; r < height; r++)
-                    memcpy(out + r * m, block + r * kernel.columns, sizeof(float) * width);
+                    memcpy(y + (i + r) * m + j, block + r * kernel.columns, sizeof(float) * width);
             }
         }
     }

@@ -28,6 +28,8 @@ from .network import Network
 from .scan import gated_scan
 
 _WARM_UP = 0.05  # part of the steps in which the rate rises
+# Rows are multiplied with these: `base.linalg.product` need not turn them if they lie column by column.
+_BY_COLUMN = frozenset("WTV")
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ def set_parameters(network: Network, values: dict[str, NDArray[numpy.float32]]) 
     """
     for i, node in enumerate(_nodes(network)):
         for name in node.param_names:
-            node.set_param(name, values[f"{i}.{node.name}.{name}"])
+            value = values[f"{i}.{node.name}.{name}"]
+            node.set_param(name, numpy.asfortranarray(value) if name in _BY_COLUMN else value)
 
 
 def _nodes(network: Network) -> list[Model]:
