@@ -5,7 +5,8 @@
  *     SPECTRAL_PREFETCH(p)  ask for memory that is needed soon
  *     SPECTRAL_VECTOR(n)    attribute of a type: a vector of n bytes; not defined where there are none, so that
  *                           `#ifdef SPECTRAL_VECTOR` stands between the vectors and the same in plain C
- *     SPECTRAL_TARGET(...)  compile a function for a processor that has more; who calls it must ask for that first
+ *     SPECTRAL_TARGET(...)  compile a function for a processor that has more; ask for that before it is called
+ *     SPECTRAL_SUPPORTS(s)  whether this x86 processor has it; not defined where that is asked in another way
  *     SPECTRAL_CLONES       compile a function for longer vectors, too, and choose when the module is loaded;
  *                           no operation is another in it (avx2 has no fused multiply-add)
  *     SPECTRAL_CLONES_OF(...)  the same for the targets that are named, which must be known to GCC 9 and Clang 14
@@ -29,6 +30,7 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SPECTRAL_TARGET(...) __attribute__((target(__VA_ARGS__)))
+#define SPECTRAL_SUPPORTS(name) __builtin_cpu_supports(name)
 #else
 #define SPECTRAL_TARGET(...) /* MSVC takes every instruction everywhere */
 #endif

@@ -70,13 +70,13 @@ GEMM_KERNEL(gemm_avx2, SPECTRAL_TARGET("avx2,fma"), 6, 8, __m256, _mm256_setzero
 #define GEMM_SSE_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
 GEMM_KERNEL(gemm_plain, , 3, 4, __m128, _mm_setzero_ps, _mm_loadu_ps, _mm_storeu_ps, _mm_set1_ps, GEMM_SSE_FMA)
 
-#if defined(__GNUC__) || defined(__clang__)
-static int gemm_has_avx512(void) { return __builtin_cpu_supports("avx512f"); }
-static int gemm_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#ifdef SPECTRAL_SUPPORTS
+static inline int gemm_has_avx512(void) { return SPECTRAL_SUPPORTS("avx512f"); }
+static inline int gemm_has_avx2(void) { return SPECTRAL_SUPPORTS("avx2") && SPECTRAL_SUPPORTS("fma"); }
 #else
 #include <intrin.h>
 /* Whether processor and system have it: bits of leaf 7, and of the registers that the system saves. */
-static int gemm_has(int bit, unsigned long long saved) {
+static inline int gemm_has(int bit, unsigned long long saved) {
     int leaf[4];
     __cpuid(leaf, 0);
     if (leaf[0] < 7) return 0;
@@ -86,11 +86,11 @@ static int gemm_has(int bit, unsigned long long saved) {
     __cpuidex(leaf, 7, 0);
     return leaf[1] >> bit & 1;
 }
-static int gemm_has_avx512(void) { return gemm_has(16, 0xE6); }
-static int gemm_has_avx2(void) { return gemm_has(5, 0x6); }
+static inline int gemm_has_avx512(void) { return gemm_has(16, 0xE6); }
+static inline int gemm_has_avx2(void) { return gemm_has(5, 0x6); }
 #endif
 
-static int gemm_kernels(gemm_kernel *kernels) {
+static inline int gemm_kernels(gemm_kernel *kernels) {
     const gemm_kernel avx512 = {12, 32, gemm_avx512}, avx2 = {6, 16, gemm_avx2}, plain = {3, 8, gemm_plain};
     int n = 0;
     if (gemm_has_avx512()) kernels[n++] = avx512;
@@ -107,7 +107,7 @@ static int gemm_kernels(gemm_kernel *kernels) {
 #define GEMM_NEON_FMA(a, b, c) vfmaq_f32(c, a, b)
 GEMM_KERNEL(gemm_plain, , 12, 4, float32x4_t, GEMM_NEON_ZERO, vld1q_f32, vst1q_f32, vdupq_n_f32, GEMM_NEON_FMA)
 
-static int gemm_kernels(gemm_kernel *kernels) {
+static inline int gemm_kernels(gemm_kernel *kernels) {
     const gemm_kernel plain = {12, 8, gemm_plain};
     kernels[0] = plain;
     return 1;
@@ -115,7 +115,7 @@ static int gemm_kernels(gemm_kernel *kernels) {
 
 #else
 
-static void gemm_plain(const float *x, ptrdiff_t x_step, ptrdiff_t x_apart, const float *w, ptrdiff_t k, float *y,
+static inline void gemm_plain(const float *x, ptrdiff_t x_step, ptrdiff_t x_apart, const float *w, ptrdiff_t k, float *y,
                        ptrdiff_t y_step) {
     float sums[3][8] = {{0}};
     ptrdiff_t i;
@@ -126,7 +126,7 @@ static void gemm_plain(const float *x, ptrdiff_t x_step, ptrdiff_t x_apart, cons
     for (r = 0; r < 3; r++) memcpy(y + r * y_step, sums[r], sizeof(sums[r]));
 }
 
-static int gemm_kernels(gemm_kernel *kernels) {
+static inline int gemm_kernels(gemm_kernel *kernels) {
     const gemm_kernel plain = {3, 8, gemm_plain};
     kernels[0] = plain;
     return 1;
@@ -136,7 +136,7 @@ static int gemm_kernels(gemm_kernel *kernels) {
 
 /* Copy some vectors of k numbers so that those of one place lie together, in blocks of `width` vectors; the
    last block is filled up with zeros. Vector v is at from + v * step, its numbers `apart` from each other. */
-static void gemm_pack(const float *from, ptrdiff_t step, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t k,
+static inline void gemm_pack(const float *from, ptrdiff_t step, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t k,
                       ptrdiff_t width, float *to) {
     ptrdiff_t begin, i, v, own;
     for (begin = 0; begin < n; begin += width, from += width * step, to += width * k) {
@@ -159,7 +159,7 @@ static void gemm_pack(const float *from, ptrdiff_t step, ptrdiff_t apart, ptrdif
 /* y[n, m] = x[n, k] times the columns of w, with `kernel`. Numbers of x are `x_apart` from each other, rows
    `x_step`; numbers of a column of w `w_apart`, columns `w_step`. `rows` has room for `at_once` rows of x, filled
    up to a multiple of the kernel's, `panel` for k * kernel.columns. */
-static void gemm(gemm_kernel kernel, ptrdiff_t n, ptrdiff_t m, ptrdiff_t k, const float *x, ptrdiff_t x_step,
+static inline void gemm(gemm_kernel kernel, ptrdiff_t n, ptrdiff_t m, ptrdiff_t k, const float *x, ptrdiff_t x_step,
                  ptrdiff_t x_apart, const float *w, ptrdiff_t w_step, ptrdiff_t w_apart, float *y, float *rows,
                  ptrdiff_t at_once, float *panel) {
     float block[GEMM_MOST_ROWS * GEMM_MOST_COLUMNS];
