@@ -46,7 +46,10 @@ def cut_templates() -> Templates:
     cells += [[start, c] for c in (right[0], left_kinds[1])]
     cells += [[end, c] for c in (left[0], right[0], right_kinds[1])] + [[shape, right[0]]]
     cells += [[last, right[0]], [last, left[0]], [last, left[0], right[0]]]
-    # full stops at the end; new templates come last, so that those of older files keep their numbers
+    # new templates come last, so that those of older files keep their numbers:
+    # words beside the next and the last character, then full stops at the end
+    next_run, last_run = (1, run_after[1]), (-1, run_before[1])
+    cells += [[right[0], next_run], [left[0], last_run], [right[0], run_before, next_run]]
     goes_on, word, length = ((0, STOPS + c) for c in (AFTER, WORD, LENGTH))
     cells += [[goes_on], [word], [goes_on, word], [goes_on, run_before], [word, length]]
     cells += [[goes_on, word, length], [goes_on, word, left_kinds[1]]]

@@ -9,17 +9,20 @@ of its count says: the rest repeats what is known.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
-from .stops import in_context, out_of_context
+from .stops import Stops, out_of_context
 
 _WHITE = re.compile(r"(\s+)")
 # White space that ends lines and columns ends words, too.
 _BREAKS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029")
+
+# Where a chunk is cut, and how the piece starts there.
+_Cuts = tuple[tuple[int, int], ...]
 
 # how a piece starts
 JOINED, WORD, INNER_WORD = range(3)
@@ -84,10 +87,19 @@ def piece_words(
     return PiecedText(all_pieces, all_whites, starts)
 
 
+# Other ways to write words.
+_APOSTROPHES = str.maketrans("'\u2019", "\u2019'")
+_VARIANTS: tuple[dict[str, str], ...] = (
+    {'"': "\u201c", "'": "\u2018", "-": "\u2013", "$": "\u20ac", "\u2013": "-", "\u2014": "-"},
+    {'"': "\u201d", "'": "\u2019", "-": "\u2014", "$": "\xa3", "\u201c": '"', "\u201d": '"'},
+)
+_VARIED = frozenset("'\u2019").union(*_VARIANTS)
+
+
 class CutChunks(NamedTuple):
     """Chunks with the places at which they are cut.
 
-    chunks (List[str]): The chunks, as `stops.in_context` gives them.
+    chunks (List[str]): The chunks, in their context if that counts.
     cuts (ndarray): int32, by place, one chunk after the other: 0 for none, else how the piece starts there.
     """
 
@@ -95,13 +107,14 @@ class CutChunks(NamedTuple):
     cuts: NDArray[numpy.int32]
 
 
-def cut_chunks(texts: Iterable[PiecedText]) -> CutChunks:
+def cut_chunks(texts: Iterable[PiecedText], stops: Stops | None = None) -> CutChunks:
     """Count chunks, and repeat each way of cutting one 1 + log2(count) times.
 
     texts (Iterable[PiecedText]): The texts.
+    stops (Optional[Stops]): What tells chunks with a full stop apart by their context; None for nothing.
     RETURNS (CutChunks): The chunks of two characters or more, in order of first occurrence.
     """
-    counts: Counter[tuple[str, tuple[tuple[int, int], ...]]] = Counter()
+    counts: Counter[tuple[str, _Cuts]] = Counter()
     for text in texts:
         own_chunks: list[str] = []
         whites: list[str] = []
@@ -116,7 +129,9 @@ def cut_chunks(texts: Iterable[PiecedText]) -> CutChunks:
                 whites.append(white)
                 all_cuts.append(tuple(cuts))
                 chunk, cuts = "", []
-        counts.update(zip(in_context(own_chunks, whites), all_cuts, strict=True))
+        keys = own_chunks if stops is None else stops.in_context(own_chunks, whites)
+        counts.update(zip(keys, all_cuts, strict=True))
+    counts.update(_varied(counts))
     chunks: list[str] = []
     gold: list[int] = []
     for (chunk, places), count in counts.items():
@@ -127,3 +142,25 @@ def cut_chunks(texts: Iterable[PiecedText]) -> CutChunks:
         chunks += repeat(chunk, repeated)
         gold += own * repeated
     return CutChunks(chunks, numpy.array(gold, dtype="int32"))
+
+
+def _varied(counts: Iterable[tuple[str, _Cuts]]) -> dict[tuple[str, _Cuts], int]:
+    """Chunks with quotes, dashes and signs of currencies that others would have written, once each, cut in
+    the same way. Dashes and currencies vary only where they are words of their own: hyphens do not."""
+    written = {chunk for chunk, _ in counts}
+    result: dict[tuple[str, _Cuts], int] = {}
+    for chunk, cuts in counts:
+        if _VARIED.isdisjoint(chunk):
+            continue
+        text, _ = out_of_context(chunk)
+        rest = chunk[len(text) :]
+        bounds = [0, *(place for place, _ in cuts), len(text)]
+        for table in _VARIANTS:
+            pieces = [
+                table.get(piece, piece.translate(_APOSTROPHES))
+                for piece in (text[a:b] for a, b in pairwise(bounds))
+            ]
+            varied = "".join(pieces) + rest
+            if varied not in written:
+                result[varied, cuts] = 1
+    return result

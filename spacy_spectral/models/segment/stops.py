@@ -3,7 +3,8 @@
 This alone of how a chunk is cut depends on what is around it: "U.K." before a small letter is one token. What
 is looked at is how the text goes on, whether the language has such an abbreviation, whether the word has
 other full stops in it, how long it is, and whether it was often seen without a full stop in training:
-abbreviations hardly are (Kiss and Strunk, 2006).
+abbreviations hardly are (Kiss and Strunk, 2006). A small letter says less where a sentence seems to start
+with one elsewhere in the text: after a word that is no abbreviation.
 """
 
 import re
@@ -11,48 +12,29 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-# How a text goes on: a sign and a number; 0 and 1 have other meanings for attributes.
-_END, _SMALL, _CAPITAL, _NUMBER, _OTHER = "$aA0."
-_AFTER = {sign: i for i, sign in enumerate((_END, _SMALL, _CAPITAL, _NUMBER, _OTHER), start=2)}
+# How a text goes on: a sign and a number; 0 and 1 have other meanings for attributes. Writers who start
+# sentences with small letters are careless.
+_SIGNS = _END, _SMALL, _CAPITAL, _NUMBER, _OTHER, _CARELESS = "$aA0.i"
+_AFTER = {sign: i for i, sign in enumerate(_SIGNS, start=2)}
 _STOP = "."
 # The word before a full stop: letters, perhaps with full stops among them.
 _WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
 # Longer words are no abbreviations, and need not be remembered.
 _LONGEST = 7
 # A word that was seen less often without a full stop may be an abbreviation all the same.
-_LEAST_PLAIN = 4
+_LEAST_PLAIN = 3
 # Words such as "U.K" and "Ph.D" have parts of up to so many letters.
 _LONGEST_PART = 2
 # So many of them have to be seen until they are never cut.
 _LEAST_DOTTED = 5
+# How often abbreviations of the language count as seen: features that are seen once are left out.
+_EXAMPLES = 2
 
 # What is looked at beside the columns of characters.
 AFTER, WORD, LENGTH = range(3)
 COLUMNS = 3
 # Values of WORD: one of these, and one more for an abbreviation of the language.
 _UNKNOWN, _PLAIN, _DOTTED = range(2, 8, 2)
-
-
-def in_context(chunks: Sequence[str], whites: Sequence[str]) -> Sequence[str]:
-    """Say how the text goes on after chunks that end in a full stop.
-
-    chunks (Sequence[str]): The chunks of a text.
-    whites (Sequence[str]): The white space after each of them.
-    RETURNS (Sequence[str]): The chunks; to those that end in a full stop a space is added and a sign of what
-        comes next.
-    """
-    stops = [i for i, chunk in enumerate(chunks) if chunk[-1:] == _STOP]
-    if not stops:
-        return chunks
-    result = list(chunks)
-    last = len(chunks) - 1
-    for i in stops:
-        if i == last or whites[i].count("\n") > 1:
-            result[i] = f"{chunks[i]} {_END}"
-        elif after := chunks[i + 1]:
-            result[i] = f"{chunks[i]} {_sign(after[0])}"
-        # else its tokens are decided already, and are not looked at
-    return result
 
 
 def out_of_context(key: str) -> tuple[str, str]:
@@ -62,8 +44,6 @@ def out_of_context(key: str) -> tuple[str, str]:
 
 
 def _sign(char: str) -> str:
-    if char.islower():
-        return _SMALL
     if char.isupper():
         return _CAPITAL
     return _NUMBER if char.isnumeric() else _OTHER
@@ -80,7 +60,8 @@ class Stop(NamedTuple):
     def may_be_fixed(self) -> bool:
         """RETURNS (bool): Whether it follows a word such as "U.K" and is before a small letter."""
         is_short = self.length - 1 <= _LONGEST_PART
-        return is_short and self.word >= _DOTTED and self.after == _AFTER[_SMALL]
+        is_before_small = self.after in (_AFTER[_SMALL], _AFTER[_CARELESS])
+        return is_short and self.word >= _DOTTED and is_before_small
 
 
 class Stops(NamedTuple):
@@ -96,29 +77,56 @@ class Stops(NamedTuple):
     fixed: bool = False
 
     @classmethod
-    def count(cls, abbreviations: Collection[str], texts: Iterable[Sequence[str]]) -> "Stops":
+    def count(cls, abbreviations: Collection[str], words: Iterable[str]) -> "Stops":
         """Count words.
 
         abbreviations (Collection[str]): Those of the language; what is none is left out.
-        texts (Iterable[Sequence[str]]): Texts in pieces.
+        words (Iterable[str]): All pieces that have white space after them.
         RETURNS (Stops): What is known of them.
         """
-        words = [text[:-1] for text in abbreviations if text[-1:] == _STOP]
-        counts = Counter(
-            word
-            for pieces in texts
-            for word, after in zip(pieces, [*pieces[1:], ""], strict=True)
-            if after[:1] != _STOP and len(word) <= _LONGEST and word.isalpha()
-        )
+        stems = (text[:-1] for text in abbreviations if text[-1:] == _STOP)
+        counts = Counter(word for word in words if len(word) <= _LONGEST and word.isalpha())
         return cls(
-            frozenset(word for word in words if len(word) > 1 and _WORD.match(word)),
+            frozenset(stem for stem in stems if len(stem) > 1 and _WORD.match(stem)),
             frozenset(word for word, n in counts.items() if n >= _LEAST_PLAIN),
         )
+
+    def in_context(self, chunks: Sequence[str], whites: Sequence[str]) -> Sequence[str]:
+        """Say how the text goes on after chunks that end in a full stop.
+
+        chunks (Sequence[str]): The chunks of a text.
+        whites (Sequence[str]): The white space after each of them.
+        RETURNS (Sequence[str]): The chunks; to those that end in a full stop a space is added and a sign of
+            what comes next.
+        """
+        stops = [i for i, chunk in enumerate(chunks) if chunk[-1:] == _STOP]
+        if not stops:
+            return chunks
+        result = list(chunks)
+        last = len(chunks) - 1
+        small: list[int] = []
+        for i in stops:
+            if i == last or whites[i].count("\n") > 1:
+                result[i] = f"{chunks[i]} {_END}"
+            elif after := chunks[i + 1]:
+                if after[0].islower():
+                    small.append(i)
+                else:
+                    result[i] = f"{chunks[i]} {_sign(after[0])}"
+            # else its tokens are decided already, and are not looked at
+        if small:
+            is_careless = any(self._is_plain(chunks[i][:-1]) for i in small)
+            for i in small:
+                result[i] = f"{chunks[i]} {_CARELESS if is_careless else _SMALL}"
+        return result
+
+    def _is_plain(self, word: str) -> bool:
+        return word in self.plain or word.lower() in self.plain
 
     def examples(self) -> list[str]:
         """RETURNS (List[str]): The abbreviations of the language where they are one token, as `in_context`
         has them."""
-        return [f"{word}{_STOP} {_SMALL}" for word in sorted(self.listed)]
+        return [f"{word}{_STOP} {_SMALL}" for word in sorted(self.listed)] * _EXAMPLES
 
     def learn(self, stops: Iterable[tuple[Stop, bool]]) -> "Stops":
         """Tell whether words such as "U.K." are ever cut before a small letter.
@@ -144,7 +152,7 @@ class Stops(NamedTuple):
         kind = _UNKNOWN
         if _STOP in word:
             kind = _DOTTED
-        elif word in self.plain or lower in self.plain:
+        elif self._is_plain(word):
             kind = _PLAIN
         length = max(map(len, word.split(_STOP)))
         is_listed = word in self.listed or lower in self.listed

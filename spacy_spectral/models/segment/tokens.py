@@ -25,7 +25,7 @@ from .features import STOPS, cut_templates, join_templates
 from .graphemes import inside_clusters
 from .statistics import INNER_WORD, JOINED, PiecedText, cut_chunks, may_join
 from .stops import COLUMNS as STOP_COLUMNS
-from .stops import Stop, Stops, in_context, out_of_context
+from .stops import Stop, Stops, out_of_context
 
 _CUTOFF = 2
 # Chunks remembered, and the longest that is.
@@ -120,10 +120,13 @@ class TokenizerModel(Stored):
         RETURNS (TokenizerModel): The trained tokenizer.
         """
         options: Any = {"epochs": epochs, "seed": seed, "progress": progress, "cutoff": _CUTOFF}
-        chunks, gold = cut_chunks(texts)
+        stops = Stops.count(
+            abbreviations,
+            (p for text in texts for p, white in zip(*text[:2], strict=True) if white),
+        )
+        chunks, gold = cut_chunks(texts, stops)
         if not chunks:
             raise ValueError(Errors.S602)
-        stops = Stops.count(abbreviations, (text.pieces for text in texts))
         chunks += stops.examples()
         starts, attributes, groups = _describe([_whole(chunk) for chunk in chunks], stops)
         # examples come last, and are not cut
@@ -158,7 +161,7 @@ class TokenizerModel(Stored):
         special (Optional[Mapping[int, Pieces]]): Pieces of some of the chunks that are decided already.
         RETURNS (Tokens): The tokens. Put together they are the text.
         """
-        keys = chunks if self._stops is None else in_context(chunks, whites)
+        keys = chunks if self._stops is None else self._stops.in_context(chunks, whites)
         cut = self.cut(keys)
         found = [cut[key] for key in keys]
         for i, pieces in (special or {}).items():
@@ -186,7 +189,7 @@ class TokenizerModel(Stored):
     def cut(self, chunks: Iterable[str]) -> dict[str, Pieces]:
         """Cut chunks to pieces.
 
-        chunks (Iterable[str]): Runs without white space, as they are or as `stops.in_context` gives them.
+        chunks (Iterable[str]): Runs without white space, as they are or as `Stops.in_context` gives them.
         RETURNS (Dict[str, Pieces]): Their pieces, perhaps those of other chunks, too.
         """
         known, chunks = self._memory.known, dict.fromkeys(chunks)

@@ -26,6 +26,7 @@ from spacy_spectral.models.segment.statistics import (
     piece_words,
     split_chunks,
 )
+from spacy_spectral.models.segment.stops import Stops
 from spacy_spectral.models.segment.tokens import Pieces, TokenizerModel
 
 STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim", "gor", "hask", "bren", "yul"]
@@ -262,6 +263,44 @@ def test_a_treebank_overrules_the_abbreviations_of_the_language():
     for known in (model, again):
         assert split(known, "Kal mor Yq. sun pel.").words[2] == "Yq."
         assert split(known, "Kal mor kalos. mor pel.").words[2:4] == ["kalos", "."]
+
+
+def test_small_letters_say_less_where_writers_are_careless():
+    texts = make_stops(60, seed=11)
+    stops = Stops(frozenset(), frozenset({"sun", "kal"}))
+    whites = [" "] * 3 + [""]
+    assert stops.in_context(["Kal", "yor.", "sun", "kal."], whites)[1] == "yor. a"
+    careless = stops.in_context(["kal.", "yor.", "sun", "kal."], whites)
+    assert careless == ["kal. i", "yor. i", "sun", "kal. $"]
+    signs = {" A": "Sun", " 0": "9", " .": "(", "": ""}
+    for sign, after in signs.items():
+        assert stops.in_context(["yor.", after, "x"], whites[:3])[0] == f"yor.{sign}"
+    assert stops.in_context(["yor.", "sun"], ["\n\n", ""])[0] == "yor. $"
+    words = ["mora", "sunin", "pel", "vok", "limin"]
+    lines = [
+        PiecedText([a, ".", b, "mor"], ["", " ", " ", ""], [WORD] * 4) for a in words for b in words
+    ]
+    model = TokenizerModel.fit(
+        [*texts, *lines * 2], abbreviations=["Yq.", "Zr.", "Wp.", "Xt.", "Qv."]
+    )
+    assert split(model, "Kal Yh. sun pel.").words[1] == "Yh."
+    assert split(model, "kal pel. vok mora. mor sunin. pel").words.count(".") == 3
+
+
+def test_quotes_dashes_and_currencies_vary():
+    """What others write is cut in the same way; hyphens inside of words are not dashes."""
+    pieces = ['"', "kal", '"', "do", "n't", "$", "9", "mor", "-", "sun", "x-y"]
+    text = PiecedText(
+        pieces, ["", "", " ", "", " ", "", " ", "", "", " ", ""], [WORD] * len(pieces)
+    )
+    chunks, _ = cut_chunks([text])
+    for variant in ("“kal“", "”kal”", "don’t", "€9", "£9", "mor–sun", "mor—sun"):
+        assert chunks.count(variant) == 1
+    assert not {"x–y", "x—y"} & set(chunks)
+    model = TokenizerModel.fit([text] * 3)
+    assert split(model, "“kal” don’t €9 mor—sun").words == [
+        *("“", "kal", "”", "do", "n’t", "€", "9", "mor", "—", "sun")
+    ]
 
 
 def test_words_with_full_stops_are_cut_if_the_treebank_does():
