@@ -16,6 +16,7 @@ capital, too (proper nouns; in German all nouns), no lemma of a new form loses i
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy
@@ -172,15 +173,15 @@ class LemmaModel(Stored):
             index=index, templates=templates, scheme=scheme, epochs=epochs, cutoff=_CUTOFF,
             seed=seed, stage="lemmas", progress=progress,
         )  # fmt: skip
-        rest: tuple[Any, ...] = scripts, pos, classifier
+        model = partial(cls, scripts, pos, classifier)
         best = _most_frequent(counts, lambda reading: reading)
-        irregular = {reading.form for reading in cls(*rest, {})._wrong(best)}
+        irregular = {reading.form for reading in model({})._wrong(best)}
         known = _most_frequent(counts, lambda reading: (reading.form, reading.pos))
         of_form = _most_frequent(counts, lambda reading: reading.form)
         known |= {(form, _ANY): lemma for form, lemma in of_form.items() if form in irregular}
         capitals = _with_capitals(counts)
-        exceptions = cls(*rest, {}, known, capitals)._wrong(best)
-        return cls(*rest, exceptions, known, capitals)
+        exceptions = model({}, known, capitals)._wrong(best)
+        return model(exceptions, known, capitals)
 
     def _wrong(self, lemmas: dict[Reading, str]) -> dict[Reading, str]:
         """Those readings whose lemma is another one."""

@@ -77,7 +77,7 @@ class Stops(NamedTuple):
     fixed: bool = False
 
     @classmethod
-    def count(cls, abbreviations: Collection[str], words: Iterable[str]) -> "Stops":
+    def counted(cls, abbreviations: Collection[str], words: Iterable[str]) -> "Stops":
         """Count words.
 
         abbreviations (Collection[str]): Those of the language; what is none is left out.

@@ -120,7 +120,7 @@ class TokenizerModel(Stored):
         RETURNS (TokenizerModel): The trained tokenizer.
         """
         options: Any = {"epochs": epochs, "seed": seed, "progress": progress, "cutoff": _CUTOFF}
-        stops = Stops.count(
+        stops = Stops.counted(
             abbreviations,
             (p for text in texts for p, white in zip(*text[:2], strict=True) if white),
         )
