@@ -66,7 +66,7 @@ def rooms() -> dict[str, set[str]]:
 
 
 def files() -> list[Path]:
-    suffixes = (".py", ".pyi", ".pyx", ".pxd")
+    suffixes = (".py", ".pyx", ".pxd")
     return sorted(path for path in PACKAGE.rglob("*") if path.suffix in suffixes)
 
 
@@ -114,7 +114,7 @@ def test_models_know_nothing_of_spacy(floor):
     users = {
         str(path.relative_to(PACKAGE))
         for path in (PACKAGE / floor).rglob("*.py*")
-        if path.suffix in (".py", ".pyi", ".pyx", ".pxd")
+        if path.suffix in (".py", ".pyx", ".pxd")
         and room_of(".".join(("x", *path.relative_to(PACKAGE).parts))) not in KNOWS_SPACY
         and any(name.split(".")[0] == "spacy" for name in imported_modules(path))
     }

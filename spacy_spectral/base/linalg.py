@@ -6,7 +6,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from . import _gemm
+from ._gemm import product as _gemm_product
 
 # Lanczos needs room between k and the size, and small matrices are quicker done at once.
 _DENSE = 400
@@ -25,7 +25,7 @@ def product(rows: Any, matrix: Any) -> Any:
     RETURNS (Union[ndarray, cupy.ndarray]): [rows, outputs]. A GPU multiplies its own arrays.
     """
     if isinstance(rows, numpy.ndarray):
-        return _gemm.product(rows, matrix)
+        return _gemm_product(rows, matrix)
     return rows @ matrix.T
 
 

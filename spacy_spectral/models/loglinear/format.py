@@ -7,9 +7,10 @@ import numpy
 
 from ...base.fields import Array, Float, Format, Int, Record, Strings
 from ...trees.interface import TEMPERATURE, Temperature
-from . import _score
 from ._forest import MAX_STATES
-from .pruner import _arcs
+from ._score import MAX_TEMPLATES, token_outputs
+from .pruner._arcs import MAX_TEMPLATES as PRUNER_MAX_TEMPLATES
+from .pruner._arcs import N_FLAGS
 from .pruner.model import ArcPruner
 from .table import pack_table, unpack_table
 from .templates import COLUMNS, MAX_PARTS, Templates
@@ -41,7 +42,7 @@ FORMAT = Format(
     allowed=Array("uint8", 2, "labels", high=1),
     between_bit=Array("uint8", "tags+1"),
     function_tags=Array("uint8", "tags+1", high=1),
-    templates=_templates(_score.MAX_TEMPLATES),
+    templates=_templates(MAX_TEMPLATES),
     table=Record(
         n_slots=Int(low=1, high=1 << 31),
         used=Array("uint32", "rows", below="n_slots", unique=True),
@@ -51,7 +52,7 @@ FORMAT = Format(
         weights=Array(("float16", "float32"), "rows+outputs+1", **_WEIGHTS),
     ),
     pruner=Record(
-        templates=_templates(_arcs.MAX_TEMPLATES),
+        templates=_templates(PRUNER_MAX_TEMPLATES),
         size=Int(low=2, high=1 << 24),
         used=Array("uint32", "used", low=1, below="size", order="strict"),
         weights=Array("float32", "used", **_WEIGHTS),
@@ -123,7 +124,7 @@ def _read_table(read: dict[str, Any], n_labels: int) -> tuple[numpy.ndarray, num
     sound = n_rows < n_slots <= 8 * n_rows + 16 and _is_power_of_two(n_slots)
     FORMAT.require(sound, "table.n_slots", f"is {n_slots} for {n_rows} rows")
     # the widest rows are those of tokens; outputs of pairs are bounded by the kernel
-    width = _score.token_outputs(n_labels)
+    width = token_outputs(n_labels)
     FORMAT.require(outputs.max(initial=0) < width, "table.outputs", "has unknown outputs")
     FORMAT.require(read["weights"][0] == 0, "table.weights", "does not start from 0")
     return unpack_table(read)
@@ -134,7 +135,7 @@ def _read_pruner(read: dict[str, Any], between_bit: numpy.ndarray) -> ArcPruner:
     weights = numpy.empty(read["size"], dtype="float32")
     weights[:] = 0  # not `zeros`: see `table`
     weights[read["used"]] = read["weights"]
-    templates = _read_templates(read["templates"], "pruner.templates", n_flags=_arcs.N_FLAGS)
+    templates = _read_templates(read["templates"], "pruner.templates", n_flags=N_FLAGS)
     FORMAT.require(len(templates.pairs) > 0, "pruner.templates.pairs", "has no templates")
     return ArcPruner(templates, weights, between_bit, read["threshold"], read["most"])
 

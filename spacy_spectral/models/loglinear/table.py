@@ -197,7 +197,8 @@ def read_table(slots: NDArray, entries: NDArray, *, n_labels: int) -> ReadTable:
     while largest * scale > 32767:
         scale /= 2
     cells, places = make_cells(slots, entries, used, n_labels, scale)
-    return ReadTable(*make_buckets(slots, used, places), cells, 1 / scale)
+    buckets, bits = make_buckets(slots, used, places)
+    return ReadTable(buckets, bits, cells, 1 / scale)
 
 
 def _narrow(values: NDArray) -> NDArray:

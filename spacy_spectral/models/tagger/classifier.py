@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy
 
 from ...base.fields import Array, Format, Record, Size
-from . import _kernels
 from ._features import hash_table
+from ._kernels import ENTRY, decode, type_scores
 from .features import Templates
 
 _MAX_CACHED_PARTS = 512
@@ -92,7 +92,7 @@ class LinearClassifier:
     @cached_property
     def _table(self) -> tuple[numpy.ndarray, numpy.ndarray]:
         """Keys to rows, and the rows, each laid out as the kernels read them."""
-        entries = numpy.empty(len(self.weights) + 1, dtype=_kernels.ENTRY)
+        entries = numpy.empty(len(self.weights) + 1, dtype=ENTRY)
         entries["part"][:-1], entries["weight"][:-1] = self.row_parts, self.weights
         return hash_table(self.keys, self.row_starts[:-1], self.row_starts[1:]), entries
 
@@ -121,7 +121,7 @@ class LinearClassifier:
         RETURNS (ndarray): float32, word x offset x part.
         """
         cells, numbers, offsets, slots = self._word_templates
-        return _kernels.type_scores(
+        return type_scores(
             attributes, cells, numbers, slots, len(offsets), *self._table, self.scheme.n_parts,
         )  # fmt: skip
 
@@ -150,7 +150,7 @@ class LinearClassifier:
         scheme = self.scheme
         if given is None:
             given = numpy.full(len(words), -1, dtype="int32")
-        decided = _kernels.decode(
+        decided = decode(
             attributes, starts, words, word_scores, self._word_templates[2],
             *self._other_templates, self.templates.out_column, *self._table,
             scheme.part_starts, scheme.class_parts, scheme.n_parts,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy
 
-from . import _kernels
 from ._features import feature_keys, hash_table, index_keys, kept_ids, weight_rows
+from ._kernels import LEARNER, train_epoch
 from .classifier import ClassScheme, LinearClassifier
 from .features import Templates
 
@@ -130,12 +130,12 @@ def train(
     known = numpy.concatenate([[0], numpy.cumsum(gold >= 0)])[starts]
     sentences = numpy.flatnonzero(numpy.diff(known))
     n_steps = int(numpy.diff(starts)[sentences].sum()) * epochs
-    entries = numpy.zeros(len(row_parts) + 1, dtype=_kernels.LEARNER)
+    entries = numpy.zeros(len(row_parts) + 1, dtype=LEARNER)
     entries["part"][:-1], entries["squares"] = row_parts, 1.0
     sure = numpy.zeros(len(gold), dtype="uint8")
     random = numpy.random.default_rng(seed)
     for epoch in range(epochs if n_steps else 0):
-        loss, right, decided = _kernels.train_epoch(
+        loss, right, decided = train_epoch(
             attributes, starts, random.permutation(sentences).astype("int32"),
             id_starts, static_ids,
             templates.cells[dynamic_numbers], dynamic_numbers, templates.out_column,

@@ -1,2 +1,0 @@
-MAX_TEMPLATES: int
-N_FLAGS: int
