@@ -308,7 +308,7 @@ class SpectralParser(ListenedTo):
         """Probabilities of heads and labels, in the form of the method of spaCy's `beam_parser`.
 
         docs (Iterable[Doc]): Documents with sentence boundaries and tags.
-        RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every (token, head)
+        RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every likely (token, head)
             and of every (token, label), the latter for the chosen head.
         """
         names = self.grammar.label_names

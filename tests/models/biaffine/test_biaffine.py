@@ -311,8 +311,10 @@ def test_probabilities(trained, docs):
             assert best.logprob == pytest.approx(sent._.parse_logprob, abs=1e-4)
             assert best.deps == [token.dep_ for token in sent]
     heads, labels = parser.scored_parses(docs[:1])
+    left_out = 1e-6 * len(docs[0])  # heads less likely than 1e-6 are not listed
     for i in range(len(docs[0])):
-        assert sum(p for (m, _), p in heads[0].items() if m == i) == pytest.approx(1.0, abs=1e-6)
+        total = sum(p for (m, _), p in heads[0].items() if m == i)
+        assert total == pytest.approx(1.0, abs=left_out)
         assert sum(p for (m, _), p in labels[0].items() if m == i) == pytest.approx(1.0, abs=1e-6)
 
 
