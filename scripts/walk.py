@@ -2,9 +2,9 @@
 
     python scripts/walk.py
 
-A small sample treebank is trained on and parsed. For every walk the table has how many functions of the package
-were entered, and how many files they are in; the files follow. Compiled functions are not seen; class bodies,
-comprehensions and lambdas do not count.
+A small sample treebank is trained on and parsed. For every walk the table has the number of the package's
+functions that were entered, and of their files; the files follow. Compiled functions are not seen; class
+bodies, comprehensions and lambdas do not count.
 """
 
 import one_thread  # noqa: F401
