@@ -51,11 +51,11 @@ class Field:
     """Something that a file holds under a name."""
 
     def __init__(self, *, optional: bool = False):
-        """optional (bool): Whether it may be None or missing: then it is read as None."""
+        """optional: Whether it may be None or missing: then it is read as None."""
         self.optional = optional
 
     def read(self, value: Any, scope: Scope) -> Any:
-        """RETURNS (Any): The value, if it is what was declared; else a ValueError is raised."""
+        """The value, if it is what was declared; else a ValueError is raised."""
         if value is None:
             return None if self.optional else scope.fail("is missing or None")
         return self._read(value, scope)
@@ -148,9 +148,7 @@ class Float(_Bounded):
     """A number, never NaN."""
 
     def __init__(self, *, finite: bool = True, **options: Any):
-        """finite (bool): Whether infinity is wrong.
-        options: Bounds, and whether it is optional.
-        """
+        """options: Bounds, and whether it is optional."""
         super().__init__(**options)
         self.finite = finite
 
@@ -179,11 +177,6 @@ class List(Field):
         unique: bool = False,
         optional: bool = False,
     ):
-        """item (Field): What it is a list of.
-        size (Optional[Size]): How many there are.
-        least (int), most (Optional[int]): Bounds of their number.
-        unique (bool): Whether no two may be equal.
-        """
         super().__init__(optional=optional)
         self.item, self.size = item, size
         self.least, self.most, self.unique = least, most, unique
@@ -206,7 +199,7 @@ class List(Field):
 
 
 def Strings(size: Size | None = None, **options: Any) -> List:
-    """RETURNS (List): A list of strings; see `List`."""
+    """A list of strings; see `List`."""
     return List(Str(), size, **options)
 
 
@@ -231,16 +224,13 @@ class Array(_Bounded):
         unique: bool = False,
         **options: Any,
     ):
-        """dtype (Any): Its type, exactly, or a tuple of types that are all right.
-        shape (Size): Its shape.
-        finite (bool): Whether NaN and infinity are wrong.
-        least (int), most (Optional[int]): Bounds of its length.
-        order (Optional[str]): "ascending", or "strict" if no two neighbours may be equal.
-        rows (Optional[str]): An earlier field with `starts` or `sizes`: the order holds inside of its rows.
-        starts (Optional[Size]): It tells where the rows of something of that size start: from 0, ascending,
+        """dtype: Its type, exactly, or a tuple of types that are all right.
+        finite: Whether NaN and infinity are wrong.
+        order: "ascending", or "strict" if no two neighbours may be equal.
+        rows: An earlier field with `starts` or `sizes`: the order holds inside of its rows.
+        starts: It tells where the rows of something of that size start: from 0, ascending,
             closed by the size.
-        sizes (Optional[Size]): It tells how long these rows are.
-        unique (bool): Whether no two values may be equal.
+        sizes: It tells how long these rows are.
         options: Bounds, and whether it is optional.
         """
         super().__init__(**options)
@@ -330,25 +320,17 @@ class Format(Record):
     """What the files of one kind hold; see above."""
 
     def __init__(self, kind: str, version: int, **fields: Field):
-        """kind (str): What is stored, e.g. "tagger".
-        version (int): The version of its layout.
-        fields (Field): The fields, in the order in which they are to be read.
-        """
+        """fields: The fields, in the order in which they are to be read."""
         super().__init__()
         self.fields = fields
         self.kind, self.version = kind, version
 
     def pack(self, payload: dict[str, Any]) -> bytes:
-        """RETURNS (bytes): The fields in the package's binary form; see `serialize.pack`."""
+        """The fields in the package's binary form; see `serialize.pack`."""
         return pack(self.kind, self.version, {name: payload[name] for name in self.fields})
 
     def unpack(self, data: bytes, **numbers: int) -> dict[str, Any]:
-        """Read what `pack` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised form.
-        numbers (int): Sizes that are known already.
-        RETURNS (Dict[str, Any]): The fields.
-        """
+        """Read what `pack` wrote, or raise a ValueError that says what is wrong."""
         payload = unpack(self.kind, self.version, data)
         return self.read(payload, Scope(self.kind, numbers=dict(numbers)))
 

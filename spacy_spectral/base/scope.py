@@ -15,10 +15,8 @@ Bound = int | float | str | None
 class Scope:
     """What is known while fields are read.
 
-    what (str): What is being read, for messages.
-    path (str): The field at hand, e.g. "automata.start".
-    numbers (Dict[str, int]): Sizes and values of `Int` fields by name.
-    rows (Dict[str, ndarray]): Where rows end, by the field that tells.
+    path: The field at hand, e.g. "automata.start".
+    rows: Where rows end, by the field that tells.
     """
 
     what: str
@@ -30,24 +28,22 @@ class Scope:
         raise ValueError(Errors.S005.format(what=self.what, field=self.path, reason=reason))
 
     def inside(self, name: str) -> "Scope":
-        """RETURNS (Scope): That of a field in it, which knows the same names."""
+        """That of a field in it, which knows the same names."""
         path = f"{self.path}.{name}" if self.path else name
         return Scope(self.what, path, self.numbers, self.rows)
 
     def record(self) -> "Scope":
-        """RETURNS (Scope): That of a record, whose names do not leave it."""
+        """That of a record, whose names do not leave it."""
         return Scope(self.what, self.path, dict(self.numbers))
 
     def number(self, bound: Bound) -> Any:
-        """RETURNS (Union[int, float, None]): A bound as a number."""
+        """A bound as a number."""
         if not isinstance(bound, str):
             return bound
         return sum(int(part) if part.isdigit() else self.numbers[part] for part in bound.split("+"))
 
     def require_size(self, found: int, size: Size, axis: str, *, decides: bool = True) -> None:
-        """The first to use a name decides what it stands for; all others must agree.
-
-        decides (bool): Whether it can decide for another number than 0."""
+        """The first to use a name decides what it stands for; all others must agree."""
         names = [] if isinstance(size, int) else size.split("+")
         new = [name for name in names if not name.isdigit() and name not in self.numbers]
         if new:

@@ -29,10 +29,8 @@ _LONGEST_WRITING = 3600
 def pack(kind: str, version: int, payload: Any) -> bytes:
     """Serialise a payload of plain values and numpy arrays.
 
-    kind (str): What is stored, e.g. "shag". Checked on reading.
-    version (int): The version of this kind's layout.
-    payload (Any): dicts, lists, strings, numbers and numpy arrays.
-    RETURNS (bytes): The serialised form; the same payload always gives the same bytes.
+    kind: What is stored, e.g. "shag". Checked on reading.
+    RETURNS: The serialised form; the same payload always gives the same bytes.
     """
     body = srsly.msgpack_dumps(payload)
     header = srsly.msgpack_dumps([kind, version, zlib.crc32(body)])
@@ -40,13 +38,7 @@ def pack(kind: str, version: int, payload: Any) -> bytes:
 
 
 def unpack(kind: str, version: int, data: bytes) -> Any:
-    """Read what `pack` wrote, or raise a ValueError that says what is wrong.
-
-    kind (str): The kind that is expected.
-    version (int): The version that is expected.
-    data (bytes): The serialised form.
-    RETURNS (Any): The payload.
-    """
+    """Read what `pack` wrote, or raise a ValueError that says what is wrong."""
     try:
         found_kind, found_version, checksum, body = read_header(data)
     except Exception as error:
@@ -66,7 +58,7 @@ def unpack(kind: str, version: int, data: bytes) -> Any:
 
 
 def read_header(data: bytes) -> tuple[str, int, int, bytes]:
-    """RETURNS (Tuple[str, int, int, bytes]): Kind, version, checksum and the rest of what `pack` wrote."""
+    """Kind, version, checksum and the rest of what `pack` wrote."""
     if not isinstance(data, bytes) or not data.startswith(MAGIC):
         raise ValueError
     start = len(MAGIC) + 2
@@ -76,11 +68,7 @@ def read_header(data: bytes) -> tuple[str, int, int, bytes]:
 
 
 def write_atomically(path: str | Path, data: bytes | str) -> None:
-    """Write a file so that a failure half-way, of the power, too, leaves what was there before.
-
-    path (Union[str, Path]): The file to write; its directory is made when missing.
-    data (Union[bytes, str]): What to write; text is encoded as UTF-8.
-    """
+    """Write a file so that a failure half-way, of the power, too, leaves what was there before."""
     path = Path(path)
     content = data.encode("utf8") if isinstance(data, str) else data
     with _writing(path):
@@ -102,8 +90,7 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
 def append_line(path: str | Path, line: str) -> None:
     """Add a line to a file, to which others may add lines at the same time. It is on the disk then.
 
-    path (Union[str, Path]): The file; it is made when missing.
-    line (str): The line, without its end.
+    line: The line, without its end.
     """
     path, data = Path(path), f"{line}\n".encode()
     with _writing(path):
@@ -120,9 +107,6 @@ def write_directory(path: str | Path, write: Callable[[Path], Any]) -> None:
 
     Files of old and new never stand beside each other: all old ones of these names are taken away before the
     first new one comes. What else is in the directory stays.
-
-    path (Union[str, Path]): The directory; it is made when missing.
-    write (Callable[[Path], Any]): Writes the files, and directories of files, to a directory.
     """
     path = Path(path)
     with _writing(path):
@@ -151,10 +135,7 @@ def write_directory(path: str | Path, write: Callable[[Path], Any]) -> None:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what writers left half-written in a directory when they were killed.
-
-    directory (Path): The directory.
-    """
+    """Remove what writers left half-written in a directory when they were killed."""
     for path in directory.glob(f".*{_TEMPORARY}"):
         # younger ones are perhaps being written
         if time.time() - path.lstat().st_mtime > _LONGEST_WRITING:
@@ -193,11 +174,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def output_path(name: str) -> Path:
-    """Read the name of a file or directory to write to.
-
-    name (str): What a user typed.
-    RETURNS (Path): The path.
-    """
+    """Read the name of a file or directory to write to."""
     # Path("") is the current directory, which an unset variable of a shell does not mean
     if not name.strip():
         raise ValueError(Errors.S004.format(path=name, reason="the name is empty"))
@@ -205,10 +182,7 @@ def output_path(name: str) -> Path:
 
 
 def require_writable(path: str | Path) -> None:
-    """Find out before long work whether its result can be written, or raise a ValueError.
-
-    path (Union[str, Path]): The file that is to be written; its directory may be missing.
-    """
+    """Find out before long work whether its result can be written, or raise a ValueError."""
     path = Path(path)
     existing = next(parent for parent in path.absolute().parents if parent.exists())
     try:
@@ -222,13 +196,7 @@ def require_writable(path: str | Path) -> None:
 
 
 def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:
-    """Load a component, with an error that says what is wrong with the data.
-
-    load (Callable): Its `from_bytes` or `from_disk`.
-    name (str): The component.
-    source (Any), exclude (Iterable[str]): What `load` takes.
-    RETURNS (Any): What `load` gives.
-    """
+    """Load a component, with an error that says what is wrong with the data."""
     try:
         # spaCy takes anything that msgpack can read, and loads nothing from it
         if isinstance(source, bytes) and not isinstance(srsly.msgpack_loads(source), dict):

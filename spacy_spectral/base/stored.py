@@ -14,30 +14,23 @@ class Stored:
     FORMAT: ClassVar[Format]
 
     def to_payload(self) -> dict[str, Any]:
-        """RETURNS (Dict[str, Any]): The fields of the format."""
+        """The fields of the format."""
         raise NotImplementedError
 
     @classmethod
     def from_payload(cls: type[Kind], read: dict[str, Any]) -> Kind:
         """Make it of fields that are each as the format has them. What they do not fit together in is a
         ValueError.
-
-        read (Dict[str, Any]): The fields.
-        RETURNS (Stored): What they are of.
         """
         return cls(**read)
 
     def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The serialised form; what is equal gives equal bytes."""
+        """The serialised form; what is equal gives equal bytes."""
         return self.FORMAT.pack(self.to_payload())
 
     @classmethod
     def from_bytes(cls: type[Kind], data: bytes) -> Kind:
-        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised form.
-        RETURNS (Stored): What was saved.
-        """
+        """Read what `to_bytes` wrote, or raise a ValueError that says what is wrong."""
         return cls.from_payload(cls.FORMAT.unpack(data))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -38,11 +38,7 @@ def reported() -> Iterator[None]:
 
 
 def write_output(path: Path, data: bytes | str) -> None:
-    """Write a file, or say why that does not work and end the command.
-
-    path (Path): The file.
-    data (Union[bytes, str]): What it is to hold.
-    """
+    """Write a file, or say why that does not work and end the command."""
     from ..base.serialize import write_atomically
 
     with reported():
@@ -50,12 +46,7 @@ def write_output(path: Path, data: bytes | str) -> None:
 
 
 def output_option(*names: str, help: str) -> Any:
-    """An option for a file or directory to write to.
-
-    names (str): What users type.
-    help (str): What is written there.
-    RETURNS (OptionInfo): The option. Its check comes before all work, as the name is read.
-    """
+    """An option for a file or directory to write to."""
     return typer.Option(*names, help=help, metavar="PATH", parser=_read_output)
 
 

@@ -133,11 +133,9 @@ def evaluate(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score a pipeline on a treebank.
 
-    nlp (Language): The pipeline.
-    data (Path): CoNLL-U or .spacy file, or a directory of such files.
-    gold_tags (bool): Give the pipeline the treebank's tags, parts of speech and morphology, and
+    gold_tags: Give the pipeline the treebank's tags, parts of speech and morphology, and
         don't run the components that would assign them.
-    RETURNS (Tuple[Dict[str, Any], Dict[str, Reliability]]): The scores of `scorers.score_ud`,
+    RETURNS: The scores of `scorers.score_ud`,
         `words_per_second` (of CPU time) and by "heads" and "arcs" how far probabilities can be trusted; and
         what `scorers.score_calibration` says of these.
     """
@@ -178,11 +176,7 @@ def _summary(curve: Any) -> dict[str, float]:
 
 
 def ceiling(data: Path) -> float:
-    """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it.
-
-    data (Path): A file of the sample treebank.
-    RETURNS (float): UAS over all tokens.
-    """
+    """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it."""
     from spacy.vocab import Vocab
 
     from ..base.errors import Errors

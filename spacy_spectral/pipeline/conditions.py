@@ -20,10 +20,10 @@ MAX_LENGTH = 1_000
 class ConditionedParse(NamedTuple):
     """The parse of one sentence under conditions.
 
-    tree (SentenceParse): The best tree that meets them; its `logprob` is given them, of the labelled tree if
+    tree: The best tree that meets them; its `logprob` is given them, of the labelled tree if
         the model is about labelled trees.
-    head_probs (List[float]): The probability of every head, given them.
-    probability (float): The probability of the conditions.
+    head_probs: The probability of every head, given them.
+    probability: The probability of the conditions.
     """
 
     tree: SentenceParse
@@ -36,11 +36,7 @@ def parse_under(
 ) -> list[ConditionedParse]:
     """Parse the sentences of one document under conditions.
 
-    batch (Batch): The sentences.
-    parses (Parses): The parser's parses.
-    names (Sequence[str]): Its labels.
-    conditions (Sequence[Condition]): Conditions on tokens of the document.
-    RETURNS (List[ConditionedParse]): One for each sentence with words.
+    RETURNS: One for each sentence with words.
     """
     labels = list(map(plain, names))
     own = _by_sentence(batch, conditions, labels)

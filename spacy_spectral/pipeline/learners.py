@@ -27,11 +27,7 @@ from .training_data import ParserData, warn_of_missing
 class Learner(Protocol):
     """Trains a parser's model, and parses with it.
 
-    needs_tags (bool): Whether documents must have the attributes that are a token's symbol.
-    is_learnt (bool): Whether there is something to parse with.
-    grammar (Any): What was learnt, as the architecture has it; it has `label_names`.
-    label_data (List[str]): The labels as `spacy init labels` stores them.
-    decoders (Sequence[str]): How trees can be chosen: what `decode` can be.
+    needs_tags: Whether documents must have the attributes that are a token's symbol.
     """
 
     needs_tags: bool
@@ -49,42 +45,28 @@ class Learner(Protocol):
     def label_data(self) -> list[str]: ...
 
     def check(self, **settings: Any) -> None:
-        """Raise an error if there are settings that are not for such models.
-
-        settings (Any): Settings by name.
-        """
+        """Raise an error if there are settings that are not for such models."""
         ...
 
     def initialize(
         self, get_examples: Callable[[], Iterable[Example]], data: ParserData, *, decode: str
     ) -> None:
-        """Train the model, or make it ready for training.
-
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        data (ParserData): Makes of them what there is to learn from.
-        decode (str): How the component will decode.
-        """
+        """Train the model, or make it ready for training."""
         ...
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float | None:
         """Add the gradients of a batch to the model's.
 
-        examples (Sequence[Example]): The batch.
-        read (TokenReader): What to read of documents.
-        drop (float): The dropout rate.
-        RETURNS (Optional[float]): The loss, summed over all tokens; None if nothing is learnt like this.
+        RETURNS: The loss, summed over all tokens; None if nothing is learnt like this.
         """
         ...
 
     def check_loaded(self, read: TokenReader) -> None:
-        """Raise an error if what was loaded does not fit together.
-
-        read (TokenReader): What to read of documents.
-        """
+        """Raise an error if what was loaded does not fit together."""
         ...
 
     def with_temperature(self, temperature: Temperature) -> "Learner":
-        """RETURNS (Learner): One that parses surer or less sure; for models that are `Tempered`."""
+        """One that parses surer or less sure; for models that are `Tempered`."""
         ...
 
     def keep_temperature(self, temperature: Temperature) -> None:
@@ -92,27 +74,19 @@ class Learner(Protocol):
         ...
 
     def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
-        """RETURNS (Callable[[Temperature], Parses]): Parses the batch as sure as one likes."""
+        """Parses the batch as sure as one likes."""
         ...
 
     def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None, decode: str) -> Parses:
         """Parse documents; see `trees.interface.ParserModel`, whose `parse` knows no documents.
 
-        batch (Batch): The documents.
-        fixed (Optional[ndarray]): A head for each token that must have it, MISSING for others.
-        decode (str): "mbr" or "viterbi".
-        RETURNS (Parses): The parses.
+        fixed: A head for each token that must have it, MISSING for others.
         """
         ...
 
 
 def learner_of(model: Model, *, name: str) -> Learner:
-    """What trains a model, and parses with it.
-
-    model (Model): The model of a parser.
-    name (str): The component's name, for messages.
-    RETURNS (Learner): The learner.
-    """
+    """What trains a model, and parses with it."""
     if "recipe" in model.attrs:
         return WholeLearner(model, name=name)
     return StepwiseLearner(model, name=name)
@@ -124,10 +98,6 @@ class WholeLearner:
     needs_tags = True
 
     def __init__(self, model: Model, *, name: str, other: ParserModel | None = None):
-        """model (Model): The model.
-        name (str): The component's name, for messages.
-        other (Optional[ParserModel]): What parses instead of what was learnt.
-        """
         self.model = model
         self.name = name
         self._other = other

@@ -48,10 +48,6 @@ class StepwiseLearner:
     decoders = ("mbr", "viterbi")
 
     def __init__(self, model: Model, *, name: str, temperature: Temperature | None = None):
-        """model (Model): The model.
-        name (str): The component's name, for messages.
-        temperature (Optional[Temperature]): Another one than the model's.
-        """
         self.model = model
         self.name = name
         self._temperature = temperature
@@ -159,7 +155,7 @@ class StepwiseLearner:
         return Temperature(*self.model.attrs["temperature"])
 
     def with_temperature(self, temperature: Temperature) -> "StepwiseLearner":
-        """RETURNS (StepwiseLearner): One that parses surer or less sure, with the same layers."""
+        """One that parses surer or less sure, with the same layers."""
         return StepwiseLearner(self.model, name=self.name, temperature=temperature)
 
     def keep_temperature(self, temperature: Temperature) -> None:

@@ -13,7 +13,7 @@ BRACKET_SUFFIXES = (".ptb", ".mrg", ".brackets")
 
 
 def is_bracketed(path: str | Path) -> bool:
-    """RETURNS (bool): Whether a file has bracketed trees, by its name."""
+    """Whether a file has bracketed trees, by its name."""
     return Path(path).suffix.lower() in BRACKET_SUFFIXES
 
 
@@ -23,10 +23,8 @@ def bracket_docs(
     """Documents of bracketed trees, with their words, tags and sentences. Brackets say nothing of white
     space, so that spaces are unknown: spaCy then trains and evaluates on the treebank's tokens.
 
-    trees (Iterable[Tree]): The trees, without empty elements.
-    vocab (Vocab): The vocabulary of the documents.
-    n_sents (int): How many trees make a document.
-    YIELDS (Tuple[Doc, List[Tree]]): Documents, and the trees of their sentences.
+    trees: The trees, without empty elements.
+    YIELDS: Documents, and the trees of their sentences.
     """
     trees = iter(trees)
     while group := list(islice(trees, max(n_sents, 1))):

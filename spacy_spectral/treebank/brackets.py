@@ -24,7 +24,7 @@ class Tree:
     word: str = ""
 
     def leaves(self) -> "Iterator[Tree]":
-        """YIELDS (Tree): The preterminals from left to right."""
+        """The preterminals from left to right."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -34,9 +34,7 @@ class Tree:
 
 
 def write_tree(tree: Tree) -> str:
-    """tree (Tree): A tree.
-    RETURNS (str): The tree on one line, with brackets in words as -LRB- and -RRB-, and white space as _.
-    """
+    """The tree on one line, with brackets in words as -LRB- and -RRB-, and white space as _."""
     pieces: list[str] = []
     stack: list[Tree | str] = [tree]
     while stack:
@@ -56,9 +54,7 @@ def write_tree(tree: Tree) -> str:
 def read_brackets(path: str | Path) -> Iterator[Tree]:
     """Read bracketed trees. A tree may span several lines; an unlabelled outer bracket is removed.
 
-    path (Union[str, Path]): The file; it is not held in memory as a whole.
-    YIELDS (Tree): The trees in order.
-    RAISES (TreebankError): At the first problem.
+    path: The file; it is not held in memory as a whole.
     """
     stack: list[Tree] = []
     first_line = 0

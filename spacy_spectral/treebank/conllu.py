@@ -33,12 +33,11 @@ _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 class Sentence:
     """A sentence of syntactic words. Unspecified values (`_`) are empty strings.
 
-    after (List[str]): The white space after each word: " ", "" (`SpaceAfter=No`, and inside a multiword
+    after: The white space after each word: " ", "" (`SpaceAfter=No`, and inside a multiword
         token), or what `SpacesAfter` has.
-    heads (List[int]): 0-based; the root points to itself, a missing head is `MISSING`.
-    multiword (List[Tuple[int, int, str]]): First word, last word (both 0-based), form.
-    before (str): The white space in front of the sentence, where `SpacesBefore` has it.
-    line (int): The line of the first token, 1-based.
+    heads: 0-based; the root points to itself, a missing head is `MISSING`.
+    multiword: First word, last word (both 0-based), form.
+    line: The line of the first token, 1-based.
     """
 
     words: list[str] = field(default_factory=list)
@@ -59,29 +58,29 @@ class Sentence:
 
     @property
     def spaces(self) -> list[bool]:
-        """RETURNS (List[bool]): Whether white space follows the words."""
+        """Whether white space follows the words."""
         return [bool(after) for after in self.after]
 
     @property
     def sent_id(self) -> str:
-        """RETURNS (str): The value of the comment `# sent_id = ...`, or an empty string."""
+        """The value of the comment `# sent_id = ...`, or an empty string."""
         return self.comment("sent_id") or ""
 
     @property
     def starts_document(self) -> bool:
-        """RETURNS (bool): Whether there is a comment `# newdoc`."""
+        """Whether there is a comment `# newdoc`."""
         return self.comment("newdoc") is not None
 
     @property
     def starts_paragraph(self) -> bool:
-        """RETURNS (bool): Whether there is a comment `# newpar`."""
+        """Whether there is a comment `# newpar`."""
         return self.comment("newpar") is not None
 
     def comment(self, name: str) -> str | None:
         """Read a comment.
 
-        name (str): What it is called, e.g. "sent_id" or "newdoc".
-        RETURNS (Optional[str]): What is behind `# name =` or `# name id =`, "" for a comment that is the
+        name: What it is called, e.g. "sent_id" or "newdoc".
+        RETURNS: What is behind `# name =` or `# name id =`, "" for a comment that is the
             name alone; None if there is no such comment.
         """
         for comment in self.comments:
@@ -92,7 +91,7 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """RETURNS (str): The text as it is written: multiword tokens by their surface form."""
+        """The text as it is written: multiword tokens by their surface form."""
         surface = {first: (last, form) for first, last, form in self.multiword}
         pieces, i = [], 0
         while i < len(self):
@@ -103,12 +102,7 @@ class Sentence:
 
 
 def read_conllu(path: str | Path) -> Iterator[Sentence]:
-    """Read a CoNLL-U file.
-
-    path (Union[str, Path]): The file.
-    YIELDS (Sentence): The sentences in order.
-    RAISES (TreebankError): At the first problem.
-    """
+    """Read a CoNLL-U file."""
     for item in scan_conllu(path):
         if isinstance(item, TreebankError):
             raise item
@@ -120,10 +114,9 @@ def scan_conllu(
 ) -> Iterator[Sentence | TreebankError]:
     """Read a CoNLL-U file to its end, whatever is wrong with it.
 
-    path (Union[str, Path]): The file, perhaps compressed (.gz); it is not held in memory as a whole.
-    trees (bool): Whether every sentence must have a tree, at least some of it.
-    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
-    YIELDS (Union[Sentence, TreebankError]): The valid sentences and, in place of an invalid
+    path: The file, perhaps compressed (.gz); it is not held in memory as a whole.
+    trees: Whether every sentence must have a tree, at least some of it.
+    YIELDS: The valid sentences and, in place of an invalid
         sentence, all its problems.
     """
     path = Path(path)

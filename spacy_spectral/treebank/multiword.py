@@ -14,8 +14,7 @@ from .validate import MISSING
 def as_tokens(sentence: Sentence) -> Sentence:
     """Make the words of a sentence those of its text.
 
-    sentence (Sentence): A sentence of syntactic words.
-    RETURNS (Sentence): The same if its words stand in the text; else one whose multiword tokens are cut
+    RETURNS: The same if its words stand in the text; else one whose multiword tokens are cut
         where that is possible (these are left in `multiword`), and single words where it is not. Such a
         word has all tags, lemmas and features of its parts, like those of `spacy convert
         --merge-subtokens`, and the head, relation and part of speech of the part highest in the tree.

@@ -9,11 +9,7 @@ _NOUN_CORE = {"det", "amod", "compound", "nummod", "nmod:poss", "flat"}
 
 
 def constituents(sentence: Sentence) -> Tree:
-    """Derive the constituency tree, with the words in the order of the sentence.
-
-    sentence (Sentence): A sentence of the sample treebank.
-    RETURNS (Tree): The tree, with Penn tags.
-    """
+    """Derive the constituency tree, with the words in the order of the sentence."""
     root = next(i for i, head in enumerate(sentence.heads) if head == i)
     return Tree("ROOT", [_Projection(sentence).phrase(root)])
 

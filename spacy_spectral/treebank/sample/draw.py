@@ -25,10 +25,7 @@ def write_sample(
 ) -> list[Path]:
     """Write `sample-{train,dev,test}.conllu` and the bracketed trees beside them as `.ptb`.
 
-    output (Union[str, Path]): The directory.
-    seed (int): The same seed and sizes give the same bytes.
-    train (int): The number of sentences in the training part; `dev` and `test` likewise.
-    RETURNS (List[Path]): The files.
+    seed: The same seed and sizes give the same bytes.
     """
     texts: dict[str, str] = {}
     for part, size in (("train", train), ("dev", dev), ("test", test)):
@@ -50,8 +47,7 @@ def write_sample(
 def draw_sentence(random: Random) -> Sentence:
     """Draw one sentence.
 
-    random (Random): The source of chance.
-    RETURNS (Sentence): The sentence, of at most `MAX_LENGTH` tokens.
+    RETURNS: The sentence, of at most `MAX_LENGTH` tokens.
     """
     while True:
         sentence = draw_tree(random)
@@ -63,8 +59,7 @@ def draw_sentence(random: Random) -> Sentence:
 def draw_tree(random: Random) -> Sentence:
     """Draw tags, heads and relations from the automata, whatever the length.
 
-    random (Random): The source of chance.
-    RETURNS (Sentence): A sentence without words.
+    RETURNS: A sentence without words.
     """
     tags: list[str] = []
     parents: list[int] = []
@@ -96,10 +91,7 @@ def draw_tree(random: Random) -> Sentence:
 def draw_modifiers(head: str, direction: int, random: Random) -> list[tuple[str, str]]:
     """Run one automaton.
 
-    head (str): The tag of the head, or `ROOT`.
-    direction (int): `LEFT` or `RIGHT`.
-    random (Random): The source of chance.
-    RETURNS (List[Tuple[str, str]]): The tags and relations of the modifiers, nearest first.
+    RETURNS: The tags and relations of the modifiers, nearest first.
     """
     automaton = automata()[head, direction]
     (_, state) = _choose(automaton.start, random)

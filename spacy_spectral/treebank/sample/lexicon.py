@@ -100,17 +100,14 @@ _DOUBLED = {"run", "swim", "cut", "begin", "plan"}
 
 
 def plural(noun: str) -> str:
-    """noun (str): A singular noun.
-    RETURNS (str): Its plural.
-    """
+    """Its plural."""
     return IRREGULAR_PLURALS.get(noun) or _add_s(noun)
 
 
 def verb_forms(entry: str) -> dict[str, str]:
     """Inflect a verb.
 
-    entry (str): A lemma, or lemma:past:participle.
-    RETURNS (Dict[str, str]): The form for each Penn tag.
+    entry: A lemma, or lemma:past:participle.
     """
     lemma, *irregular = entry.split(":")
     stem = lemma + lemma[-1] if lemma in _DOUBLED else lemma

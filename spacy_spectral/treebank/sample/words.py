@@ -45,18 +45,14 @@ _PEOPLE_RELATIONS = {"nsubj", "iobj"}
 
 
 def penn_tag(tag: str) -> str:
-    """tag (str): A tag of the sample treebank, e.g. "NN-P".
-    RETURNS (str): The Penn tag that it refines, e.g. "NN".
+    """tag: A tag of the sample treebank, e.g. "NN-P".
+    RETURNS: The Penn tag that it refines, e.g. "NN".
     """
     return tag.partition("-")[0]
 
 
 def realise(sentence: Sentence, random: Random) -> None:
-    """Give a drawn tree its words, lemmas, parts of speech, features and spaces.
-
-    sentence (Sentence): A sentence with tags, heads and relations only; filled in place.
-    random (Random): The source of chance.
-    """
+    """Give a drawn tree its words, lemmas, parts of speech, features and spaces."""
     n_words = len(sentence.heads)
     children: list[list[int]] = [[] for _ in range(n_words)]
     for i, head in enumerate(sentence.heads):
