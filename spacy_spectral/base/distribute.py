@@ -45,8 +45,8 @@ class Workers:
     ) -> Any:
         """Apply a function to parts, and add up what comes back.
 
-        function: A module's function of a list of parts and the shared value; in this process it
-            is told `report`, too.
+        function: A module's function of a list of parts and the shared value; in this process it is told
+            `report`, too.
         """
         return function(parts, shared, report)
 

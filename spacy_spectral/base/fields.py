@@ -228,8 +228,8 @@ class Array(_Bounded):
         finite: Whether NaN and infinity are wrong.
         order: "ascending", or "strict" if no two neighbours may be equal.
         rows: An earlier field with `starts` or `sizes`: the order holds inside of its rows.
-        starts: It tells where the rows of something of that size start: from 0, ascending,
-            closed by the size.
+        starts: It tells where the rows of something of that size start: from 0, ascending, closed by the
+            size.
         sizes: It tells how long these rows are.
         options: Bounds, and whether it is optional.
         """

@@ -37,13 +37,11 @@ def svd(
     The sign of a pair of singular vectors is arbitrary: the largest component of the left one is positive
     here.
 
-    matrix: The matrix. Large
-        ones that are no arrays are done by Lanczos iteration (ARPACK).
+    matrix: The matrix. Large ones that are no arrays are done by Lanczos iteration (ARPACK).
     k: How many at most; all by default.
     tolerance: Relative accuracy of the values of large sparse matrices; 0 for all digits.
     seed: Of the start of the iteration.
-    RETURNS: Left vectors as columns, values from large to small, right
-        vectors as columns.
+    RETURNS: Left vectors as columns, values from large to small, right vectors as columns.
     """
     smaller = min(matrix.shape)
     k = smaller if k is None else min(k, smaller)
@@ -94,8 +92,8 @@ def kmeans(
     k: Number of clusters, at most the number of rows.
     weights: How much each point pulls its centre.
     spherical: Whether to compare by cosine; rows must have length 1.
-    spread: Whether to start from the points that are farthest from each other, without chance; if
-        fewer than k differ, there are fewer clusters.
+    spread: Whether to start from the points that are farthest from each other, without chance; if fewer
+        than k differ, there are fewer clusters.
     iterations: Largest number of rounds; it stops earlier when nothing moves.
     RETURNS: int32, the cluster of every row.
     """

@@ -42,9 +42,8 @@ class Part:
 def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> list[Part]:
     """Divide files into parts that can be read independently.
 
-    paths: Files; the format is told by the suffix: .spacy is a DocBin,
-        .jsonl has one object a line with "text" or "tokens", anything else is plain text.
-        Plain text and .jsonl may be compressed (.gz).
+    paths: Files; the format is told by the suffix: .spacy is a DocBin, .jsonl has one object a line with
+        "text" or "tokens", anything else is plain text. Plain text and .jsonl may be compressed (.gz).
     RETURNS: The parts, in order. Compressed files and DocBins are one part each.
     """
     parts: list[Part] = []
@@ -75,8 +74,7 @@ def whole_file(path: str | Path) -> Part:
 def opened(path: str | Path) -> Iterator[tuple[Any, Callable[[], int]]]:
     """Open a file or stream.
 
-    YIELDS: What is to be read, and how many bytes of the file were, as
-        far as that is known.
+    YIELDS: What is to be read, and how many bytes of the file were, as far as that is known.
     """
     if str(path) == STDIN:
         yield sys.stdin.buffer, lambda: 0

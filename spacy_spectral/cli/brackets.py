@@ -43,11 +43,11 @@ def convert_brackets_cli(
 def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
     """Gold documents with constituents.
 
-    RETURNS: The documents of a file of bracketed trees, or of a .spacy file that was
-        made of them; None for treebanks of another kind.
+    RETURNS: The documents of a file of bracketed trees, or of a .spacy file that was made of them; None
+        for treebanks of another kind.
     """
     from ..pipeline.constituents import gold_docs, stored_trees
-    from ..treebank.bracketed import is_bracketed
+    from ..treebank.brackets import is_bracketed
     from ..treebank.documents import read_docs
 
     if is_bracketed(path):
@@ -62,8 +62,8 @@ def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
 def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> dict[str, Any]:
     """Score a pipeline on bracketed trees, inside their sentences; print the table, and give the scores.
 
-    RETURNS: The scores of `pipeline.constituency.score_constituents`, `words_per_second`
-        (of CPU time), `words` and `sentences`.
+    RETURNS: The scores of `pipeline.constituency.score_constituents`, `words_per_second` (of CPU time),
+        `words` and `sentences`.
     """
     from time import process_time
 

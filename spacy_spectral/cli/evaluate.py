@@ -133,11 +133,10 @@ def evaluate(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score a pipeline on a treebank.
 
-    gold_tags: Give the pipeline the treebank's tags, parts of speech and morphology, and
-        don't run the components that would assign them.
-    RETURNS: The scores of `scorers.score_ud`,
-        `words_per_second` (of CPU time) and by "heads" and "arcs" how far probabilities can be trusted; and
-        what `scorers.score_calibration` says of these.
+    gold_tags: Give the pipeline the treebank's tags, parts of speech and morphology, and don't run the
+        components that would assign them.
+    RETURNS: The scores of `scorers.score_ud`, `words_per_second` (of CPU time) and by "heads" and "arcs"
+        how far probabilities can be trusted; and what `scorers.score_calibration` says of these.
     """
     from time import process_time
 

@@ -191,8 +191,7 @@ class Total:
 def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> list[Job]:
     """Find what is to be parsed.
 
-    record: Of the directory to write to; None if nothing is written. What was written
-        there is not found.
+    record: Of the directory to write to; None if nothing is written. What was written there is not found.
     """
     from ..base.errors import Errors
     from ..base.text_files import is_stream
@@ -316,8 +315,7 @@ def _interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
 def parse_part(model: str, item: WorkItem, *, format_: str) -> tuple[bytes, tuple[int, int, int]]:
     """Parse some documents of a file; workers do this.
 
-    RETURNS: The parsed file, and how many documents, sentences and words
-        it has.
+    RETURNS: The parsed file, and how many documents, sentences and words it has.
     """
     from ..base.errors import Errors
 
@@ -358,8 +356,8 @@ def _doc(nlp: "Language", source: "Source") -> "Doc":
     from spacy.tokens import Doc
 
     from ..readers import copy_words
+    from ..treebank.conllu import as_tokens
     from ..treebank.documents import MULTIWORD, sentences_to_doc
-    from ..treebank.multiword import as_tokens
 
     if source.tokens:
         return Doc(nlp.vocab, words=source.tokens)

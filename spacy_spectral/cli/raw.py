@@ -53,8 +53,8 @@ def udeval() -> Any:
 def score_raw(treebank: RawTreebank, parsed: str) -> dict[str, float]:
     """Score what was made of raw text.
 
-    RETURNS: F1 by measure, between 0 and 1. Labels are compared without subtypes, as
-        the CoNLL 2018 shared task does it.
+    RETURNS: F1 by measure, between 0 and 1. Labels are compared without subtypes, as the CoNLL 2018
+        shared task does it.
     """
     from ..base.errors import Errors
 

@@ -38,8 +38,7 @@ class SentenceParse:
     """One parse of one sentence, in terms of the document's tokens.
 
     start: Index of the sentence's first token.
-    heads: Head of every token of the sentence, as an index into the document; the root's
-        head is itself.
+    heads: Head of every token of the sentence, as an index into the document; the root's head is itself.
     logprob: log P(tree | sentence); of the labelled tree if the model is about labelled trees.
     """
 
@@ -81,8 +80,8 @@ class ParseValues:
     sents: int32, the tokens that sentences begin with, closed by the number of tokens.
     head_prob, dep_prob: float32, by token, NaN where there is none.
     parse_logprob: float32, by sentence.
-    marginals: By sentence, float32, modifiers x heads without white
-        space, roots on the diagonal; None for a sentence without words.
+    marginals: By sentence, float32, modifiers x heads without white space, roots on the diagonal; None
+        for a sentence without words.
     """
 
     sents: NDArray[numpy.int32]
@@ -248,9 +247,9 @@ def parse_logprob(span: Span) -> float | None:
 def marginals(span: Span) -> NDArray[numpy.float32] | None:
     """The probabilities of all arcs of a sentence: `span._.marginals`.
 
-    RETURNS: [n, n], row m holds the probability of every word of the sentence as head
-        of its word m, the diagonal that of being the root; white space is left out. None if the span
-        is not one sentence that the parser saw.
+    RETURNS: [n, n], row m holds the probability of every word of the sentence as head of its word m, the
+        diagonal that of being the root; white space is left out. None if the span is not one sentence
+        that the parser saw.
     """
     found = _sentences(span)
     if found is None or "marginals" not in found[0].entry:

@@ -20,8 +20,8 @@ MAX_LENGTH = 1_000
 class ConditionedParse(NamedTuple):
     """The parse of one sentence under conditions.
 
-    tree: The best tree that meets them; its `logprob` is given them, of the labelled tree if
-        the model is about labelled trees.
+    tree: The best tree that meets them; its `logprob` is given them, of the labelled tree if the model is
+        about labelled trees.
     head_probs: The probability of every head, given them.
     probability: The probability of the conditions.
     """

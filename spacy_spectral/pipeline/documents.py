@@ -29,8 +29,8 @@ class TokenReader:
     """Reads what parsers see of documents."""
 
     def __init__(self, symbol: Sequence[str], *, name: str, required: bool = True):
-        """symbol: The token attributes that make a symbol, e.g. ["TAG"] or
-            ["POS", "MORPH"]; several are joined.
+        """symbol: The token attributes that make a symbol, e.g. ["TAG"] or ["POS", "MORPH"]; several are
+            joined.
         required: Whether documents must have these attributes.
         """
         self.name = name
@@ -49,8 +49,7 @@ class TokenReader:
     ) -> Batch:
         """Read documents.
 
-        starts: For each document which tokens start sentences. By default
-            the documents must know it.
+        starts: For each document which tokens start sentences. By default the documents must know it.
         """
         docs = list(docs)
         offsets = numpy.cumsum([0, *map(len, docs)])
@@ -262,8 +261,8 @@ def fixed_heads(batch: Batch) -> NDArray[numpy.int32]:
 def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uint64]) -> None:
     """Write heads and labels to a document; sentence boundaries follow from its roots.
 
-    heads: Index of every token's head; roots point to themselves. -1 for whitespace tokens,
-        which are hung on the token before them in their sentence, or else on the one after.
+    heads: Index of every token's head; roots point to themselves. -1 for whitespace tokens, which are
+        hung on the token before them in their sentence, or else on the one after.
     labels: Hashes of the labels.
     """
     if not len(doc):

@@ -7,8 +7,7 @@ from pathlib import Path
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from .bracketed import is_bracketed
-from .brackets import read_brackets
+from .brackets import is_bracketed, read_brackets
 from .documents import scan_docs, treebank_files
 from .validate import MISSING, TreebankError, is_projective
 

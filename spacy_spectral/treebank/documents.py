@@ -14,8 +14,7 @@ from spacy.vocab import Vocab
 
 from ..base.errors import Errors
 from ..trees.pseudoprojective import DELIMITER
-from .conllu import Sentence, scan_conllu
-from .multiword import as_tokens
+from .conllu import Sentence, as_tokens, scan_conllu
 from .validate import MISSING, TreebankError, tree_problems
 
 CONLLU_SUFFIXES = (".conllu", ".conll")
@@ -39,13 +38,13 @@ def read_docs(
     """Read gold documents with tags, parts of speech, morphology, lemmas, heads, labels, sentences.
 
     path: A `.conllu`, `.conll` or `.spacy` file, or a directory of such files.
-    n_sents: How many sentences of CoNLL-U make a document. 0 for documents as they were written:
-        from one `newdoc` to the next, with an empty line in front of every `newpar`.
-    syntactic_words: Whether the words of multiword tokens are tokens as they are. Otherwise
-        tokens are those of the text, see `multiword.as_tokens`.
+    n_sents: How many sentences of CoNLL-U make a document. 0 for documents as they were written: from one
+        `newdoc` to the next, with an empty line in front of every `newpar`.
+    syntactic_words: Whether the words of multiword tokens are tokens as they are. Otherwise tokens are
+        those of the text, see `conllu.as_tokens`.
     trees: Whether documents without any head are a problem.
-    YIELDS: The documents in order. A token with a missing head has the label "". Multiword tokens
-        that are made of their words are the spans `doc.spans["multiword_tokens"]`.
+    YIELDS: The documents in order. A token with a missing head has the label "". Multiword tokens that
+        are made of their words are the spans `doc.spans["multiword_tokens"]`.
     RAISES: At the first problem.
     """
     options: Any = {"n_sents": n_sents, "syntactic_words": syntactic_words, "trees": trees}
@@ -89,8 +88,8 @@ def scan_docs(
 def sentences_to_doc(sentences: list[Sentence], vocab: Vocab) -> Doc:
     """Make one gold document of sentences.
 
-    RETURNS: The document. A word without XPOS has its UPOS as tag, as in `spacy convert`. White
-        space other than single spaces is made tokens, as spaCy's tokenizers do it.
+    RETURNS: The document. A word without XPOS has its UPOS as tag, as in `spacy convert`. White space
+        other than single spaces is made tokens, as spaCy's tokenizers do it.
     """
     columns = _Columns()
     multiword = []
@@ -196,8 +195,8 @@ def written_documents(items: Iterable[Item], *, most_words: int = 0) -> Iterator
     """Put sentences together to documents as they were written.
 
     most_words: Documents end after so many words, too. Defaults to 0, no limit.
-    YIELDS: The sentences of each document, with the white space that
-        is between and around them in raw text.
+    YIELDS: The sentences of each document, with the white space that is between and around them in raw
+        text.
     """
     group: list[Item] = []
     last: Sentence | None = None

@@ -11,16 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import Errors
-from ..base.text_files import (
-    STDIN,
-    decoded_blocks,
-    is_stream,
-    read_records,
-    token_form,
-    whole_file,
-)
-from .bracketed import BRACKET_SUFFIXES
-from .brackets import read_brackets
+from ..base.text_files import STDIN, decoded_blocks, is_stream, read_records, token_form, whole_file
+from .brackets import BRACKET_SUFFIXES, read_brackets
 from .conllu import Sentence, scan_conllu
 from .documents import CONLLU_SUFFIXES, written_documents
 from .validate import MISSING, TreebankError

@@ -15,8 +15,8 @@ def write_doc(doc: Doc, *, name: str = "", comments: Sequence[Sequence[str]] = (
     """Write a document.
 
     doc: The document; what it does not have is unspecified (`_`).
-    comments: The comments of its sentences, if they have some already; that with
-        the text is written anew.
+    comments: The comments of its sentences, if they have some already; that with the text is written
+        anew.
     RETURNS: CoNLL-U; "" for a document without words.
     """
     before, after = _white_space(doc)

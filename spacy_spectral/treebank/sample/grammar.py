@@ -265,8 +265,8 @@ class Automaton:
     """A probabilistic automaton over (tag, relation).
 
     start: Pairs of probability and state.
-    states: For each state, (probability, tag, relation, next state); the tag is "stop"
-        where the automaton stops.
+    states: For each state, (probability, tag, relation, next state); the tag is "stop" where the
+        automaton stops.
     """
 
     start: tuple[tuple[float, str], ...]
@@ -308,9 +308,8 @@ def true_model() -> tuple[list[str], numpy.ndarray, numpy.ndarray, numpy.ndarray
     A sequence x1..xm of modifiers, nearest first, has the probability
     f(x1..xm) = stop' A_xm ... A_x1 start with A_x = ops[h, d, x].
 
-    RETURNS: The X tags; start (H, 2, n), stop
-        (H, 2, n) and ops (H, 2, X, n, n) with H = X + 1 heads (the last is the root), directions
-        0 = left and 1 = right, padded with zeros to n states.
+    RETURNS: The X tags; start (H, 2, n), stop (H, 2, n) and ops (H, 2, X, n, n) with H = X + 1 heads (the
+        last is the root), directions 0 = left and 1 = right, padded with zeros to n states.
     """
     names = symbols()
     index = {name: i for i, name in enumerate([*names, ROOT])}
