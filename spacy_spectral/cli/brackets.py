@@ -26,7 +26,7 @@ def convert_brackets_cli(
     from spacy.tokens import DocBin
     from wasabi import msg
 
-    from ..base.serialize import require_writable, write_atomically
+    from ..base.files import require_writable, write_atomically
     from ..pipeline.constituents import gold_docs
 
     with reported():

@@ -50,7 +50,7 @@ def evaluate_cli(
     from wasabi import msg
 
     from ..base.errors import Errors
-    from ..base.serialize import require_writable
+    from ..base.files import require_writable
     from ..viz.reliability import render_reliability
     from ._pipelines import load_pipeline
     from .brackets import bracketed_docs, evaluate_brackets

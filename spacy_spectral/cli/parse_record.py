@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import Errors
-from ..base.serialize import append_line, remove_leftovers, require_writable, write_atomically
+from ..base.files import append_line, remove_leftovers, require_writable, write_atomically
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -31,6 +31,7 @@ _TAGS = "spectral_tagger"
 _PARSE = "spectral_parser"
 _CANDIDATES = "spectral_reranker"
 _SUB_TAGS = "spectral_refiner"
+_CONSTITUENTS = "spectral_constituency"
 
 
 @dataclass
@@ -323,13 +324,14 @@ def register(*factories: str) -> None:
         sentences, tags and trees can be asked for as soon as one of their components is there: they are
         None without the others.
     """
-    from .constituents import EXTENSIONS, NAME
-
-    known = _EXTENSIONS | {NAME: EXTENSIONS}
     if not _TOGETHER.isdisjoint(factories):
         factories = tuple(sorted({*factories, *_TOGETHER}))
-    for factory in factories or known:
-        for owner, getter in known[factory]:
+    for factory in factories or (*_EXTENSIONS, _CONSTITUENTS):
+        if factory == _CONSTITUENTS:
+            from .constituents import EXTENSIONS as found
+        else:
+            found = _EXTENSIONS[factory]
+        for owner, getter in found:
             register_extension(owner, getter.__name__, getter=getter)
 
 

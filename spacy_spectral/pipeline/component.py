@@ -12,10 +12,10 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
-from ..base.errors import Errors, Warnings
+from ..base.errors import Errors, SpectralError, Warnings
+from ..base.files import loading
 from ..base.learnt import Learnt
 from ..base.progress import report
-from ..base.serialize import loading
 from .examples import all_examples
 
 
@@ -45,7 +45,7 @@ class SpectralPipe(TrainablePipe):
     def learnt(self) -> Any:
         """What was learnt; an error says so if nothing was."""
         if not self.is_learnt:
-            raise ValueError(Errors.S115.format(name=self.name))
+            raise SpectralError(Errors.S115.format(name=self.name))
         return self.model.attrs["learnt"].value
 
     @property

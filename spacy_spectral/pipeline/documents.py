@@ -16,7 +16,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..base.cache import Repeated, distinct
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..trees.pseudoprojective import DELIMITER
 from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank
 from .annotations import tag_guesses
@@ -38,7 +38,7 @@ class TokenReader:
         self._attributes = [attribute.upper() for attribute in symbol]
         self._ids = [intify_attr(attribute) for attribute in self._attributes]
         if not self._ids or None in self._ids:
-            raise ValueError(Errors.S111.format(value=list(symbol), name=name))
+            raise SpectralError(Errors.S111.format(value=list(symbol), name=name))
 
     def can_read(self, doc: Doc) -> bool:
         """Whether a document has what makes a symbol, and sentences."""
@@ -102,7 +102,7 @@ class TokenReader:
     def _require_sentences(self, docs: list[Doc]) -> None:
         for doc in docs:
             if len(doc) and not doc.has_annotation("SENT_START"):
-                raise ValueError(Errors.S110.format(name=self.name))
+                raise SpectralError(Errors.S110.format(name=self.name))
 
     def _require_symbols(
         self, docs: list[Doc], offsets: NDArray, is_word: NDArray, values: NDArray
@@ -117,7 +117,7 @@ class TokenReader:
                 continue
             for doc, (begin, end) in zip(docs, pairwise(offsets.tolist()), strict=True):
                 if is_word[begin:end].any() and not doc.has_annotation(attribute):
-                    raise ValueError(Errors.S112.format(name=self.name, attribute=attribute))
+                    raise SpectralError(Errors.S112.format(name=self.name, attribute=attribute))
 
 
 def vocabularies(docs: Iterable[Doc]) -> list[Vocab]:
@@ -211,7 +211,7 @@ def _require_plain_labels(treebank: Treebank) -> None:
         for word, label in zip(words, treebank.labels[begin:end], strict=True):
             if DELIMITER in label:
                 text = " ".join(words)[:80]
-                raise ValueError(Errors.S123.format(word=word, words=text, label=label))
+                raise SpectralError(Errors.S123.format(word=word, words=text, label=label))
 
 
 def training_treebank(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy
 from spacy.attrs import LEMMA, MORPH, ORTH, POS, SENT_START, TAG
@@ -10,9 +11,11 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 from spacy.util import resolve_dot_names
 
-from ..base.errors import Errors
-from ..models.tagger.statistics import TaggedSentence
+from ..base.errors import Errors, SpectralError
 from ..treebank.documents import set_sentence_starts
+
+if TYPE_CHECKING:
+    from ..models.tagger.statistics import TaggedSentence
 
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"
@@ -30,7 +33,7 @@ def all_examples(
 ) -> list[Example]:
     """All that a component learns from when its pipeline is initialized, or an error if some is kept back."""
     if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
-        raise ValueError(Errors.S116.format(name=name))
+        raise SpectralError(Errors.S116.format(name=name))
     return read_examples(get_examples, f"{kind}.initialize")
 
 
@@ -44,7 +47,7 @@ def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Exa
     config = nlp.config.interpolate() if nlp is not None else {}
     block = config.get(section, {}).get(key)
     if block is None:
-        raise ValueError(Errors.S122.format(name=parser, corpus=name))
+        raise SpectralError(Errors.S122.format(name=parser, corpus=name))
     if "path" in block and block["path"] is None:
         return []
     (corpus,) = resolve_dot_names(config, [name])
@@ -69,12 +72,14 @@ def with_gold_sentences(example: Example) -> Doc:
 
 def tagged_sentences(
     examples: Iterable[Example], nlp: Language | None = None, name: str = ""
-) -> Iterator[TaggedSentence]:
+) -> "Iterator[TaggedSentence]":
     """The tokens of the predicted Docs with the annotation of the reference, without white space.
 
     Sentences are as the tagger will find them: those of the predicted Doc where they are set, those
     of the reference if a component before this one sets them, and otherwise the whole Doc is one.
     """
+    from ..models.tagger.statistics import TaggedSentence
+
     gold_sentences = nlp is not None and _sentences_come_first(nlp, name)
     for eg in examples:
         words = [token.text for token in eg.predicted]

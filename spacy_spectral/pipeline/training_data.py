@@ -12,13 +12,12 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import logger
 
-from ..base.errors import Errors, Warnings
+from ..base.errors import Errors, SpectralError, Warnings
 from ..trees.interface import Clusters, Vectors
 from ..trees.sentences import MISSING, Treebank
 from .annotations import TagGuesses, store_tags
 from .documents import TokenReader, training_treebank, vocabularies
 from .examples import corpus_examples, tagged_sentences, with_gold_sentences, with_gold_tags
-from .tagger import SpectralTagger, annotation_values
 
 FOLDS = 5
 
@@ -94,7 +93,7 @@ def annotated_by(
 def component(nlp: Language | None, name: str, *, parser: str) -> Any:
     """A component of the pipeline, frozen ones included."""
     if nlp is None or name not in nlp.component_names:
-        raise ValueError(Errors.S118.format(name=parser, missing=name))
+        raise SpectralError(Errors.S118.format(name=parser, missing=name))
     return nlp.get_pipe(name)
 
 
@@ -111,9 +110,11 @@ def jackknifed(
     name: A `spectral_tagger` that stands before the parser, so that it is trained already.
     examples: The training examples in the order of the text; they are not changed.
     """
+    from .tagger import SpectralTagger, annotation_values
+
     tagger = component(nlp, name, parser=parser)
     if not isinstance(tagger, SpectralTagger):
-        raise ValueError(Errors.S121.format(name=parser, tagger=name))
+        raise SpectralError(Errors.S121.format(name=parser, tagger=name))
     sentences = list(tagged_sentences(examples, nlp, name))
     result = tagger.jackknife(sentences, folds=min(FOLDS, len(sentences)))
     gold = numpy.array([tag for sentence in sentences for tag in sentence.tags])

@@ -8,7 +8,7 @@ alone, so that leaves P(tree | tags) as it is too.
 from pathlib import Path
 from random import Random
 
-from ...base.serialize import write_directory
+from ...base.files import write_directory
 from ..brackets import Tree, write_tree
 from ..conllu import Sentence
 from .grammar import LEFT, RIGHT, ROOT, STOP, automata
