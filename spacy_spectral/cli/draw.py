@@ -112,7 +112,7 @@ def parsed_sentences(
     gold_tags (bool): Whether to parse on the treebank's tags.
     RETURNS (List[Span]): The parsed sentences.
     """
-    from ..treebank.bracketed import is_bracketed
+    from ..treebank.brackets import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
     from ._pipelines import parse_text, superseded, without_parses
     from .brackets import bracketed_docs
