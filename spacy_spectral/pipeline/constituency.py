@@ -14,8 +14,7 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..models.constituency.evalb import Constituent, Counts
-from ..models.constituency.nodes import Parsed
-from ..models.constituency.trees import ROOTS
+from ..models.constituency.trees import ROOTS, Parsed
 from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree

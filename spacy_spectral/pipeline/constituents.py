@@ -17,8 +17,7 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from ..models.constituency.evalb import constituents as tree_constituents
-from ..models.constituency.nodes import Node, Parsed
-from ..models.constituency.trees import ROOTS, clean
+from ..models.constituency.trees import ROOTS, Node, Parsed, clean
 from ..treebank.bracketed import bracket_docs
 from ..treebank.brackets import Tree, read_brackets, write_tree
 from .entries import Place, entries, find_span, store_entry
