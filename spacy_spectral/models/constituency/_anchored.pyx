@@ -171,13 +171,12 @@ cdef class AnchoredTable:
         const int64_t[::1] starts not None, const int32_t[::1] begin not None, const int32_t[::1] end not None,
         const int32_t[::1] symbol not None, const int64_t[::1] edge_starts not None,
         const int32_t[::1] left not None, const int32_t[::1] right not None, const int32_t[::1] rule not None,
-        const uint8_t[::1] gold not None, const uint8_t[::1] gold_edge not None, const double[::1] offset not None,
+        const uint8_t[::1] gold not None, const uint8_t[::1] gold_edge not None,
         const int32_t[::1] order not None, double rate, bint update=True,
     ):
         """Improve the likelihood of gold trees, one sentence after the other.
 
         gold (uint8[items]), gold_edge (uint8[edges]): What is in the gold trees.
-        offset (float64[edges]): What is added to the scores of edges.
         order (int32[]): Which sentences, and in which order.
         RETURNS (float): The negative log-likelihood of the trees.
         """
@@ -222,7 +221,6 @@ cdef class AnchoredTable:
                 for x in range(first, last):
                     score += gold[x] * item_score[x]
                     for e in range(edge_starts[x], edge_starts[x + 1]):
-                        edge_score[e] += offset[e]
                         score += gold_edge[e] * edge_score[e]
                 failed = pack(
                     &packed, first, last, n, &begin[0], &end[0], &edge_starts[0], &left[0], &right[0],

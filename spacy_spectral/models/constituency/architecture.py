@@ -95,13 +95,7 @@ class ConstituencyRecipe:
         clusters: Clusters | None = None,
         report: Report | None = None,
     ) -> ConstituencyModel:
-        """Train a parser.
-
-        trees (Sequence[Tree]): The treebank.
-        clusters (Optional[Clusters]): Word clusters, for the models of spans.
-        report (Optional[Callable[[str], None]]): Told about progress.
-        RETURNS (ConstituencyModel): The parser.
-        """
+        """Train a parser."""
         report = report if report is not None else _silent
         binary = binary_trees(trees)
         if not binary:
@@ -170,7 +164,7 @@ class ConstituencyRecipe:
 def with_weights(
     templates: Templates, table: FeatureTable, weights: NDArray[numpy.float32]
 ) -> FeatureTable:
-    """RETURNS (FeatureTable): The features of a table with other weights."""
+    """The features of a table with other weights."""
     slots, row_start, label, _, n_words, n_phrases = table.parts()
     return FeatureTable(templates, slots, row_start, label, weights, n_words, n_phrases)
 
@@ -180,9 +174,6 @@ def learn_encoder(
 ) -> tuple[Encoder, NDArray[numpy.int32]]:
     """What the models of spans know of words before they are trained.
 
-    corpus (Corpus): The treebank.
-    clusters (Optional[Clusters]): Word clusters.
-    seed (int): Of the tagger.
     RETURNS (Tuple[Encoder, ndarray]): The encoder, and the rows of all words, with tags of taggers that
         were not trained on them.
     """

@@ -166,10 +166,6 @@ def scaled_matrix(
 ) -> tuple[object, int]:
     """The features of some nodes as a sparse matrix, each column divided by the root of its frequency.
 
-    columns (Sequence[ndarray]): Templates.
-    nodes (ndarray): The nodes.
-    min_count (int): Features that are rarer are left out.
-    add (float): Added to frequencies.
     RETURNS (Tuple[csr_matrix, int]): float32, [nodes, features], and the number of features.
     """
     from scipy.sparse import csr_matrix
@@ -221,12 +217,7 @@ def project(
 ) -> Projections:
     """Project all nodes of a corpus.
 
-    corpus (Corpus): The treebank.
-    states (int): The most states of a symbol.
     per_state (int): How many nodes a symbol must have for each of its states.
-    seed (int): Of the start of the singular value decomposition.
-    features (Optional[NodeFeatures]): The features of its nodes, if they are known.
-    RETURNS (Projections): What is known of all nodes.
     """
     features = NodeFeatures(corpus) if features is None else features
     n_symbols = len(corpus.grammar)
@@ -283,13 +274,9 @@ def estimate(
 ) -> LatentGrammar:
     """Estimate a grammar.
 
-    corpus (Corpus): The treebank.
     estimator (str): "spectral"; "cluster", k-means of the projections; "spectral+em", EM from these clusters;
         "em", EM from random ones.
     states (int): The most states of a symbol. More than 8 clusters of a symbol are not better than 8.
-    seed (int): Of whatever is random.
-    iterations (int): Rounds of EM.
-    RETURNS (LatentGrammar): The grammar.
     """
     if estimator == "spectral":
         return from_moments(corpus, project(corpus, states=states, seed=seed)).single()
@@ -313,13 +300,8 @@ def from_moments(
 ) -> LatentGrammar:
     """A grammar out of moments.
 
-    corpus (Corpus): The treebank.
-    nodes (Projections): Inside and outside of its nodes.
-    dense (int): How often a rule must occur to have a tensor.
     full (Optional[LatentGrammar]): Its tensors are expected counts of rules, to be taken in place of
         products of what is known of nodes one by one.
-    smooth (bool): Whether moments of rare events are smoothed.
-    RETURNS (LatentGrammar): The grammar, in double precision.
     """
     n_states, y, z = nodes.n_states, nodes.inside, nodes.outside
     grammar = corpus.grammar
@@ -510,8 +492,7 @@ def _expectation_maximisation(
 
 
 def tree_forest(corpus: Corpus) -> Forest:
-    """RETURNS (Forest): The treebank as a forest in which every sentence has one tree; items are its
-    nodes."""
+    """The treebank as a forest in which every sentence has one tree; items are its nodes."""
     offset = numpy.repeat(corpus.starts[:-1], numpy.diff(corpus.node_starts)).astype("int32")
     inner = corpus.left >= 0
     return Forest(

@@ -25,20 +25,20 @@ class Items(NamedTuple):
 
     @classmethod
     def from_keys(cls, keys: NDArray[numpy.int64], n_sentences: int) -> "Items":
-        """RETURNS (Items): The items of `keys`, which are sorted."""
+        """The items of `keys`, which are sorted."""
         starts = numpy.searchsorted(keys >> 44, numpy.arange(n_sentences + 1))
         width, begin, symbol = (keys >> 28) & 0xFFFF, (keys >> 12) & 0xFFFF, keys & 0xFFF
         return cls(starts, *(own.astype("int32") for own in (begin, begin + width, symbol)))
 
     @property
     def sentence(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The sentence of every item."""
+        """The sentence of every item."""
         n = len(self.starts) - 1
         return numpy.repeat(numpy.arange(n, dtype="int64"), numpy.diff(self.starts))
 
     def keys(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): A number for each item. Their order is that of forests: by sentence, width,
-        beginning and symbol."""
+        """A number for each item. Their order is that of forests: by sentence, width, beginning and
+        symbol."""
         key = (self.sentence << 16 | (self.end - self.begin)) << 16 | self.begin
         return key << 12 | self.symbol
 
@@ -52,9 +52,6 @@ class RulePairs:
     """
 
     def __init__(self, grammar: Symbols, *, possible: bool = False):
-        """grammar (Symbols): The grammar.
-        possible (bool): Whether rules that were not seen are among them.
-        """
         n = len(grammar)
         pair = grammar.rules[:, 1].astype("int64") * n + grammar.rules[:, 2]
         if not possible:
@@ -101,12 +98,11 @@ class Forest:
 
     @property
     def items(self) -> Items:
-        """RETURNS (Items): Its items."""
         return Items(self.starts, self.begin, self.end, self.symbol)
 
     @property
     def parent(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The parent of every edge."""
+        """The parent of every edge."""
         return numpy.repeat(numpy.arange(len(self.begin)), numpy.diff(self.edge_starts))
 
     @classmethod
@@ -120,11 +116,8 @@ class Forest:
     ) -> "Forest":
         """All trees of some items, without items that are in none.
 
-        pairs (RulePairs): The rules.
         lengths (ndarray): int32, the numbers of words of sentences.
-        items (Items): The items, in the order of their keys.
         strong (Optional[ndarray]): uint8, items that may be joined by rules that were not seen.
-        RETURNS (Forest): The forest.
         """
         strong = numpy.zeros(len(items.begin), dtype="uint8") if strong is None else strong
         edges = connect(
@@ -174,8 +167,8 @@ class Forest:
         edges: NDArray[numpy.float64],
         roots: NDArray[numpy.float64],
     ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]:
-        """log Z by sentence, and posteriors of items and of edges, for scores of items, of edges, and of items
-        as roots."""
+        """log Z by sentence, and posteriors of items and of edges. Scores are those of items, of edges, and
+        of items as roots."""
         return inside_outside(*self._arrays(), items, edges, roots)
 
     def k_best(
@@ -185,8 +178,8 @@ class Forest:
         roots: NDArray[numpy.float64],
         k: int,
     ) -> list[list[tuple[list[int], float]]]:
-        """The k trees of every sentence with the greatest sums of scores, best first: the items of each, children
-        before parents and left before right, and its score."""
+        """The k trees of every sentence with the greatest sums of scores, best first: the items of each,
+        children before parents and left before right, and its score."""
         return best_trees(*self._arrays(), items, edges, roots, k)
 
     def best(

@@ -20,7 +20,6 @@ _DIGITS = 10
 def row_sizes(kind: NDArray[numpy.uint8], n_states: NDArray) -> NDArray[numpy.int64]:
     """The lengths of all rows of all tensors.
 
-    kind (ndarray): By rule: VECTORS, DENSE or MEANS.
     n_states (ndarray): [rules, 3], the numbers of states of parent, left and right child.
     RETURNS (ndarray): int64, by row.
     """
@@ -39,7 +38,6 @@ def shrink(
 ) -> tuple[NDArray[numpy.int8], NDArray[numpy.float32]]:
     """Numbers as bytes.
 
-    values (ndarray): The rows, one after the other.
     sizes (ndarray): int64, their lengths, none of them 0.
     RETURNS (Tuple[ndarray, ndarray]): The bytes, and the scale of every row.
     """
@@ -59,7 +57,7 @@ def shrink(
 def grow(
     small: NDArray[numpy.int8], scales: NDArray[numpy.float32], sizes: NDArray[numpy.int64]
 ) -> NDArray[numpy.float32]:
-    """RETURNS (ndarray): The numbers that `shrink` made bytes of."""
+    """The numbers that `shrink` made bytes of."""
     return small.astype("float32") * numpy.repeat(scales, sizes)
 
 
@@ -103,13 +101,13 @@ class LatentGrammar:
         self._entry_keys = of_row * numpy.int64(self.grammar.n_words) + lexicon.symbols
 
     def single(self) -> "LatentGrammar":
-        """RETURNS (LatentGrammar): The same in single precision, in which parsing is fastest."""
+        """The same in single precision, in which parsing is fastest."""
         names = ("root", "tensors", "vectors", "y_mean", "z_mean")
         arrays: dict[str, Any] = {name: getattr(self, name).astype("float32") for name in names}
         return replace(self, lexicon=self.lexicon.single(), **arrays)
 
     def rounded(self) -> "LatentGrammar":
-        """RETURNS (LatentGrammar): The same, with parameters that are as precise as files are."""
+        """The same, with parameters that are as precise as files are."""
         own = self.single()
         sizes = own.row_sizes()
         tensors = grow(*shrink(own.tensors, sizes), sizes)
@@ -118,7 +116,7 @@ class LatentGrammar:
         )
 
     def row_sizes(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The lengths of the rows of tensors, which files keep apart."""
+        """The lengths of the rows of tensors, which files keep apart."""
         return row_sizes(self.kind, self.n_states[self.grammar.rules])
 
     def forest(
@@ -132,9 +130,6 @@ class LatentGrammar:
         """The items that are in probable trees of the plain grammar.
 
         rows (ndarray): int32, rows of the lexicon, one a word.
-        starts (ndarray): Where sentences start.
-        threshold (float): The least posterior of items.
-        beam (float): See `_coarse.pyx`.
         RETURNS (Forest): A forest; without trees for sentences that have none.
         """
         lexicon, pairs = self.lexicon, self.pairs
@@ -166,8 +161,6 @@ class LatentGrammar:
     ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]:
         """Posteriors of items and edges.
 
-        forest (Forest): The trees to sum over.
-        rows (ndarray), starts (ndarray): The words of its sentences.
         RETURNS (Tuple[ndarray, ndarray, ndarray]): log |Z| by sentence, posteriors of items and of
             edges; those of spectral grammars can be negative.
         """
@@ -176,8 +169,7 @@ class LatentGrammar:
     def kernel_arrays(
         self, forest: Forest, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
     ) -> tuple[NDArray, ...]:
-        """RETURNS (Tuple[ndarray, ...]): What the kernel takes: forests, vectors of their words,
-        parameters."""
+        """What the kernel takes: forests, vectors of their words, parameters."""
         offset = numpy.concatenate([[0], numpy.cumsum(self.n_states[forest.symbol])])
         words = numpy.zeros(int(offset[-1]), dtype=self.vectors.dtype)
         scale = numpy.zeros(len(forest.symbol))

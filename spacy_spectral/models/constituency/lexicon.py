@@ -18,12 +18,12 @@ _QUOTES = {"``": '"', "''": '"', "“": '"', "”": '"', "„": '"', "‘": "'",
 
 
 def form(word: str) -> str:
-    """RETURNS (str): A word as it is looked up: quotes of treebanks and of typesetters are plain ones."""
+    """A word as it is looked up: quotes of treebanks and of typesetters are plain ones."""
     return _QUOTES.get(word, word).replace("’", "'")
 
 
 def look(word: str) -> str:
-    """RETURNS (str): What kind of characters a word has."""
+    """What kind of characters a word has."""
     kind = "x"
     if not any(map(str.isalpha, word)):
         kind = "d" if any(map(str.isdigit, word)) else "."
@@ -39,7 +39,7 @@ def look(word: str) -> str:
 
 
 def signatures(word: str) -> tuple[str, str, str]:
-    """RETURNS (Tuple[str, str, str]): Signatures of a word, from the vaguest to the most exact."""
+    """Signatures of a word, from the vaguest to the most exact."""
     kind, lower = look(word), word.lower()
     return (
         kind,
@@ -79,14 +79,13 @@ class Lexicon:
         self._signature_rows = {name: len(words) + i for i, name in enumerate(signatures)}
 
     def single(self) -> "Lexicon":
-        """RETURNS (Lexicon): The same in single precision."""
+        """The same in single precision."""
         scores = self.scores.astype("float32")
         return Lexicon(self.words, self.signatures, self.starts, self.symbols, scores, self.units)
 
     def rows(self, words: Sequence[str], starts: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
         """The rows of the words of sentences.
 
-        words (Sequence[str]): The words.
         starts (ndarray): Where sentences start, closed by the number of words.
         RETURNS (ndarray): int32, a row for each word.
         """
@@ -119,9 +118,7 @@ def learn_lexicon(
 ) -> tuple[Lexicon, NDArray[numpy.int32], NDArray[numpy.int32]]:
     """Count words.
 
-    words (Sequence[str]): The words of a treebank.
     symbols (ndarray): int32, their symbols.
-    n_symbols (int): How many symbols words have.
     smooth (bool): Whether words can have symbols that they were not seen with, as words that look like
         them can.
     RETURNS (Tuple[Lexicon, ndarray, ndarray]): The lexicon; the unit of every word; for every unit the

@@ -168,7 +168,7 @@ class ConstituencyModel(Stored):
 
     @property
     def labels(self) -> list[str]:
-        """RETURNS (List[str]): The labels of constituents."""
+        """The labels of constituents."""
         return sorted(
             {label for symbol in self.grammar.symbols for label in constituents(symbol)}
             | ({self.grammar.root} if self.grammar.root else set())
@@ -179,7 +179,6 @@ class ConstituencyModel(Stored):
     ) -> tuple[list[Parsed], list[list[Parsed]]]:
         """Parse sentences.
 
-        words (Sequence[str]): The words of all.
         starts (ndarray): int64, where sentences start, closed by the number of words.
         k (int): How many of the most probable trees to find beside, 0 for none.
         RETURNS (Tuple[List[Parsed], List[List[Parsed]]]): The tree of every sentence, and its k most
@@ -233,7 +232,6 @@ class ConstituencyModel(Stored):
     ) -> tuple[Scored, list[Parsed]]:
         """The forests of sentences with the model's distribution over their trees.
 
-        words (Sequence[str]), starts (ndarray): The sentences.
         RETURNS (Tuple[Scored, List[Parsed]]): The forests, and trees for sentences that have none in them.
         """
         lengths = numpy.diff(starts).astype("int32")
@@ -392,7 +390,7 @@ def _label_probs(
 
 
 def tree_scores(scored: Scored, trees: list[list[int]]) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): log P(tree | sentence) of a tree of each sentence; nan where there is none."""
+    """log P(tree | sentence) of a tree of each sentence; nan where there is none."""
     forest = scored.forest
     result = numpy.full(len(trees), numpy.nan)
     for s, tree in enumerate(trees):

@@ -104,7 +104,7 @@ class Parts(NamedTuple):
 
 
 def parts_payload(parts: Parts) -> dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The fields of a parser's file."""
+    """The fields of a parser's file."""
     grammar = parts.grammar
     payload: dict[str, Any] = {
         "root": grammar.root,
@@ -178,11 +178,7 @@ def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
 
 
 def read_parts(read: dict[str, Any]) -> Parts:
-    """Make a parser's parts of the fields of its file, or raise a ValueError that says what is wrong.
-
-    read (Dict[str, Any]): The fields.
-    RETURNS (Parts): The parts.
-    """
+    """Make a parser's parts of the fields of its file, or raise a ValueError that says what is wrong."""
     kinds = read["kinds"].tolist()
     pairs = zip(read["chains"], kinds, strict=True)
     symbols = [Symbol(tuple(chain), kind) for chain, kind in pairs]

@@ -26,10 +26,7 @@ def new_table(
 ) -> tuple[FeatureTable, NDArray[numpy.uint64]]:
     """A table of all features that occur on several gold spans, with weights of 0.
 
-    templates (Templates): The templates.
-    corpus (Corpus): The treebank.
     tokens (ndarray): int32, attributes of its words.
-    min_count (int): Features that are rarer are left out.
     RETURNS (Tuple[FeatureTable, ndarray]): The table, and the keys of its rows.
     """
     n_words, n_phrases = corpus.grammar.n_words, len(corpus.grammar) - corpus.grammar.n_words
@@ -52,7 +49,7 @@ def new_table(
 
 
 def gold_nodes(corpus: Corpus) -> Items:
-    """RETURNS (Items): The nodes of trees, as they come."""
+    """The nodes of trees, as they come."""
     offset = numpy.repeat(corpus.starts[:-1], numpy.diff(corpus.node_starts)).astype("int32")
     return Items(corpus.node_starts, corpus.begin - offset, corpus.end - offset, corpus.symbol)
 
@@ -97,9 +94,6 @@ def compact(
 ) -> list[FeatureTable]:
     """Tables without what hardly counts, with weights that are as precise as files are.
 
-    templates (Templates): The templates.
-    table (FeatureTable), keys (ndarray): A table and its keys.
-    weights (List[ndarray]): Weights for its entries, of several models.
     RETURNS (List[FeatureTable]): A table for each; they share everything else.
     """
     _, row_start, labels, _, n_words, n_phrases = table.parts()
@@ -129,10 +123,7 @@ def train_spans(
     seed: int = 0,
     report=None,
 ) -> NDArray[numpy.float32]:
-    """Train by conditional likelihood.
-
-    RETURNS (ndarray): The averaged weights.
-    """
+    """Train by conditional likelihood."""
     table.begin_learning(1.0)
     random = numpy.random.default_rng(seed)
     nodes = gold_nodes(corpus)
@@ -151,10 +142,7 @@ def gold_forest(
 ) -> tuple[Forest, NDArray[numpy.uint8], NDArray[numpy.uint8]]:
     """A forest of the gold trees and of what else a model of spans thinks likely.
 
-    corpus (Corpus): The treebank.
-    items (Items): The items of the model of spans.
     strong (ndarray): bool, which of them may be joined by rules that were not seen.
-    pairs (RulePairs): The rules.
     RETURNS (Tuple[Forest, ndarray, ndarray]): The forest; which items and edges are in gold trees.
     """
     keys, gold_keys = items.keys(), gold_nodes(corpus).keys()
@@ -184,7 +172,6 @@ def train_anchored(
     gold: NDArray[numpy.uint8],
     gold_edge: NDArray[numpy.uint8],
     *,
-    offset: NDArray[numpy.float64] | None = None,
     epochs: int = 3,
     rate: float = 0.1,
     seed: int = 0,
@@ -196,13 +183,11 @@ def train_anchored(
     """
     table.begin_learning(1.0)
     random = numpy.random.default_rng(seed)
-    offset = numpy.zeros(len(forest.left)) if offset is None else offset
     for epoch in range(epochs):
         order = random.permutation(len(corpus)).astype("int32")
         loss = table.learn(
             tokens, corpus.starts, forest.starts, forest.begin, forest.end, forest.symbol,
-            forest.edge_starts, forest.left, forest.right, forest.rule, gold, gold_edge, offset, order,
-            rate,
+            forest.edge_starts, forest.left, forest.right, forest.rule, gold, gold_edge, order, rate,
         )  # fmt: skip
         if report is not None:
             mean = loss / max(len(corpus), 1)

@@ -129,7 +129,7 @@ _ANCHORED = (
 
 
 def compile_templates() -> Templates:
-    """RETURNS (Templates): The templates of words, spans and anchored rules."""
+    """The templates of words, spans and anchored rules."""
     contexts: dict[Context, int] = {}
 
     def number(context: Context) -> int:
@@ -179,7 +179,7 @@ class Encoder:
         self.clusters = clusters
 
     def words(self, words: Sequence[str]) -> NDArray[numpy.int32]:
-        """RETURNS (ndarray): int32, [words, columns], what words alone tell; tags are 0."""
+        """int32, [words, columns], what words alone tell; tags are 0."""
         index: dict[str, int] = {}
         rows: list[list[int]] = []
         at = numpy.empty(len(words), dtype="int64")
@@ -206,8 +206,6 @@ class Encoder:
     def __call__(self, words: Sequence[str], starts: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
         """Describe sentences.
 
-        words (Sequence[str]): The words.
-        starts (ndarray): Where sentences start.
         RETURNS (ndarray): int32, [words, columns].
         """
         result = self.words(words)
@@ -223,7 +221,6 @@ def fill_tags(
 ) -> None:
     """Write the best tags of words, and the second where the tagger is in doubt.
 
-    rows (ndarray): What is written to.
     tags, probs (ndarray): [words, 2], numbers of tags and their probabilities.
     """
     rows[:, TAG] = tags[:, 0] + 1

@@ -58,12 +58,7 @@ _PUNCTUATION = frozenset((",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH", "
 
 
 def head_child(label: str, children: Sequence[str]) -> int:
-    """Find the head of a constituent.
-
-    label (str): Its label.
-    children (Sequence[str]): The labels of its children.
-    RETURNS (int): Which of the children is the head.
-    """
+    """Which of its children is the head of a constituent."""
     if len(children) == 1:
         return 0
     if label in _NOMINAL:
@@ -141,7 +136,7 @@ class Symbol(NamedTuple):
 
     @property
     def is_part(self) -> bool:
-        """RETURNS (bool): Whether this is no constituent, only a part of one."""
+        """Whether this is no constituent, only a part of one."""
         return self.kind >= GROWS_RIGHT
 
 
@@ -168,7 +163,7 @@ class BinaryTree:
 
 
 def bare(label: str) -> str:
-    """RETURNS (str): A label without its functions and indices: `NP-SBJ-1`, `NP=2` -> `NP`; `-LRB-` stays."""
+    """A label without its functions and indices: `NP-SBJ-1`, `NP=2` -> `NP`; `-LRB-` stays."""
     for i in range(1, len(label)):
         if label[i] in "-=":
             return label if label[0] == "-" else label[:i]
@@ -178,7 +173,6 @@ def bare(label: str) -> str:
 def clean(tree: Tree) -> Tree | None:
     """A tree without functions, empty elements, and constituents that have no words.
 
-    tree (Tree): The tree, which stays as it is.
     RETURNS (Optional[Tree]): A new tree; None if there are no words in it.
     """
     root = Tree("")
@@ -200,11 +194,7 @@ def clean(tree: Tree) -> Tree | None:
 
 
 def binarize(tree: Tree) -> BinaryTree:
-    """Make a binary tree.
-
-    tree (Tree): A tree as `clean` gives it.
-    RETURNS (BinaryTree): Its words and nodes.
-    """
+    """Make a binary tree."""
     result = BinaryTree([], [], [], [], [], [], [], "")
     if tree.label in ROOTS and len(tree.children) == 1:
         result.root, tree = tree.label, tree.children[0]

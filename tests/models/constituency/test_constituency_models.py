@@ -137,7 +137,7 @@ def test_gradient_of_anchored_rules(corpus):
     order = numpy.array([0], dtype="int32")
     arrays = (
         tokens, corpus.starts, forest.starts, forest.begin, forest.end, forest.symbol, forest.edge_starts,
-        forest.left, forest.right, forest.rule, gold, gold_edge, numpy.zeros(len(forest.left)), order,
+        forest.left, forest.right, forest.rule, gold, gold_edge, order,
     )  # fmt: skip
     parts = spans.parts()
     start_items, start_edges = parts[3].copy(), edges.copy()
