@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from .base.errors import Errors
+from .base.errors import Errors, SpectralError
 from .pipeline.constituents import gold_docs
 from .treebank.brackets import is_bracketed
 from .treebank.documents import read_docs
@@ -54,12 +54,12 @@ class Corpus:
         limit (int): The largest number of examples. Defaults to 0, no limit.
         """
         if path is None:
-            raise ValueError(Errors.S033)
+            raise SpectralError(Errors.S033)
         unknown = [name for name in annotations if name not in ANNOTATIONS]
         if unknown:
-            raise ValueError(Errors.S034.format(names=unknown, known=list(ANNOTATIONS)))
+            raise SpectralError(Errors.S034.format(names=unknown, known=list(ANNOTATIONS)))
         if annotations and not gold_tokens:
-            raise ValueError(Errors.S601.format(names=list(annotations)))
+            raise SpectralError(Errors.S601.format(names=list(annotations)))
         self.path = path
         self.annotations = tuple(annotations)
         self.n_sents = n_sents

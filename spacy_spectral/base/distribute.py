@@ -14,7 +14,7 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
-from .errors import Errors
+from .errors import Errors, SpectralError
 
 # results are merged in groups of this size on the workers of a cluster before they travel
 _FAN_IN = 4
@@ -105,7 +105,7 @@ class _Executing(Workers):
         try:
             yield
         except BrokenExecutor as error:
-            raise ValueError(Errors.S230.format(reason=error)) from error
+            raise SpectralError(Errors.S230.format(reason=error)) from error
 
 
 class _OnDask(_Executing):
@@ -142,9 +142,9 @@ class _OnDask(_Executing):
             yield
         # a scheduler that has gone takes all its futures with it
         except (CancelledError, CommClosedError) as error:
-            raise ValueError(Errors.S622.format(reason=str(error) or "no connection")) from error
+            raise SpectralError(Errors.S622.format(reason=str(error) or "no connection")) from error
         except KilledWorker as error:
-            raise ValueError(Errors.S230.format(reason=error)) from error
+            raise SpectralError(Errors.S230.format(reason=error)) from error
 
 
 @contextmanager
@@ -154,7 +154,7 @@ def open_workers(*, workers: int, scheduler: str | None) -> Iterator[Workers]:
     scheduler: Address of a Dask scheduler, or "local" for a cluster here.
     """
     if workers < 1:
-        raise ValueError(Errors.S210.format(workers=workers))
+        raise SpectralError(Errors.S210.format(workers=workers))
     if scheduler is not None:
         with _dask_client(workers, scheduler) as client:
             yield _OnDask(client)
@@ -177,7 +177,7 @@ def _dask_client(workers: int, scheduler: str) -> Iterator[Any]:
     try:
         from dask.distributed import Client, LocalCluster
     except ImportError as error:
-        raise ValueError(Errors.S211) from error
+        raise SpectralError(Errors.S211) from error
     if scheduler == "local":
         with (
             LocalCluster(
@@ -190,7 +190,7 @@ def _dask_client(workers: int, scheduler: str) -> Iterator[Any]:
     try:
         client = Client(scheduler)
     except (OSError, ValueError) as error:
-        raise ValueError(Errors.S212.format(scheduler=scheduler, reason=error)) from error
+        raise SpectralError(Errors.S212.format(scheduler=scheduler, reason=error)) from error
     with client:
         yield client
 

@@ -5,8 +5,11 @@ S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, 
 constituents, S8xx refinement, S9xx packed forests.
 """
 
+import operator
 import re
+from typing import Any
 
+_COMPARE = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 _CODE = re.compile(r"\[(S\d{3})\]")
 
 
@@ -33,6 +36,23 @@ def is_own(error: BaseException) -> bool:
     return isinstance(error, SpectralError) or (
         isinstance(error, ValueError) and bool(_CODE.search(str(error)))
     )
+
+
+def require_settings(message: str, settings: Any, **bounds: str) -> None:
+    """Raise an error if a setting is out of its bounds.
+
+    message: Of `Errors`, with {bounds} and {found}.
+    settings: An object with the settings as attributes.
+    bounds: By setting, e.g. ">= 1" or "> 0, <= 10". NaN is out of any.
+    """
+    for name, bound in bounds.items():
+        value = getattr(settings, name)
+        pairs = (condition.split() for condition in bound.split(","))
+        if not all(_COMPARE[sign](value, float(number)) for sign, number in pairs):
+            listed = ", ".join(
+                f"{key} {' and '.join(own.split(', '))}" for key, own in bounds.items()
+            )
+            raise SpectralError(message.format(bounds=listed, found=f"{name} = {value}"))
 
 
 class Errors(metaclass=_WithCodes):
@@ -107,7 +127,7 @@ class Errors(metaclass=_WithCodes):
         "--gpu-id out."
     )
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
-    S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."
+    S102 = "Estimation needs {bounds}, not {found}."
     S103 = "Unknown lexical model '{value}'. Choose one of: {choices}; or null for none."
     S104 = (
         "There is nothing to learn a parser from: no training sentence has heads. Check the training "
@@ -358,10 +378,7 @@ class Errors(metaclass=_WithCodes):
         "larger one."
     )
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
-    S502 = (
-        "Bad settings of the latent tree model: 'states' must be at least 1, 'ridge' and "
-        "'em_iterations' must not be negative."
-    )
+    S502 = "A latent tree model needs {bounds}, not {found}."
     S503 = (
         "There is nothing to learn a latent tree model from: no sentence has a whole tree, or all words "
         "are rare. Check that the training data contains dependency trees, and give more of them."
@@ -414,10 +431,7 @@ class Errors(metaclass=_WithCodes):
         "two candidates. Check the training data, and that n is 2 or more."
     )
     S538 = "Unknown learner '{value}' of a reranker. Choose one of: {choices}."
-    S539 = (
-        "Bad settings of a reranker's model: it needs folds >= 2, states, max_iterations, epochs and "
-        "parser_epochs >= 1, l2 and sharpness > 0, seed >= 0."
-    )
+    S539 = "A reranker's model needs {bounds}, not {found}."
     S541 = "'{name}' needs n >= 2 candidates and a margin > 0, not n = {n}, margin = {margin}."
     S542 = "Unknown values in the setting 'store' of '{name}': {value}. Choose from: {choices}."
     S543 = (
@@ -501,10 +515,7 @@ class Errors(metaclass=_WithCodes):
         "files that are written stay."
     )
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
-    S702 = (
-        "Bad settings of a parser for constituents: it needs states between 1 and 64, epochs, min_count and "
-        "em_iterations of at least 1, and a rate above 0 and at most 10."
-    )
+    S702 = "A parser for constituents needs {bounds}, not {found}."
     S703 = (
         "There is nothing to learn a parser for constituents from: no training document has a tree with "
         "words. Give bracketed trees (.ptb, .mrg, .brackets) to the reader spacy-spectral.Corpus.v1, or "
@@ -568,10 +579,7 @@ class Errors(metaclass=_WithCodes):
         "another position of the sentence or 0 for the root; arcs come by modifier, then by head."
     )
     S911 = "A forest reranker needs 1 to 64 templates for each of six kinds of units."
-    S912 = (
-        "A forest reranker needs a threshold between 0 and 1, folds >= 2, epochs, min_count and "
-        "min_word_count >= 1, learn_rate > 0, l2 >= 0 and seed >= 0."
-    )
+    S912 = "A forest reranker needs {bounds}, not {found}."
     S913 = (
         "There is nothing to learn a forest reranker from: no training sentence has a gold tree and arcs to "
         "choose from. Check the training data."

@@ -15,7 +15,7 @@ from typing import Any
 
 import srsly
 
-from .errors import Errors
+from .errors import Errors, SpectralError
 
 BLOCK_SIZE = 1 << 20
 PART_SIZE = 1 << 23
@@ -49,9 +49,9 @@ def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> li
     parts: list[Part] = []
     for path in map(Path, paths):
         if path.is_dir():
-            raise ValueError(Errors.S225.format(path=path))
+            raise SpectralError(Errors.S225.format(path=path))
         if not path.is_file():
-            raise ValueError(Errors.S201.format(path=path))
+            raise SpectralError(Errors.S201.format(path=path))
         size = path.stat().st_size
         step = size if path.suffix in (".gz", ".spacy") else part_size
         starts = range(0, size, step) if size else [0]
@@ -108,7 +108,7 @@ def raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
                 else:
                     block = b"" if at_line_start else file.readline(BLOCK_SIZE)
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise ValueError(Errors.S202.format(path=part.path, reason=error)) from error
+                raise SpectralError(Errors.S202.format(path=part.path, reason=error)) from error
             if not block:
                 break
             at += len(block)
@@ -132,7 +132,9 @@ def text_blocks(part: Part, report: Callable[[int], Any], ends: bytes) -> Iterat
             rest.append(block)
             if sum(map(len, rest)) > LONGEST:
                 line = n_lines + _lines_before(part)
-                raise ValueError(Errors.S619.format(path=part.path, line=line, most=LONGEST >> 20))
+                raise SpectralError(
+                    Errors.S619.format(path=part.path, line=line, most=LONGEST >> 20)
+                )
             continue
         n_lines += block.count(b"\n")
         whole = b"".join([*rest, block[:end]])
@@ -169,7 +171,7 @@ def _lines_before(part: Part) -> int:
 def _not_utf8(path: str | Path, error: UnicodeDecodeError) -> ValueError:
     line_start = error.object.rfind(b"\n", 0, error.start) + 1
     line = error.object[line_start:].split(b"\n", 1)[0][:60]
-    return ValueError(Errors.S203.format(path=path, reason=error.reason, line=line))
+    return SpectralError(Errors.S203.format(path=path, reason=error.reason, line=line))
 
 
 def read_records(part: Part, report: Callable[[int], Any]) -> Iterator[dict]:
@@ -185,12 +187,12 @@ def read_records(part: Part, report: Callable[[int], Any]) -> Iterator[dict]:
             try:
                 record = srsly.json_loads(line)
             except ValueError as error:
-                raise ValueError(
+                raise SpectralError(
                     Errors.S204.format(path=path, line=line[:60], reason=error)
                 ) from error
             reason = _fault(record)
             if reason:
-                raise ValueError(Errors.S204.format(path=path, line=line[:60], reason=reason))
+                raise SpectralError(Errors.S204.format(path=path, line=line[:60], reason=reason))
             yield record
 
 

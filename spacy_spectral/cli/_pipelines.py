@@ -1,7 +1,9 @@
 """What several commands do with a pipeline: load it, run it on a treebank, get at its grammar."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+
+from ..base.errors import Errors, SpectralError
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -14,46 +16,44 @@ _GOLD_TAGS = ("tag", "pos", "morph")
 _TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
 
 
-def load_pipeline(model: str) -> "Language":
-    """Load a pipeline, or say why that does not work and end the command."""
+def load_pipeline(model: str, load: "Callable[[str], Language] | None" = None) -> "Language":
+    """Load a pipeline, by spaCy or by another function, or say why that fails and end the command."""
     from spacy import util
     from wasabi import msg
 
     try:
-        return util.load_model(model)
+        return (load or util.load_model)(model)
     except (OSError, ValueError) as error:
         msg.fail(f"Can't load the pipeline '{model}'", str(error), exits=1)
 
 
 def load_vectors(model: str) -> "Language":
     """Load a pipeline that has word vectors; arguments as for `load_pipeline`."""
-    from ..base.errors import Errors
 
     nlp = load_pipeline(model)
     if not nlp.vocab.vectors.size:
-        raise ValueError(Errors.S222)
+        raise SpectralError(Errors.S222)
     return nlp
 
 
 def parser_of(nlp: "Language", component: str) -> Any:
     """A pipeline's spectral parser."""
-    from ..base.errors import Errors
+    from ..pipeline.parser import SpectralParser
 
     pipe = nlp.get_pipe(component) if component in nlp.component_names else None
-    if not hasattr(pipe, "nbest"):
+    if not isinstance(pipe, SpectralParser):
         known = ", ".join(nlp.component_names) or "none"
-        raise ValueError(Errors.S154.format(name=component, known=known))
+        raise SpectralError(Errors.S154.format(name=component, known=known))
     return pipe
 
 
 def grammar_of(nlp: "Language", component: str) -> "Grammar":
     """The grammar of a pipeline's parser; arguments as for `parser_of`."""
-    from ..base.errors import Errors
     from ..models.shag.grammar import Grammar
 
     grammar = parser_of(nlp, component).grammar
     if not isinstance(grammar, Grammar):
-        raise ValueError(Errors.S156.format(name=component))
+        raise SpectralError(Errors.S156.format(name=component))
     return grammar
 
 
@@ -66,10 +66,8 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
     """
     from spacy.tokens import Doc
 
-    from ..base.errors import Errors
-
     if not text.strip():
-        raise ValueError(Errors.S158)
+        raise SpectralError(Errors.S158)
     pieces = [piece.rpartition("_") for piece in text.split()]
     known = _known_tags(nlp)
     tagged = all(word and tag for word, _, tag in pieces)
@@ -94,14 +92,15 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
 def _known_tags(nlp: "Language") -> set[str]:
     """The tags that taggers and grammars of a pipeline have learnt."""
     from ..models.shag.grammar import Grammar
+    from ..pipeline.parser import SpectralParser
 
     known: set[str] = set()
     for name, pipe in nlp.components:
         if "token.tag" in nlp.get_pipe_meta(name).assigns:
             known.update(getattr(pipe, "labels", ()))
-        grammar = getattr(pipe, "grammar", None)
-        if isinstance(grammar, Grammar):
-            known.update(grammar.symbols.names)
+        is_parser = isinstance(pipe, SpectralParser) and pipe.is_learnt
+        if is_parser and isinstance(pipe.grammar, Grammar):
+            known.update(pipe.grammar.symbols.names)
     return known
 
 

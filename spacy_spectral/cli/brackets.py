@@ -70,13 +70,13 @@ def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> d
     from spacy.training import Example
     from wasabi import msg
 
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..pipeline.constituency import score_constituents
     from ..pipeline.constituents import NAME
     from ._pipelines import superseded, without_parses
 
     if not any(nlp.get_pipe_meta(name).factory == NAME for name in nlp.pipe_names):
-        raise ValueError(Errors.S708.format(model=model))
+        raise SpectralError(Errors.S708.format(model=model))
     docs = without_parses(references, gold_tags=False)
     with nlp.select_pipes(disable=superseded(nlp, gold_tags=False)):
         start = process_time()

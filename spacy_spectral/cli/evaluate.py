@@ -49,7 +49,7 @@ def evaluate_cli(
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..base.files import require_writable
     from ..viz.reliability import render_reliability
     from ._pipelines import load_pipeline
@@ -60,7 +60,7 @@ def evaluate_cli(
         try:
             setup_gpu(gpu_id)
         except ValueError as error:
-            raise ValueError(Errors.S050.format(gpu=gpu_id, reason=error)) from error
+            raise SpectralError(Errors.S050.format(gpu=gpu_id, reason=error)) from error
         for output in (json, plot):
             if output is not None:
                 require_writable(output)
@@ -81,7 +81,7 @@ def evaluate_cli(
             return
         scores, curves = evaluate(nlp, data, gold_tags=gold_tags)
         if plot is not None and not curves:
-            raise ValueError(Errors.S450.format(model=model))
+            raise SpectralError(Errors.S450.format(model=model))
         if sample_ceiling:
             scores["ceiling_uas"] = ceiling(data)
     msg.table(
@@ -142,7 +142,7 @@ def evaluate(
 
     from spacy.training import Example
 
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..scorers import score_calibration, score_ud
     from ..treebank.documents import read_docs
     from ._pipelines import superseded, without_parses
@@ -156,7 +156,7 @@ def evaluate(
     if not any(doc.has_annotation("DEP") for doc in parsed):
         known = ", ".join(nlp.pipe_names) or "none"
         name = nlp.meta.get("name") or "pipeline"
-        raise ValueError(Errors.S157.format(model=f"{nlp.lang}_{name}", known=known))
+        raise SpectralError(Errors.S157.format(model=f"{nlp.lang}_{name}", known=known))
     examples = [Example(doc, gold) for doc, gold in zip(parsed, references, strict=True)]
     curves = score_calibration(examples)
     n_words = sum(len(doc) for doc in parsed)
@@ -178,7 +178,7 @@ def ceiling(data: Path) -> float:
     """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it."""
     from spacy.vocab import Vocab
 
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..models.shag.grammar import Grammar
     from ..treebank.documents import read_docs
     from ..treebank.sample.grammar import true_model
@@ -190,7 +190,7 @@ def ceiling(data: Path) -> float:
             tags = [token.tag_ for token in sentence]
             strange = [tag for tag in tags if tag not in grammar.symbols]
             if strange:
-                raise ValueError(Errors.S155.format(path=data, tag=strange[0]))
+                raise SpectralError(Errors.S155.format(path=data, tag=strange[0]))
             heads = grammar.posterior(
                 grammar.symbols.encode(tags), [t.text for t in sentence]
             ).heads

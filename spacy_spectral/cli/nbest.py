@@ -31,12 +31,13 @@ def nbest_cli(
     A pipeline without components that set sentence boundaries takes the text as one sentence. Tags come
     from the pipeline, or are written behind the words: "The_DT dog_NN barks_VBZ ._."
     """
+    from ..pipeline.constituency import SpectralConstituency
     from ._pipelines import load_pipeline, parse_text, parser_of
 
     nlp = load_pipeline(model)
     with reported():
         pipe = nlp.get_pipe(component) if component in nlp.component_names else None
-        if hasattr(pipe, "nbest_trees"):
+        if isinstance(pipe, SpectralConstituency):
             _print_trees(pipe, parse_text(nlp, text), k)
             return
         parser = parser_of(nlp, component)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 FORMATS = {"conllu": ".conllu", "spacy": ".spacy", "brackets": ".ptb"}
 # one document at a time: memory zones of a vocabulary can't be nested, and Dask's workers have threads
 _parsing = Lock()
-_loaded: dict[str, Any] = {}
 
 
 @spectral_cli.command("parse")
@@ -64,23 +63,23 @@ def parse_cli(
     from wasabi import msg
 
     from ..base.distribute import open_workers
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ._pipelines import load_pipeline
     from .parse_record import Record, fingerprint
 
     record = Record(output) if output is not None else None
     with reported(), _interruptible(record is not None, overwrite):
         if format_ not in FORMATS:
-            raise ValueError(Errors.S705.format(value=format_, choices=", ".join(FORMATS)))
+            raise SpectralError(Errors.S705.format(value=format_, choices=", ".join(FORMATS)))
         if output is None and format_ == "spacy":
-            raise ValueError(Errors.S610)
+            raise SpectralError(Errors.S610)
         jobs = find_jobs(files, record, FORMATS[format_])
         _require_apart(jobs, lines)
         # workers may stand in other directories
         name = str(Path(model).absolute()) if Path(model).exists() else model
-        nlp = _loaded[name] = load_pipeline(model)
+        nlp = load_pipeline(name, load=_pipeline)
         if format_ == "conllu" and _has_constituents_only(nlp):
-            raise ValueError(Errors.S620.format(model=model))
+            raise SpectralError(Errors.S620.format(model=model))
         if record is not None:
             way = {"pipeline": fingerprint(nlp), "format": format_, "lines": lines}
             record.begin(jobs, way, overwrite=overwrite)
@@ -99,7 +98,7 @@ def parse_cli(
                 total.add(counts)
                 bar.update(work_item.size)
         if changed := [str(job.path) for job in jobs if job.has_changed()]:
-            raise ValueError(Errors.S621.format(paths=", ".join(changed)))
+            raise SpectralError(Errors.S621.format(paths=", ".join(changed)))
     if output is not None:
         msg.good(f"{total}: {output}")
 
@@ -193,7 +192,7 @@ def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> li
 
     record: Of the directory to write to; None if nothing is written. What was written there is not found.
     """
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..base.text_files import is_stream
     from ..treebank.texts import stem
 
@@ -206,23 +205,23 @@ def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> li
             made, base = record.made() if record is not None else set(), given.resolve()
             found = [p for p in found if p.is_file() and base / p.relative_to(given) not in made]
             if not found:
-                raise ValueError(Errors.S611.format(path=given))
+                raise SpectralError(Errors.S611.format(path=given))
             jobs += [
                 Job(p, directory / p.relative_to(given).parent / stem(p), suffix) for p in found
             ]
         elif given.is_file() or is_stream(given):
             jobs.append(Job(given, directory / stem(given), suffix))
         else:
-            raise ValueError(Errors.S201.format(path=given))
+            raise SpectralError(Errors.S201.format(path=given))
     if record is None:
         return jobs
     sources = {job.path.resolve() for job in jobs}
     taken: dict[Path, Path] = {}
     for job in jobs:
         if job.whole.resolve() in sources:
-            raise ValueError(Errors.S612.format(path=job.path))
+            raise SpectralError(Errors.S612.format(path=job.path))
         if job.whole in taken:
-            raise ValueError(
+            raise SpectralError(
                 Errors.S613.format(one=taken[job.whole], other=job.path, target=job.whole)
             )
         taken[job.whole] = job.path
@@ -235,7 +234,7 @@ def _is_text(path: Path) -> bool:
 
 def _require_apart(jobs: Iterable[Job], lines: bool) -> None:
     """Find out whether a numbered part would have the name of another text's parse."""
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..base.text_files import is_stream
     from ..treebank.texts import read_parts
 
@@ -247,7 +246,9 @@ def _require_apart(jobs: Iterable[Job], lines: bool) -> None:
             continue
         for part in islice(read_parts(large.path, lines=lines), int(number)):
             if (target := large.target_of(part)) == job.whole:
-                raise ValueError(Errors.S613.format(one=large.path, other=job.path, target=target))
+                raise SpectralError(
+                    Errors.S613.format(one=large.path, other=job.path, target=target)
+                )
 
 
 def _parts(
@@ -317,9 +318,10 @@ def parse_part(model: str, item: WorkItem, *, format_: str) -> tuple[bytes, tupl
 
     RETURNS: The parsed file, and how many documents, sentences and words it has.
     """
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
 
-    nlp = _pipeline(model)
+    with _parsing:
+        nlp = _pipeline(model)
     sources = item.part.sources
     try:
         with _parsing, nlp.memory_zone():
@@ -330,17 +332,15 @@ def parse_part(model: str, item: WorkItem, *, format_: str) -> tuple[bytes, tupl
         reason = Errors.S614.format(
             path=item.job.path, first=sources[0].name, last=sources[-1].name, reason=error
         )
-        raise ValueError(reason) from error
+        raise SpectralError(reason) from error
 
 
+@lru_cache(maxsize=1)
 def _pipeline(model: str) -> "Language":
     """The pipeline, loaded once in each process."""
     from spacy.util import load_model
 
-    with _parsing:
-        if model not in _loaded:
-            _loaded[model] = load_model(model)
-        return _loaded[model]
+    return load_model(model)
 
 
 def _parsed(nlp: "Language", sources: list["Source"]) -> Iterator["Doc"]:
@@ -392,7 +392,7 @@ def _written(
 
 
 def _brackets(docs: list["Doc"], model: str) -> str:
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..pipeline.constituents import stored_trees, to_tree
     from ..treebank.brackets import write_tree
 
@@ -403,7 +403,7 @@ def _brackets(docs: list["Doc"], model: str) -> str:
             if found is not None:
                 lines.append(f"{write_tree(found)}\n")
     if not lines and any(not word.is_space for doc in docs for word in doc):
-        raise ValueError(Errors.S708.format(model=model))
+        raise SpectralError(Errors.S708.format(model=model))
     return "".join(lines)
 
 

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..base.files import append_line, remove_leftovers, require_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Record:
         overwrite: Whether what is there counts for nothing: it is removed.
         """
         if self.directory.exists() and not self.directory.is_dir():
-            raise ValueError(Errors.S615.format(path=self.directory))
+            raise SpectralError(Errors.S615.format(path=self.directory))
         require_writable(self.path)
         self._way = json.dumps(way, sort_keys=True)
         self._overwrite = overwrite
@@ -79,7 +79,7 @@ class Record:
         is_other = bool(facts) and not any(fact.way == self._way for fact in facts)
         there = any((self.directory / name).exists() for name in self._facts) if is_other else False
         if there and not overwrite:
-            raise ValueError(Errors.S616.format(path=self.directory))
+            raise SpectralError(Errors.S616.format(path=self.directory))
         listing = _Listing()
         for job in jobs:
             for path in listing.parses_of(job):
@@ -99,11 +99,11 @@ class Record:
             if facts:
                 return  # that of another text, which is left alone
             if not self._overwrite:
-                raise ValueError(Errors.S617.format(path=path))
+                raise SpectralError(Errors.S617.format(path=path))
         if self._overwrite:
             self._remove(path, job)
         elif not any(fact.way == self._way for fact in facts):
-            raise ValueError(Errors.S616.format(path=path))
+            raise SpectralError(Errors.S616.format(path=path))
 
     def is_finished(self, item: "WorkItem") -> bool:
         """Find out whether a part is parsed. What was parsed of what the text was before is removed."""
@@ -118,12 +118,12 @@ class Record:
         if any(fact._replace(source=job.source) == mine for fact in facts):
             return True
         if other := next((fact for fact in known if fact.target != target), None):
-            raise ValueError(Errors.S613.format(one=other.source, other=job.path, target=path))
+            raise SpectralError(Errors.S613.format(one=other.source, other=job.path, target=path))
         if not self._overwrite:
             if not any(fact.source == job.source for fact in known):
-                raise ValueError(Errors.S617.format(path=path))
+                raise SpectralError(Errors.S617.format(path=path))
             if not any(fact.way == self._way for fact in known):
-                raise ValueError(Errors.S616.format(path=path))
+                raise SpectralError(Errors.S616.format(path=path))
         # by one who has read an old text, nothing is removed
         if not job.has_changed():
             self._remove(path, job)
@@ -141,7 +141,7 @@ class Record:
             known = None if path in files or job.has_changed() else self._facts_of(path)
             if known is not None:
                 if not any(fact.target == target for fact in known):
-                    raise ValueError(Errors.S617.format(path=path))
+                    raise SpectralError(Errors.S617.format(path=path))
                 self._remove(path, job)
 
     def write(self, item: "WorkItem", data: bytes) -> None:
@@ -162,10 +162,10 @@ class Record:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise ValueError(Errors.S618.format(path=self.path)) from error
+            raise SpectralError(Errors.S618.format(path=self.path)) from error
         *lines, rest = content.split(b"\n")
         if content and not self._n_read and _read([*lines, rest][0]) != _HEADER:
-            raise ValueError(Errors.S618.format(path=self.path))
+            raise SpectralError(Errors.S618.format(path=self.path))
         # it was cut off by a full disk, or is being written
         self._is_cut = bool(rest)
         self._n_read += len(content) - len(rest)
@@ -199,7 +199,7 @@ class Record:
 
     def _remove(self, path: Path, job: "Job") -> None:
         if path.resolve() in self._sources:
-            raise ValueError(Errors.S612.format(path=job.path))
+            raise SpectralError(Errors.S612.format(path=job.path))
         path.unlink(missing_ok=True)
 
 

@@ -41,12 +41,12 @@ def read_raw(vocab: Any, data: Path) -> RawTreebank:
 
 def udeval() -> Any:
     """The measures, of the package udtools; an error says how to install it."""
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
 
     try:
         from udtools import udeval
     except ImportError as error:
-        raise ValueError(Errors.S607) from error
+        raise SpectralError(Errors.S607) from error
     return udeval
 
 
@@ -56,7 +56,7 @@ def score_raw(treebank: RawTreebank, parsed: str) -> dict[str, float]:
     RETURNS: F1 by measure, between 0 and 1. Labels are compared without subtypes, as the CoNLL 2018
         shared task does it.
     """
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
 
     measures = udeval()
     try:
@@ -65,7 +65,7 @@ def score_raw(treebank: RawTreebank, parsed: str) -> dict[str, float]:
             measures.load_conllu(io.StringIO(parsed), "the parsed text", {}),
         )
     except measures.UDError as error:
-        raise ValueError(Errors.S608.format(path=treebank.path, reason=error)) from error
+        raise SpectralError(Errors.S608.format(path=treebank.path, reason=error)) from error
     return {name.lower(): scores[name].f1 for name in MEASURES}
 
 

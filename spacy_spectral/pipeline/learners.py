@@ -1,7 +1,7 @@
 """How the model of a parser is trained and asked, so that the component need not know which kind it is.
 
-Models with a recipe are trained as a whole when the pipeline is initialized, others step by step, by gradients,
-in spaCy's training loop. What is asked of the Thinc model of the latter:
+Models with a recipe are trained as a whole when the pipeline is initialized, others step by step, by
+gradients, in spaCy's training loop. What is asked of the Thinc model of the latter:
 
     refs["encoder"]      Model[Batch, Ragged]: vectors of the sentences' tokens, each with its root in front
     refs["arcs"]         Model[Ragged, List[ndarray]]: the scores of all arcs of every sentence

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..base.text_files import STDIN, decoded_blocks, is_stream, read_records, token_form, whole_file
 from .brackets import BRACKET_SUFFIXES, read_brackets
 from .conllu import Sentence, scan_conllu
@@ -102,9 +102,9 @@ def read_parts(path: Path, *, lines: bool = False) -> Iterator[TextPart]:
 def _read(path: Path, report: Report, lines: bool) -> Iterator[Source]:
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
     if not path.is_file() and not is_stream(path):
-        raise ValueError(Errors.S201.format(path=path))
+        raise SpectralError(Errors.S201.format(path=path))
     if ending == ".spacy":
-        raise ValueError(Errors.S609.format(path=path))
+        raise SpectralError(Errors.S609.format(path=path))
     own = "_".join(stem(path).split()) or "text"
     if ending in CONLLU_SUFFIXES:
         yield from _conllu(path, own, report)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..trees.pseudoprojective import find_cycle
 from ..trees.sentences import MISSING
 
 
-class TreebankError(ValueError):
+class TreebankError(SpectralError):
     """A problem in a treebank file: says where it is, what is wrong and what to do about it."""
 
     def __init__(self, path: str | Path, where: str | int, message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, require_settings
 from ...base.learnt import architecture
 from ...treebank.brackets import Tree
 from ...trees.interface import Clusters
@@ -75,15 +75,9 @@ class ConstituencyRecipe:
             raise ValueError(
                 Errors.S701.format(value=self.estimator, choices=", ".join(ESTIMATORS))
             )
-        numbers = (
-            self.states,
-            self.epochs,
-            self.anchored_epochs,
-            self.min_count,
-            self.em_iterations,
-        )
-        if min(numbers) < 1 or self.states > 64 or not 0 < self.rate <= 10:
-            raise ValueError(Errors.S702)
+        names = ("epochs", "anchored_epochs", "min_count", "em_iterations")
+        counts = dict.fromkeys(names, ">= 1")
+        require_settings(Errors.S702, self, states=">= 1, <= 64", rate="> 0, <= 10", **counts)
         sound = len(self.weights) == 3 and all(0 <= weight <= 100 for weight in self.weights)
         if not sound or not 0.01 <= self.temperature <= 100:
             raise ValueError(Errors.S709)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ...base.errors import Errors
+from ...base.errors import Errors, require_settings
 from ...trees.interface import Clusters, Parses, Recipe
 from ...trees.inventory import projective_trees
 from ...trees.sentences import Treebank
@@ -67,13 +67,9 @@ class ForestSettings:
     recipes: dict[str, Recipe] = field(init=False)
 
     def __post_init__(self) -> None:
-        positive = (
-            min(self.epochs, self.min_count, self.min_word_count) >= 1 and self.learn_rate > 0
-        )
-        if not positive or self.folds < 2 or self.seed < 0 or not self.l2 >= 0:
-            raise ValueError(Errors.S912)
-        if not 0 < self.threshold < 1:
-            raise ValueError(Errors.S912)
+        counts = dict.fromkeys(("epochs", "min_count", "min_word_count"), ">= 1")
+        others = {"folds": ">= 2", "threshold": "> 0, < 1", "learn_rate": "> 0", "l2": ">= 0"}
+        require_settings(Errors.S912, self, **counts, **others, seed=">= 0")
         self.recipes = expert_recipes(self.experts or {})
 
     def fit(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, require_settings
 from ...trees.sentences import MISSING, Treebank
 from ..treemodel.estimate import TreeSettings, estimate_tree_model
 from ..treemodel.tree_model import TreeModel
@@ -47,10 +47,9 @@ class Settings:
         Features(self.features, {})  # complains about unknown groups
         if self.learner not in LEARNERS:
             raise ValueError(Errors.S538.format(value=self.learner, choices=", ".join(LEARNERS)))
-        counts = (self.states, self.max_iterations, self.epochs, self.parser_epochs)
-        positive = min(counts) >= 1 and self.l2 > 0 and self.sharpness > 0
-        if not positive or self.folds < 2 or self.seed < 0:
-            raise ValueError(Errors.S539)
+        counts = dict.fromkeys(("states", "max_iterations", "epochs", "parser_epochs"), ">= 1")
+        others = {"folds": ">= 2", "l2": "> 0", "sharpness": "> 0", "seed": ">= 0"}
+        require_settings(Errors.S539, self, **counts, **others)
 
     def fit(
         self,

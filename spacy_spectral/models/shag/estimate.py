@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, require_settings
 from ...base.linalg import kmeans, svd, unit_rows
 from ._learn import add_operators, expectation_maximisation
 from .model import OperatorModel
@@ -47,8 +47,8 @@ class EstimatorSettings:
         if self.estimator not in ESTIMATORS:
             choices = ", ".join(ESTIMATORS)
             raise ValueError(Errors.S101.format(value=self.estimator, choices=choices))
-        if self.states < 1 or self.smoothing <= 0 or self.em_iterations < 1:
-            raise ValueError(Errors.S102)
+        bounds = {"states": ">= 1", "smoothing": "> 0", "em_iterations": ">= 1"}
+        require_settings(Errors.S102, self, **bounds)
 
 
 def estimate(

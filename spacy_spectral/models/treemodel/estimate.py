@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, require_settings
 from ...treebank.validate import tree_problems
 from ._tree import expected_counts
 from .statistics import Alphabet, Moments, Trees, bigram_counts, symbol_vectors, whitened
@@ -46,8 +46,7 @@ class TreeSettings:
         if self.estimator not in ESTIMATORS:
             choices = ", ".join(ESTIMATORS)
             raise ValueError(Errors.S501.format(value=self.estimator, choices=choices))
-        if self.states < 1 or self.ridge < 0 or self.em_iterations < 0:
-            raise ValueError(Errors.S502)
+        require_settings(Errors.S502, self, states=">= 1", ridge=">= 0", em_iterations=">= 0")
 
 
 def estimate_tree_model(
