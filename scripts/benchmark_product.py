@@ -27,8 +27,7 @@ from wasabi import msg
 from spacy_spectral.models.forestrank.training import ForestFold, ForestSettings
 from spacy_spectral.models.product.estimate import fit_weights
 from spacy_spectral.models.product.parser import ProductParser
-from spacy_spectral.pipeline.parser import find_word_vectors
-from spacy_spectral.pipeline.tagger import find_clusters
+from spacy_spectral.pipeline.training_data import find_clusters, find_word_vectors
 from spacy_spectral.trees._eisner import best_tree
 from spacy_spectral.trees.calibration import Judged, Reliability, calibrated, judge
 from spacy_spectral.trees.interface import ParserModel

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from spacy_spectral.cli.evaluate import evaluate
 from spacy_spectral.pipeline.constituents import stored_trees
 from spacy_spectral.readers import Corpus
+from spacy_spectral.treebank.conllu import TreebankError
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
-from spacy_spectral.treebank.validate import TreebankError
 
 
 @pytest.fixture(scope="module")

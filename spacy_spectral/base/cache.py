@@ -1,6 +1,8 @@
 """What is computed of strings, remembered for the next call, in any number of threads."""
 
+import mmap
 from collections.abc import Callable, Sequence
+from math import prod
 from threading import Lock
 from typing import Any
 
@@ -129,3 +131,23 @@ def _longer(array: NDArray, n: int, room: int) -> NDArray:
     result = numpy.zeros((room, *array.shape[1:]), dtype=array.dtype)
     result[:n] = array[:n]
     return result
+
+
+# Tables that are read at random lie in large pages, where the system has them: otherwise every look-up waits
+# for the page's address. Memory that is used again keeps the small pages it had, so it is asked for anew.
+_PAGE = 1 << 21
+
+
+def zeros_in_large_pages(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Zeros that begin with a line of memory; with a large page if they fill one."""
+    kind = numpy.dtype(dtype)
+    size = prod(shape) * kind.itemsize
+    room: Any = bytearray(size + 64)
+    line = 64
+    if size >= _PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        room = mmap.mmap(-1, size + _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        room.madvise(mmap.MADV_HUGEPAGE)
+        line = _PAGE
+    array = numpy.frombuffer(room, dtype="uint8")
+    first = -array.ctypes.data % line
+    return array[first : first + size].view(kind).reshape(shape)

@@ -42,17 +42,23 @@ def require_settings(message: str, settings: Any, **bounds: str) -> None:
     """Raise an error if a setting is out of its bounds.
 
     message: Of `Errors`, with {bounds} and {found}.
-    settings: An object with the settings as attributes.
-    bounds: By setting, e.g. ">= 1" or "> 0, <= 10". NaN is out of any.
+    settings: An object or a dictionary with the settings.
+    bounds: By setting, e.g. ">= 1", "> 0, <= 10" or "even, >= 2". NaN is out of any.
     """
     for name, bound in bounds.items():
-        value = getattr(settings, name)
-        pairs = (condition.split() for condition in bound.split(","))
-        if not all(_COMPARE[sign](value, float(number)) for sign, number in pairs):
+        value = settings[name] if isinstance(settings, dict) else getattr(settings, name)
+        if not all(_is_met(value, condition) for condition in bound.split(", ")):
             listed = ", ".join(
                 f"{key} {' and '.join(own.split(', '))}" for key, own in bounds.items()
             )
             raise SpectralError(message.format(bounds=listed, found=f"{name} = {value}"))
+
+
+def _is_met(value: Any, condition: str) -> bool:
+    if condition == "even":
+        return value % 2 == 0
+    sign, number = condition.split()
+    return _COMPARE[sign](value, float(number))
 
 
 class Errors(metaclass=_WithCodes):
@@ -93,19 +99,19 @@ class Errors(metaclass=_WithCodes):
     S024 = "No word of the sentence has a head (annotate it or take it out)"
     S025 = "A sentence without words (take it out)"
     S026 = "A cycle of heads: {words} (attach one of these words to a word outside)"
-    S027 = "No root: every word hangs on another (give the sentence's main word the head 0)"
+    S027 = "No root: every word has another word as its head (give the sentence's main word the head 0)"
     S028 = (
         "Can't tell the format from the name (expected .conllu, .conll or .spacy; for constituents also "
         ".ptb, .mrg or .brackets)"
     )
     S029 = (
-        "No .conllu, .conll or .spacy file in the directory (name bracketed files, .ptb, .mrg or .brackets, "
-        "themselves; convert what has another format)"
+        "No .conllu, .conll or .spacy file in the directory (bracketed files, .ptb, .mrg or .brackets, "
+        "must be named one by one; convert files of other formats)"
     )
     S030 = "Not a readable .spacy file: {reason} (make it again with 'spacy convert')"
     S031 = "The document has no dependency annotation (annotate it or take it out)"
     S032 = (
-        "Word {word} hangs on a word of another sentence (correct the head or the sentence "
+        "Word {word} is attached to a word of another sentence (correct the head or the sentence "
         "boundaries, one root to a sentence)"
     )
     S033 = (
@@ -133,10 +139,7 @@ class Errors(metaclass=_WithCodes):
         "There is nothing to learn a parser from: no training sentence has heads. Check the training "
         "data with 'python -m spacy spectral check FILE'."
     )
-    S105 = (
-        "A grammar needs max_length >= 2, min_symbol_count >= 1 and max_symbols >= 1, and only_lexical a "
-        "lexical model."
-    )
+    S105 = "A grammar needs {bounds}, not {found}."
     S110 = (
         "'{name}' parses inside sentences, but the document has no sentence boundaries. Add a component "
         "that sets them before it, e.g. 'senter' or 'sentencizer', or set token.is_sent_start yourself."
@@ -167,8 +170,8 @@ class Errors(metaclass=_WithCodes):
         "with spacy train."
     )
     S118 = (
-        "'{name}' is to be estimated on the output of '{missing}' (setting 'annotate_with'), but the "
-        "pipeline has no such component."
+        "'{name}' should be trained on the output of '{missing}' (setting 'annotate_with'), but the "
+        "pipeline has no such component. Add it, or remove it from 'annotate_with'."
     )
     S119 = (
         "'{name}' can't decode by '{value}': its model takes {choices}. Automata of the estimator 'spectral' "
@@ -178,18 +181,23 @@ class Errors(metaclass=_WithCodes):
     )
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
     S121 = (
-        "'{name}' is to be trained on jack-knifed tags of '{tagger}' (setting 'jackknife'), but that is no "
-        "'spectral_tagger'. Train the tagger first and name it in 'annotate_with' instead."
+        "'{name}' should be trained on jack-knifed tags of '{tagger}' (setting 'jackknife'), but this "
+        "is not a 'spectral_tagger'. Train the tagger first and name it in 'annotate_with' instead."
     )
     S122 = (
-        "'{name}' is to stop training by the corpus '{corpus}' (setting 'dev_corpus'), but the pipeline's "
-        'config has none of that name. Set dev_corpus to null or to a corpus such as "corpora.dev".'
+        "'{name}' should use the corpus '{corpus}' to decide when to stop training (setting "
+        "'dev_corpus'), but the config has no corpus of that name. Set dev_corpus to null or to a "
+        'corpus such as "corpora.dev".'
     )
     S123 = (
-        "'{word}' in the training sentence '{words}' has the label '{label}': by \"||\" parsers mark "
-        "crossing arcs that they have lifted. Rename the label, or give the tree as it was before."
+        "'{word}' in the training sentence '{words}' has the label '{label}'. Labels must not contain "
+        '"||": parsers use it to mark lifted crossing arcs. Rename the label, or give the original '
+        "tree."
     )
-    S150 = "There is no automaton of '{value}': no head had it in training. Choose one of: {known}."
+    S150 = (
+        "There is no automaton for '{value}': no head had this symbol in training. Choose one of: "
+        "{known}."
+    )
     S151 = "Unknown direction '{value}'. Choose one of: {choices}."
     S152 = (
         "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
@@ -227,7 +235,9 @@ class Errors(metaclass=_WithCodes):
         "Only {n} of {n_types} distinct words occur at least {min_count} times; at least 2 are "
         "needed. Give more text or lower the minimum count (--min-count)."
     )
-    S207 = "The file '{path}' changed while it was counted. Count it again when it rests."
+    S207 = (
+        "The file '{path}' changed while it was counted. Count it again when it no longer changes."
+    )
     S208 = "The window must be between 1 and {largest}, not {window}."
     S209 = (
         'Some files are tokenised (DocBin, or JSONL with "tokens") and others are raw text. Count '
@@ -318,23 +328,20 @@ class Errors(metaclass=_WithCodes):
         "model.encoder(), not with the encoder of another model."
     )
     S407 = (
-        "Bad arcs: every token needs at least one head, ascending positions of its own sentence (0 for the "
-        "root), none of them the token itself, and a probability for each."
+        "Bad arcs: every token needs at least one head and a probability for each head. Heads are "
+        "ascending positions in the token's own sentence (0 for the root), and not the token itself."
     )
     S408 = "The log-linear parser needs {setting} between {low} and {high}, not {value}."
     S409 = "Scores of another model ('extra') need one row of {labels} labels for each of the {arcs} arcs."
     S410 = (
-        "The heads of a sentence go in a circle: {words}. Attach one of these words (counted from 1) to a "
-        "word outside, or mark heads you do not know as missing."
+        "The heads of a sentence form a cycle: {words}. Attach one of these words (counted from 1) to a "
+        "word outside the cycle, or mark heads you do not know as missing."
     )
     S411 = (
-        "The relation '{label}' has \"||\", by which parsers mark crossing arcs that were lifted (rename the "
-        "relation, or give the tree as it was before)"
+        "The relation '{label}' contains \"||\", which parsers use to mark lifted crossing arcs (rename "
+        "the relation, or give the original tree)"
     )
-    S440 = (
-        "spacy-spectral.Biaffine.v1 needs an even scan_size >= 2, scan_depth >= 0, arc_size >= 1 and "
-        "label_size >= 1."
-    )
+    S440 = "spacy-spectral.Biaffine.v1 needs {bounds}, not {found}."
     S441 = "spacy-spectral.{architecture} needs max_length >= 2, not {value}."
     S442 = (
         "'{name}' collects its labels when the pipeline is initialized, but with training.max_epochs = -1 "
@@ -355,13 +362,10 @@ class Errors(metaclass=_WithCodes):
         "'{model}' leaves no probabilities of heads on documents, so there is no reliability diagram. Its "
         "parser must be a 'spectral_parser' whose setting 'store' has \"head_prob\"."
     )
-    S451 = (
-        "spacy-spectral.Biaffine.v2 needs an even scan_size >= 2, scan_depth >= 0, other sizes, epochs and "
-        "batch_size >= 1, a rate above 0, and dropout and word_dropout from 0 to below 1."
-    )
+    S451 = "spacy-spectral.Biaffine.v2 needs {bounds}, not {found}."
     S453 = (
-        "A product of parsers needs a weight for each of its experts, none below 0 and one above: not "
-        "{weights}."
+        "A product of parsers needs one weight for each of its experts, all at least 0 and at least one "
+        "above 0. Found: {weights}."
     )
     S454 = "spacy-spectral.Product.v1 needs at least one expert. Give it models of these kinds: {choices}."
     S455 = (
@@ -370,13 +374,10 @@ class Errors(metaclass=_WithCodes):
         "spacy-spectral.SHAG.v1 or spacy-spectral.Refined.v1."
     )
     S456 = (
-        "The model of '{name}' has no temperatures: what it says can't be made surer or less sure. Use a "
-        "model of spacy-spectral: LogLinear.v1, Product.v1, Biaffine.v1, Biaffine.v2, SHAG.v1 or Refined.v1."
+        "'{name}' can't be calibrated: its model has no temperature. Use a model of spacy-spectral: "
+        "LogLinear.v1, Product.v1, Biaffine.v1, Biaffine.v2, SHAG.v1 or Refined.v1."
     )
-    S457 = (
-        "There is nothing to calibrate by: each half of the treebank needs sentences with trees. Give a "
-        "larger one."
-    )
+    S457 = "Can't calibrate: each half of the treebank needs sentences with trees. Give a larger treebank."
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = "A latent tree model needs {bounds}, not {found}."
     S503 = (
@@ -396,8 +397,8 @@ class Errors(metaclass=_WithCodes):
         "'encode', not with that of another model."
     )
     S507 = (
-        "'{name}' has no tree models: its model looks at forests, or was trained without the features "
-        "\"logp\". Train one with configs/rerank_list.cfg, whose 'model.features' has them."
+        "'{name}' has no tree models: it is a forest reranker, or it was trained without the features "
+        "\"logp\". Train one with configs/rerank_list.cfg, whose 'model.features' includes them."
     )
     S508 = (
         "There is no trained reranker '{name}' in this pipeline (components: {known}). Train one with "
@@ -413,13 +414,14 @@ class Errors(metaclass=_WithCodes):
         "that stands before '{name}'."
     )
     S533 = (
-        "'{name}' can't rerank the parses of '{base}', which keeps heads given beforehand: it could "
-        "not tell them from those '{base}' found itself. Set constrain = false in '{base}'."
+        "'{name}' can't rerank the parses of '{base}', because '{base}' keeps heads that were set "
+        "beforehand: '{name}' could not distinguish them from the heads that '{base}' found. Set "
+        "constrain = false in '{base}'."
     )
     S534 = (
-        "'{base}' listens to a tok2vec of the pipeline that has seen all sentences, so that '{name}' "
-        "can't be trained on parses of sentences '{base}' has not seen. Source '{base}' with "
-        'replace_listeners = ["model.tok2vec"].'
+        "'{base}' listens to a tok2vec of the pipeline that was trained on all sentences, so '{name}' "
+        "can't get parses of sentences that are new to '{base}'. Source '{base}' with replace_listeners "
+        '= ["model.tok2vec"].'
     )
     S535 = (
         "'{base}' has a beam of {width}: there is nothing to choose from. Set beam_width to 2 or more "
@@ -439,9 +441,9 @@ class Errors(metaclass=_WithCodes):
         "of it can't be made for parts of the training data. Use the architecture LogLinear.v1 or SHAG.v1."
     )
     S544 = (
-        "'{name}' is trained on what copies of the parser make of sentences that they have not seen: "
-        "{folds} blocks can't be made of {sentences} sentences. Give more training sentences, or set folds "
-        "to a smaller number."
+        "'{name}' is trained on parses of sentences that copies of the parser were not trained on. "
+        "{sentences} sentences are too few for {folds} blocks. Give more training sentences, or set "
+        "folds to a smaller number."
     )
     S601 = (
         "spacy-spectral.Corpus.v1 can put {names} on documents with the treebank's tokens only. Set "
@@ -456,8 +458,8 @@ class Errors(metaclass=_WithCodes):
         "examples, or load a trained pipeline."
     )
     S604 = (
-        "The special case '{text}' of the tokenizer has to be made of its tokens, each with an ORTH that is "
-        "not empty: {found}. Only ORTH and NORM can be set."
+        "Bad special case '{text}' of the tokenizer: {found}. The ORTH values of its tokens must be "
+        "non-empty and together give the text. Only ORTH and NORM can be set."
     )
     S605 = (
         "There is nothing to learn sentences from: no training document has known sentence boundaries beyond "
@@ -472,14 +474,14 @@ class Errors(metaclass=_WithCodes):
         "Evaluation from raw text needs the package udtools: pip install 'spacy-spectral[ud]' or pip install "
         "udtools."
     )
-    S608 = "{path} can't be compared with what was parsed: {reason}"
+    S608 = "Can't compare {path} with the parse: {reason}"
     S609 = (
         "Can't parse {path}: .spacy files have no text to begin with. Give plain text, .jsonl, CoNLL-U "
         "(each may be .gz) or bracketed trees."
     )
     S610 = "A .spacy file can't be printed. Give a directory to write to (--output)."
     S611 = "There are no files in the directory '{path}'."
-    S612 = "The parse of {path} would be written over it. Give another directory (--output)."
+    S612 = "The parse of {path} would overwrite the text itself. Give another directory (--output)."
     S613 = (
         "{one} and {other} would both become {target}. Rename one, parse them to different directories, or "
         "give a directory that both are in: its structure is kept."
@@ -487,32 +489,32 @@ class Errors(metaclass=_WithCodes):
     S614 = "Can't parse {path}, from the document '{first}' to '{last}': {reason}"
     S615 = "Can't write parsed files to '{path}': it is no directory. Give another name (--output)."
     S616 = (
-        "What is in '{path}' was parsed by another pipeline or in another way. Give another directory "
-        "(--output), or parse everything again (--overwrite)."
+        "The files in '{path}' were parsed by another pipeline or with other options. Give another "
+        "directory (--output), or parse everything again (--overwrite)."
     )
     S617 = (
-        "{path} exists, and nothing tells that it is a parse of the text at hand. Give another directory "
+        "{path} exists, but there is no record that it is a parse of this text. Give another directory "
         "(--output), or parse everything again (--overwrite)."
     )
     S618 = (
-        "Can't read {path}, which tells what was parsed already. Remove it and what was parsed, or give "
-        "another directory (--output)."
+        "Can't read {path}, the record of the texts that were already parsed. Remove it and the parsed "
+        "files, or give another directory (--output)."
     )
     S619 = (
-        "Can't read '{path}': line {line} has more than {most} MB, and has to be in memory as a whole. Cut "
-        "it into several: one for each document."
+        "Can't read '{path}': line {line} has more than {most} MB, but a line must fit in memory. Split "
+        "it into several lines, one for each document."
     )
     S620 = (
-        "CoNLL-U would have nothing but words: the pipeline '{model}' has constituents, but neither tags, "
-        "lemmas nor heads. Write trees: use --format brackets."
+        "CoNLL-U would contain only words: the pipeline '{model}' predicts constituents, but neither "
+        "tags, lemmas nor heads. Write trees with --format brackets."
     )
     S621 = (
-        "Changed while it was parsed, so that its parse is not complete: {paths}. Give the same command "
-        "again; what is finished is not parsed again."
+        "These texts changed while they were parsed, so their parses are not complete: {paths}. Run the "
+        "same command again; finished files are not parsed again."
     )
     S622 = (
-        "The Dask scheduler has gone: {reason}. Start the cluster again, then give the same command again; "
-        "files that are written stay."
+        "Lost the connection to the Dask scheduler: {reason}. Start the cluster again, then run the "
+        "same command again; finished files are kept."
     )
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
     S702 = "A parser for constituents needs {bounds}, not {found}."
@@ -531,11 +533,7 @@ class Errors(metaclass=_WithCodes):
         "grammar with states and of spans, between 0 and 100, and a temperature between 0.01 and 100."
     )
     S801 = "Unknown labelling '{value}' of a refined grammar. Choose one of: {choices}."
-    S802 = (
-        "Bad settings of a refined grammar: it needs states, dimensions, cycles, sweeps, min_symbol_count "
-        "and max_symbols >= 1, at most {most} states, fewer tags (max_symbols), max_length >= 2, seed >= 0 "
-        "and 0 <= prune < 1."
-    )
+    S802 = "A refined grammar needs {bounds}, not {found}."
     S803 = (
         "'{name}' can't find sub-tags with the model '{model}'. Set its model to "
         '@architectures = "spacy-spectral.Refined.v1".'
@@ -548,16 +546,16 @@ class Errors(metaclass=_WithCodes):
     )
     S806 = "The refined grammar has no tag '{tag}'. It has: {known}."
     S807 = (
-        "'{name}' can't use the grammar of '{parser}', which has none with sub-tags. Set its setting "
-        "'parser' to a spectral_parser by spacy-spectral.Refined.v1, or to null."
+        "'{name}' can't use the grammar of '{parser}': it has no sub-tags. Set the setting 'parser' of "
+        "'{name}' to a spectral_parser with spacy-spectral.Refined.v1, or to null."
     )
     S808 = (
         "A refined grammar of {states} states of {tags} tags is too large for these data. Set fewer states, "
         "or fewer tags (max_symbols)."
     )
     S901 = (
-        "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "
-        "Keep fewer values of each variable (a higher threshold), or give fewer conditions that bind "
+        "This packed forest needs tables of {cells} cells to eliminate its variables, more than {most}. "
+        "Keep fewer values of each variable (a higher threshold), or give fewer conditions that connect "
         "variables far apart."
     )
     S902 = "Variable {variable} of a packed forest has no values: give it one at least."
@@ -585,17 +583,17 @@ class Errors(metaclass=_WithCodes):
         "choose from. Check the training data."
     )
     S914 = (
-        "'{name}' looks at the packed forest of a 'spectral_parser', which '{base}' is not. Set base to the "
-        "name of one, or model to spacy-spectral.Reranker.v1."
+        "'{name}' needs the packed forest of a 'spectral_parser', but '{base}' is not one. Set base to "
+        "the name of a 'spectral_parser', or model to spacy-spectral.Reranker.v1."
     )
     S915 = (
-        "{condition} can't be met: its tokens must be words of one sentence of the document, all different, "
-        "and a label one of the parser's: {labels}."
+        "{condition} can't be met: its tokens must be different words of one sentence of the document, "
+        "and its label must be one of the parser's labels: {labels}."
     )
     S916 = "No projective tree with one root meets these conditions together: {conditions}. Drop one of them."
     S917 = (
-        "There are {ways} ways to meet these conditions, more than {most}: give fewer that bind several "
-        "tokens of one sentence."
+        "There are {ways} ways to meet these conditions, more than {most}. Give fewer conditions that "
+        "involve several tokens of one sentence."
     )
     S918 = (
         "{condition} is about a sentence of {n} tokens; conditions can be put on sentences of up to {most}. "
@@ -606,28 +604,28 @@ class Errors(metaclass=_WithCodes):
         "from spacy_spectral.forest.conditions."
     )
     S920 = (
-        "'{name}' chooses from lists, which conditions can't be put on. Ask its parser '{base}', or use the "
+        "'{name}' chooses from lists and can't use conditions. Ask its parser '{base}', or use the "
         "model spacy-spectral.ForestReranker.v1."
     )
 
 
 class Warnings(metaclass=_WithCodes):
     W101 = (
-        "'{name}': {missing} of {tokens} training tokens have no head; their sentences are used as far "
-        "as they are annotated."
+        "'{name}': {missing} of {tokens} training tokens have no head. The annotated parts of their "
+        "sentences are still used for training."
     )
     W102 = (
-        "'{name}': the heads fixed beforehand can't all be part of one projective tree with one root; "
-        "they are not kept in: {words}"
+        "'{name}': the fixed heads can't all be part of one projective tree with one root. They are "
+        "ignored in: {words}"
     )
     W103 = (
-        "'{name}': the corpus '{corpus}' (setting 'dev_corpus') has no heads, so that training can't stop by "
-        "it. Set dev_corpus to null, or to a corpus with dependency annotation."
+        "'{name}': the corpus '{corpus}' (setting 'dev_corpus') has no heads, so it can't decide when "
+        "to stop training. Set dev_corpus to null, or to a corpus with dependency annotation."
     )
     W110 = (
-        "There is an extension attribute {lower}._.{name} that is not spacy-spectral's. It is left as it is, "
-        "so that what spacy-spectral keeps under that name can't be read by it. To read it, rename yours, or "
-        "call {kind}.remove_extension('{name}') and spacy_spectral.register_extensions()."
+        "There is an extension attribute {lower}._.{name} that does not belong to spacy-spectral. It is "
+        "kept, so spacy-spectral's value of that name can't be read. To read it, rename your attribute, "
+        "or call {kind}.remove_extension('{name}') and spacy_spectral.register_extensions()."
     )
     W111 = (
         "'{name}' was trained as a whole when its pipeline was initialized: nlp.update teaches it nothing, "
@@ -636,15 +634,15 @@ class Warnings(metaclass=_WithCodes):
         "nlp.update(..., exclude=['{name}'])."
     )
     W401 = (
-        "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: no "
-        "projective tree of the arcs that its pruner keeps agrees with their annotation."
+        "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: their "
+        "annotation does not agree with any projective tree of the arcs that the pruner keeps."
     )
     W440 = (
         "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "
         "max_length, or no projective tree with one root has their heads."
     )
     W501 = (
-        "'{name}' was sourced from another pipeline, and spaCy's own '{base}' does not tell in which "
-        "pipeline it stands: the parser that the component was made for is used. Call "
-        "nlp.get_pipe('{name}').attach(nlp) to use that of this pipeline."
+        "'{name}' was sourced from another pipeline, and spaCy's own '{base}' does not know its "
+        "pipeline, so '{name}' still uses the parser of its first pipeline. Call "
+        "nlp.get_pipe('{name}').attach(nlp) to use the parser of this pipeline."
     )

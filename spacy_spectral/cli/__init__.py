@@ -5,17 +5,16 @@ from . import (  # noqa: F401
     automaton,
     brackets,
     calibrate,
-    check,
     draw,
     eigenwords,
     evaluate,
     nbest,
     neighbors,
     parse,
-    sample,
     score,
     similarity,
     subtags,
+    treebanks,
     word_map,
 )
 from ._app import spectral_cli

@@ -36,7 +36,7 @@ def automaton_cli(
 
     from ..base.serialize import require_writable
     from ..viz.automaton import head_automaton
-    from ._pipelines import grammar_of, load_pipeline
+    from ._app import grammar_of, load_pipeline
 
     if output.suffix not in _WRITERS:
         known = " or ".join(_WRITERS)

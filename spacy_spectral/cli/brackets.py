@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli
+from ._app import (
+    output_option,
+    reported,
+    spectral_cli,
+    superseded,
+    without_parses,
+)
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -73,7 +79,6 @@ def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> d
     from ..base.errors import Errors, SpectralError
     from ..pipeline.constituency import score_constituents
     from ..pipeline.constituents import NAME
-    from ._pipelines import superseded, without_parses
 
     if not any(nlp.get_pipe_meta(name).factory == NAME for name in nlp.pipe_names):
         raise SpectralError(Errors.S708.format(model=model))

@@ -54,7 +54,7 @@ def calibrate_cli(
     from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
     from ..treebank.documents import read_docs
     from ..trees.calibration import Judged
-    from ._pipelines import load_pipeline, parser_of, superseded, without_parses
+    from ._app import load_pipeline, parser_of, superseded, without_parses
 
     with reported():
         if json is not None:

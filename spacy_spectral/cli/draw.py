@@ -78,7 +78,7 @@ def draw_cli(
 
     from ..base.serialize import require_writable
     from ..viz.automaton import head_automaton
-    from ._pipelines import grammar_of, load_pipeline
+    from ._app import grammar_of, load_pipeline
 
     with reported():
         require_writable(output)
@@ -107,7 +107,7 @@ def parsed_sentences(
     """Parse a text, or the words of a treebank."""
     from ..treebank.brackets import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
-    from ._pipelines import parse_text, superseded, without_parses
+    from ._app import parse_text, superseded, without_parses
     from .brackets import bracketed_docs
 
     path = Path(data)

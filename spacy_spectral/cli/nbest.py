@@ -4,7 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import reported, spectral_cli
+from ._app import (
+    load_pipeline,
+    parse_text,
+    parser_of,
+    reported,
+    spectral_cli,
+)
 
 
 @spectral_cli.command("nbest")
@@ -32,7 +38,6 @@ def nbest_cli(
     from the pipeline, or are written behind the words: "The_DT dog_NN barks_VBZ ._."
     """
     from ..pipeline.constituency import SpectralConstituency
-    from ._pipelines import load_pipeline, parse_text, parser_of
 
     nlp = load_pipeline(model)
     with reported():

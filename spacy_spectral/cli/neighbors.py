@@ -17,7 +17,7 @@ def neighbors_cli(
     """Print the nearest words, with the cosine of the angle between their vectors."""
     from ..base.errors import Errors
     from ..models.eigenwords.vectors import nearest_words
-    from ._pipelines import load_vectors
+    from ._app import load_vectors
 
     with reported():
         nlp = load_vectors(vectors)

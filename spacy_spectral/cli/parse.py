@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli
+from ._app import (
+    load_pipeline,
+    output_option,
+    reported,
+    spectral_cli,
+    superseded,
+)
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -64,7 +70,6 @@ def parse_cli(
 
     from ..base.distribute import open_workers
     from ..base.errors import Errors, SpectralError
-    from ._pipelines import load_pipeline
     from .parse_record import Record, fingerprint
 
     record = Record(output) if output is not None else None
@@ -344,7 +349,6 @@ def _pipeline(model: str) -> "Language":
 
 
 def _parsed(nlp: "Language", sources: list["Source"]) -> Iterator["Doc"]:
-    from ._pipelines import superseded
 
     given = any(source.sentences for source in sources)
     names = superseded(nlp, gold_tags=False) if given else []

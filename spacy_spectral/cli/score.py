@@ -32,7 +32,7 @@ def score_cli(
     from ..base.progress import progress_bar
     from ..base.serialize import require_writable
     from ..treebank.documents import read_docs
-    from ._pipelines import load_pipeline
+    from ._app import load_pipeline
 
     if json is not None:
         with reported():

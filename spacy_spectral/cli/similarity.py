@@ -39,7 +39,7 @@ def train_cli(
     """Fit a ridge regression for every file of pairs, and one for all of them together."""
     from ..base.serialize import require_writable, write_atomically
     from ..models.eigenwords.regression import SimilarityModel
-    from ._pipelines import load_pipeline
+    from ._app import load_pipeline
 
     with reported():
         require_writable(output)
@@ -65,7 +65,7 @@ def evaluate_cli(
     """Print Pearson's correlation per file, and ALL, ALLnrm and Mean of SemEval-2012 task 6."""
     from ..base.serialize import require_writable, write_atomically
     from ..models.eigenwords.regression import SimilarityModel, score_datasets
-    from ._pipelines import load_pipeline
+    from ._app import load_pipeline
 
     with reported():
         if output is not None:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli
+from ._app import (
+    load_pipeline,
+    output_option,
+    reported,
+    spectral_cli,
+)
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -38,7 +43,6 @@ def subtags_cli(
     from ..base.serialize import require_writable, write_atomically
     from ..models.refine.subtags import state_names
     from ..viz.subtags import collect_examples, count_sub_tags, render_sub_tags, shown_tags
-    from ._pipelines import load_pipeline
 
     with reported():
         require_writable(output)
@@ -63,15 +67,16 @@ def subtags_cli(
 def _refined(nlp: "Language", component: str | None) -> tuple[Any, Any]:
     """The component with a refined grammar, and the grammar."""
     from ..base.errors import Errors
+    from ..base.learnt import Learnt
     from ..models.refine.model import RefinedGrammar
+    from ..pipeline.component import SpectralPipe
 
     names = nlp.component_names if component is None else [component]
     for name in names:
         pipe = nlp.get_pipe(name) if name in nlp.component_names else None
-        learnt = getattr(getattr(pipe, "model", None), "attrs", {}).get("learnt")
-        grammar = getattr(learnt, "value", None)
-        if isinstance(grammar, RefinedGrammar):
-            return pipe, grammar
+        learnt = pipe.model.attrs.get("learnt") if isinstance(pipe, SpectralPipe) else None
+        if isinstance(learnt, Learnt) and isinstance(learnt.value, RefinedGrammar):
+            return pipe, learnt.value
     raise ValueError(Errors.S805.format(known=", ".join(nlp.component_names) or "none"))
 
 

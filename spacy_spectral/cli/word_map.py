@@ -7,7 +7,12 @@ from typing import Annotated
 from typer import Argument, Option
 from wasabi import msg
 
-from ._app import output_option, reported, spectral_cli
+from ._app import (
+    load_vectors,
+    output_option,
+    reported,
+    spectral_cli,
+)
 
 
 @spectral_cli.command("word-map", short_help="Draw a map of words.")
@@ -22,7 +27,6 @@ def word_map_cli(
     from ..base.serialize import require_writable, write_atomically
     from ..models.eigenwords.vectors import row_names, word_vectors
     from ..viz.wordmap import majority_tags, place_words, render_map
-    from ._pipelines import load_vectors
 
     with reported():
         require_writable(output)

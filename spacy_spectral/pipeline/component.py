@@ -16,7 +16,7 @@ from ..base.errors import Errors, SpectralError, Warnings
 from ..base.files import loading
 from ..base.learnt import Learnt
 from ..base.progress import report
-from .examples import all_examples
+from .training_data import all_examples
 
 
 class SpectralPipe(TrainablePipe):

@@ -18,7 +18,7 @@ from ..models.constituency.trees import ROOTS, Parsed
 from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
-from .tagger import find_clusters
+from .training_data import find_clusters
 
 
 class SpectralConstituency(SpectralPipe):

@@ -19,7 +19,7 @@ from spacy.vocab import Vocab
 from ..models.constituency.evalb import constituents as tree_constituents
 from ..models.constituency.trees import ROOTS, Node, Parsed, clean
 from ..treebank.brackets import Tree, bracket_docs, read_brackets, write_tree
-from .entries import Place, entries, find_span, store_entry
+from .annotations import Place, entries, find_span, store_entry
 
 NAME = "spectral_constituency"
 

@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
-from weakref import ref
 
-from spacy.language import Language
 from spacy.lookups import Lookups
 from spacy.tokens import Doc, Span, Token
+from spacy.vocab import Vocab
 
 from ..base.errors import Errors
-from .entries import register_extension
+from .annotations import register_extension
 
 Text: TypeAlias = Doc | Span | Token
 
@@ -54,15 +53,14 @@ class EigenwordSimilarity:
     processes, have lost them; `doc._.eigenword_similarity(other)` is the same and works always.
     """
 
-    def __init__(self, name: str = "eigenwords", *, nlp: Language | None = None):
+    def __init__(self, name: str = "eigenwords", *, vocab: Vocab | None = None):
         """Register the extensions.
 
         name (str): The name of the component.
-        nlp (Optional[Language]): The pipeline, whose vectors are checked when it is loaded.
+        vocab (Optional[Vocab]): That of the pipeline, whose vectors are checked when it is loaded.
         """
         self.name = name
-        # weak, so that a component that another pipeline uses does not keep this one alive
-        self._nlp = None if nlp is None else ref(nlp)
+        self._vocab = vocab
         for cls in (Doc, Span, Token):
             register_extension(cls, "eigenword_similarity", method=compare)
         register_extension(Token, "eigenword_cluster", getter=clusters_of)
@@ -81,9 +79,8 @@ class EigenwordSimilarity:
         """Check the vocabulary of a pipeline that is loaded: it has all that the component knows."""
         from ..models.eigenwords.vectors import check_vocab
 
-        nlp = None if self._nlp is None else self._nlp()
-        if nlp is not None:
-            check_vocab(nlp.vocab, self.name)
+        if self._vocab is not None:
+            check_vocab(self._vocab, self.name)
         return self
 
     def from_disk(self, path: str | Path, **options: Any) -> "EigenwordSimilarity":

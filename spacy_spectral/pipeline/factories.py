@@ -157,7 +157,7 @@ def make_eigenwords(nlp: Language, name: str) -> "EigenwordSimilarity":
     """Make the component; vectors and clusters are those of the pipeline's vocabulary."""
     from .eigenwords import EigenwordSimilarity
 
-    return EigenwordSimilarity(name, nlp=nlp)
+    return EigenwordSimilarity(name, vocab=nlp.vocab)
 
 
 @Language.factory(

@@ -36,8 +36,7 @@ from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature, Tempere
 from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.sentences import Batch, Treebank
 from .documents import TokenReader, training_batch
-from .examples import all_examples
-from .training_data import ParserData, warn_of_missing
+from .training_data import ParserData, all_examples, warn_of_missing
 
 if TYPE_CHECKING:
     from ..models.biaffine.network import Network

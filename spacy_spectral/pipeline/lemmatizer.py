@@ -16,8 +16,7 @@ from ..base.progress import EpochBar
 from ..models.lemma.model import LemmaModel, Reading
 from .component import SpectralPipe
 from .documents import string_finder, string_values
-from .examples import aligned, with_gold_tags
-from .training_data import annotated_by, jackknifed
+from .training_data import aligned, annotated_by, jackknifed, with_gold_tags
 
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from .documents import TokenReader, fixed_heads, string_values, write_parse
 from .learners import learner_of
 from .listening import ListenedTo
 from .noun_chunks import use_ud_noun_chunks
-from .training_data import ParserData
+from .training_data import ParserData, find_clusters, find_word_vectors
 from .views import (
     STORABLE,
     Prediction,
@@ -35,9 +35,6 @@ from .views import (
     predictions,
     sentence_parses,
 )
-
-if TYPE_CHECKING:
-    from ..models.eigenwords.word_vectors import WordVectors
 
 
 class SpectralParser(ListenedTo):
@@ -156,8 +153,6 @@ class SpectralParser(ListenedTo):
         dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
             models that are trained in epochs; and to learn from how sure the parser may be.
         """
-        from .tagger import find_clusters
-
         self.learner.check(clusters=clusters, vectors=vectors, dev_corpus=dev_corpus)
         data = replace(
             self._data(nlp, dev_corpus),
@@ -319,21 +314,3 @@ class SpectralParser(ListenedTo):
         names = self.grammar.label_names
         pairs = [head_and_label_probs(*self.parse([doc]), names) for doc in docs]
         return [heads for heads, _ in pairs], [labels for _, labels in pairs]
-
-
-def find_word_vectors(path: str | Path | None, vocab: Vocab) -> "WordVectors | None":
-    """Word vectors of a directory, or else those of the vocabulary if it has some.
-
-    path (Optional[Union[str, Path]]): A directory made by `spacy spectral eigenwords`, or any pipeline.
-    vocab (Vocab): The vocabulary.
-    RETURNS (Optional[WordVectors]): The vectors.
-    """
-    from ..models.eigenwords.word_vectors import WordVectors
-
-    if path is None:
-        return WordVectors.from_vocab(vocab)
-    directory = Path(path) / "vocab"
-    vectors = WordVectors.from_vocab(Vocab().from_disk(directory)) if directory.is_dir() else None
-    if vectors is None:
-        raise SpectralError(Errors.S216.format(path=path))
-    return vectors

@@ -20,8 +20,7 @@ from ..trees.sentences import MISSING
 from .annotations import register, store_sub_tags
 from .component import SpectralPipe
 from .documents import TokenReader, fixed_heads, string_values, training_treebank
-from .examples import with_gold_tags
-from .training_data import ParserData, component, warn_of_missing
+from .training_data import ParserData, component, warn_of_missing, with_gold_tags
 
 
 class Prediction(NamedTuple):

@@ -26,7 +26,7 @@ from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
 from .component import SpectralPipe
 from .documents import string_finder, vocabularies
-from .examples import tagged_sentences
+from .training_data import find_clusters, tagged_sentences
 
 # What spaCy's own pipelines call white space.
 _SPACE_TAG = "_SP"
@@ -230,22 +230,6 @@ def annotation_values(
         for i in set(analyses.tolist()) - {-1}:
             keys[i] = vocab.morphology.add(morphs[i])
     return numpy.column_stack([pairs[classes], keys[analyses]])
-
-
-def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:
-    """Word clusters of a directory, or else of the vocabulary's lookups if there are some.
-
-    path (Optional[Union[str, Path]]): A directory made by `spacy spectral eigenwords`.
-    vocab (Vocab): The vocabulary.
-    RETURNS (Optional[Clusters]): The clusters.
-    """
-    if path is None and not vocab.lookups.has_table("eigenword_clusters"):
-        return None
-    from ..models.eigenwords.clusters import WordClusters
-
-    if path is not None:
-        return WordClusters.from_disk(path)
-    return WordClusters.from_lookups(vocab.lookups).checked()
 
 
 def tagger_score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ..models.segment.special import SpecialCases, SpecialToken, is_special
 from ..models.segment.statistics import PiecedText, piece_words, split_chunks
 from ..models.segment.tokens import TokenizerModel
 from ..treebank.documents import MULTIWORD
-from .examples import read_examples
+from .training_data import read_examples
 
 _FORMAT = Format(
     "tokenizer with special cases",

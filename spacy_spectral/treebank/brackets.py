@@ -13,7 +13,7 @@ from spacy.vocab import Vocab
 
 from ..base.errors import Errors
 from ..base.text_files import LONGEST, opened
-from .validate import TreebankError
+from .conllu import TreebankError
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-"}

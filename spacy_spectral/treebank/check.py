@@ -7,9 +7,10 @@ from pathlib import Path
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from ..trees.sentences import MISSING
 from .brackets import is_bracketed, read_brackets
+from .conllu import TreebankError, is_projective
 from .documents import scan_docs, treebank_files
-from .validate import MISSING, TreebankError, is_projective
 
 
 @dataclass

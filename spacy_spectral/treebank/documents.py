@@ -14,8 +14,8 @@ from spacy.vocab import Vocab
 
 from ..base.errors import Errors
 from ..trees.pseudoprojective import DELIMITER
-from .conllu import Sentence, as_tokens, scan_conllu
-from .validate import MISSING, TreebankError, tree_problems
+from ..trees.sentences import MISSING
+from .conllu import Sentence, TreebankError, as_tokens, scan_conllu, tree_problems
 
 CONLLU_SUFFIXES = (".conllu", ".conll")
 SUFFIXES = (*CONLLU_SUFFIXES, ".spacy")

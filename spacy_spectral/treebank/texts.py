@@ -12,10 +12,10 @@ from typing import Any
 
 from ..base.errors import Errors, SpectralError
 from ..base.text_files import STDIN, decoded_blocks, is_stream, read_records, token_form, whole_file
+from ..trees.sentences import MISSING
 from .brackets import BRACKET_SUFFIXES, read_brackets
-from .conllu import Sentence, scan_conllu
+from .conllu import Sentence, TreebankError, scan_conllu
 from .documents import CONLLU_SUFFIXES, written_documents
-from .validate import MISSING, TreebankError
 
 # Characters of a document and of a part, and words of a document of CoNLL-U.
 DOCUMENT, PART, WORDS = 1 << 18, 1 << 20, 1 << 15

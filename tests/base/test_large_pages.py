@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from spacy_spectral.base.large_pages import zeros_in_large_pages
+from spacy_spectral.base.cache import zeros_in_large_pages
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 16), (1 << 19, 2)])

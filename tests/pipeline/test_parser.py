@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_spectral.pipeline.documents import write_parse
-from spacy_spectral.pipeline.parser import find_word_vectors
+from spacy_spectral.pipeline.training_data import find_word_vectors
 from spacy_spectral.trees.interface import NEUTRAL
 
 ARCHITECTURES = ("spacy-spectral.SHAG.v1", "spacy-spectral.LogLinear.v1")

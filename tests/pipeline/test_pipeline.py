@@ -11,8 +11,7 @@ from spacy.tokens import Doc
 from spacy.training.initialize import init_nlp
 
 from spacy_spectral.pipeline.documents import TokenReader, training_treebank
-from spacy_spectral.pipeline.examples import corpus_examples, with_gold_tags
-from spacy_spectral.pipeline.training_data import jackknifed
+from spacy_spectral.pipeline.training_data import corpus_examples, jackknifed, with_gold_tags
 from spacy_spectral.readers import Corpus
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -9,7 +9,7 @@ import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
-from spacy_spectral.pipeline.examples import read_examples, tagged_sentences
+from spacy_spectral.pipeline.training_data import read_examples, tagged_sentences
 from tagger_data import make_sentences
 
 CONFIG = Path(__file__).parents[2] / "configs" / "tagger.cfg"

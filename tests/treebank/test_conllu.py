@@ -16,9 +16,15 @@ from spacy.vocab import Vocab
 
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.check import check_treebanks, only_in_one_split
-from spacy_spectral.treebank.conllu import read_conllu, scan_conllu
+from spacy_spectral.treebank.conllu import (
+    MISSING,
+    TreebankError,
+    is_projective,
+    read_conllu,
+    scan_conllu,
+    tree_problems,
+)
 from spacy_spectral.treebank.documents import read_docs
-from spacy_spectral.treebank.validate import MISSING, TreebankError, is_projective, tree_problems
 
 SHARED = Path(os.environ.get("SPACY_SPECTRAL_SHARED", Path(__file__).parents[3] / "shared"))
 EWT_DEV = SHARED / "treebanks" / "UD_English-EWT" / "en_ewt-ud-dev.conllu"

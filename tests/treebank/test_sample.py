@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral.treebank.brackets import Tree, read_brackets, write_tree
 from spacy_spectral.treebank.check import check_treebanks
-from spacy_spectral.treebank.conllu import read_conllu
+from spacy_spectral.treebank.conllu import TreebankError, read_conllu
 from spacy_spectral.treebank.sample.draw import (
     MAX_LENGTH,
     draw_modifiers,
@@ -22,7 +22,6 @@ from spacy_spectral.treebank.sample.draw import (
     write_sample,
 )
 from spacy_spectral.treebank.sample.grammar import LEFT, RIGHT, symbols, true_model
-from spacy_spectral.treebank.validate import TreebankError
 
 PARTS = {"train": 300, "dev": 60, "test": 40}
 

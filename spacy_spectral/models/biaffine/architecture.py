@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from thinc.api import Model, chain
 
-from ...base.errors import Errors
+from ...base.errors import Errors, require_settings
 from ...base.learnt import Learnt, architecture
 from ...trees.interface import NEUTRAL, Resources
 from ...trees.inventory import Inventory
@@ -42,8 +42,14 @@ def build_biaffine(
     max_length (int): Longer sentences are parsed in pieces, and are not trained on.
     RETURNS (Model[Batch, List[ndarray]]): The model, from sentences to arc scores.
     """
-    if scan_size < 2 or scan_size % 2 or scan_depth < 0 or min(arc_size, label_size) < 1:
-        raise ValueError(Errors.S440)
+    sizes = {
+        "scan_size": scan_size,
+        "scan_depth": scan_depth,
+        "arc_size": arc_size,
+        "label_size": label_size,
+    }
+    bounds = {"scan_depth": ">= 0", "arc_size": ">= 1", "label_size": ">= 1"}
+    require_settings(Errors.S440, sizes, scan_size="even, >= 2", **bounds)
     if max_length < 2:
         raise ValueError(Errors.S441.format(architecture="Biaffine.v1", value=max_length))
     encoder = sentence_vectors(tok2vec)

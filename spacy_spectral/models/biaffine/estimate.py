@@ -18,7 +18,7 @@ import numpy
 from numpy.typing import NDArray
 from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
 
-from ...base.errors import Errors
+from ...base.errors import Errors, require_settings
 from ...trees.inventory import MIN_DECORATED, Inventory, projective_trees
 from ...trees.pieces import cut_treebank
 from ...trees.sentences import Treebank
@@ -64,11 +64,10 @@ class Settings:
     max_length: int = 250
 
     def __post_init__(self) -> None:
-        least = min(self.arc_size, self.label_size, self.epochs, self.batch_size, self.mix_size)
-        bad_scan = self.scan_size < 2 or self.scan_size % 2 or self.scan_depth < 0
-        bad_rates = not self.rate > 0 or not min(self.dropout, self.word_dropout) >= 0
-        if bad_scan or bad_rates or least < 1 or max(self.dropout, self.word_dropout) >= 1:
-            raise ValueError(Errors.S451)
+        names = ("arc_size", "label_size", "mix_size", "epochs", "batch_size")
+        rates = {"rate": "> 0", "dropout": ">= 0, < 1", "word_dropout": ">= 0, < 1"}
+        sizes = {"scan_size": "even, >= 2", "scan_depth": ">= 0", **dict.fromkeys(names, ">= 1")}
+        require_settings(Errors.S451, self, **sizes, **rates)
         if self.max_length < 2:
             raise ValueError(Errors.S441.format(architecture="Biaffine.v2", value=self.max_length))
 

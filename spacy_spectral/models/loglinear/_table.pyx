@@ -7,7 +7,7 @@ from libc.stdint cimport int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from ...base._slots cimport Slot
-from ...base.large_pages import zeros_in_large_pages
+from ...base.cache import zeros_in_large_pages
 from ._cells cimport (
     ALONE, BUCKET, DENSE, N_SMALL, Bucket, Cell, CellTable, bucket_of, count_of_bits,
 )

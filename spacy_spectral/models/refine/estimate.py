@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from ...base.errors import Errors
+from ...base.errors import Errors, require_settings
 from ...base.progress import progress_bar
 from ...trees.inventory import projective_trees
 from ...trees.sentences import Treebank
@@ -58,14 +58,10 @@ class RefineSettings:
         if self.children not in CHILDREN:
             choices = ", ".join(CHILDREN)
             raise ValueError(Errors.S804.format(value=self.children, choices=choices))
-        least = min(self.states, self.dimensions, self.cycles, self.sweeps, self.min_symbol_count)
-        if (
-            min(least, self.max_symbols, self.chart.max_length - 1) < 1
-            or max(self.states, self.max_symbols + 1) > MAX_STATES
-            or not 0 <= self.chart.prune < 1
-            or self.seed < 0
-        ):
-            raise ValueError(Errors.S802.format(most=MAX_STATES))
+        counts = dict.fromkeys(("dimensions", "cycles", "sweeps", "min_symbol_count"), ">= 1")
+        most = {"states": f">= 1, <= {MAX_STATES}", "max_symbols": f">= 1, < {MAX_STATES}"}
+        require_settings(Errors.S802, self, **most, **counts, seed=">= 0")
+        require_settings(Errors.S802, self.chart, max_length=">= 2", prune=">= 0, < 1")
 
 
 def fit(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError, require_settings
 from ...trees.interface import NEUTRAL, Temperature
 from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.posterior import Posterior
@@ -55,10 +55,11 @@ class GrammarSettings:
         if self.lexical is not None and self.lexical not in LEXICAL_MODELS:
             choices = ", ".join(LEXICAL_MODELS)
             raise ValueError(Errors.S103.format(value=self.lexical, choices=choices))
-        without_model = self.only_lexical and self.lexical is None
-        least = min(self.min_symbol_count, self.max_symbols, self.max_length - 1)
-        if least < 1 or without_model:
-            raise ValueError(Errors.S105)
+        bounds = {"max_length": ">= 2", "min_symbol_count": ">= 1", "max_symbols": ">= 1"}
+        require_settings(Errors.S105, self, **bounds)
+        if self.only_lexical and self.lexical is None:
+            needed = "a lexical model if only_lexical is true"
+            raise SpectralError(Errors.S105.format(bounds=needed, found="lexical = null"))
 
 
 class Grammar(TemperedParser):

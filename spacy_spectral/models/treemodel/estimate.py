@@ -15,7 +15,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors, require_settings
-from ...treebank.validate import tree_problems
+from ...treebank.conllu import tree_problems
 from ._tree import expected_counts
 from .statistics import Alphabet, Moments, Trees, bigram_counts, symbol_vectors, whitened
 from .tree_model import TreeModel
