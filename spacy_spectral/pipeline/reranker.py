@@ -30,10 +30,10 @@ from .annotations import (
     store_parse,
 )
 from .candidates import CandidateSource, Plan, SpectralCandidates, candidate_source
-from .conditions import ConditionedParse, parse_under
 from .documents import fixed_heads, string_values, write_parse
 from .forest_stage import calibrated_forests, fit_forests, parse_forests, write_forests
 from .listening import Listener
+from .parser import ConditionedParse, parse_under
 
 STORABLE = ("parses",)
 

@@ -6,7 +6,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_spectral.pipeline.noun_chunks import UDNounChunks, use_ud_noun_chunks
+from spacy_spectral.pipeline.documents import UDNounChunks, use_ud_noun_chunks
 
 
 @pytest.fixture
