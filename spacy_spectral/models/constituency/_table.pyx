@@ -20,8 +20,27 @@ cdef enum:
     MOST_PAIRS = 96
 
 
+cdef class Weights:
+    """Weights that are learnt by AdaGrad; see `base/_adagrad`."""
+
+    def __dealloc__(self):
+        free(self.slope)
+
+    def begin_learning(self, double initial_squares):
+        """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""
+        self.slope = new_slopes(self.slope, self.weight.shape[0], initial_squares)
+        self.n_steps = 0
+
+    def averaged(self):
+        """The weights, averaged over all steps."""
+        result = numpy.zeros(self.weight.shape[0], dtype=numpy.float32)
+        cdef float[::1] out = result
+        average(&self.weight[0], self.slope, self.weight.shape[0], self.n_steps, &out[0])
+        return result
+
+
 @cython.final
-cdef class FeatureTable:
+cdef class FeatureTable(Weights):
     """The table of features, with what learning needs beside the weights.
 
     templates (Templates): See `templates.py`.
@@ -29,9 +48,6 @@ cdef class FeatureTable:
         is empty. The first entry of a row is its weight for any symbol; its label is not looked at.
     n_words (int), n_phrases (int): How many symbols words and phrases have.
     """
-
-    def __dealloc__(self):
-        free(self.slope)
 
     def __init__(self, templates, slots, row_start, label, weight, int n_words, int n_phrases):
         cdef const int32_t[:, :, ::1] contexts = templates.contexts
@@ -169,18 +185,6 @@ cdef class FeatureTable:
         for e in range(e + 1, end):
             if self.label[e] < any_symbol and gradient[self.label[e]] != 0:
                 climb(&self.weight[e], &self.slope[e], gradient[self.label[e]], rate, self.n_steps)
-
-    def begin_learning(self, double initial_squares):
-        """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""
-        self.slope = new_slopes(self.slope, self.weight.shape[0], initial_squares)
-        self.n_steps = 0
-
-    def averaged(self):
-        """RETURNS (ndarray): The weights, averaged over all steps."""
-        result = numpy.zeros(self.weight.shape[0], dtype=numpy.float32)
-        cdef float[::1] out = result
-        average(&self.weight[0], self.slope, self.weight.shape[0], self.n_steps, &out[0])
-        return result
 
     def keys(
         self, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None,

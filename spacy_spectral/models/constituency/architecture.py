@@ -19,12 +19,11 @@ from ._anchored import AnchoredTable
 from ._span import items
 from ._table import FeatureTable
 from .estimate import estimate
-from .forest import Items, RulePairs
 from .lexicon import form
 from .model import ITEM, STRONG, ConstituencyModel
 from .packing import Mixture
 from .span import SMALL, compact, gold_forest, new_table, train_anchored, train_spans
-from .statistics import Corpus, binary_trees, encode, rule_features
+from .statistics import Corpus, Items, RulePairs, binary_trees, encode, rule_features
 from .tokens import Encoder, Templates, compile_templates, fill_tags
 
 Report = Callable[[str], None]

@@ -39,8 +39,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.linalg import kmeans, svd, unit_rows
+from ._forest import Forest
 from ._latent import posteriors
-from .forest import Forest
 from .latent import DENSE, MEANS, VECTORS, LatentGrammar
 from .lexicon import form, learn_lexicon, signatures
 from .statistics import Corpus
@@ -516,7 +516,7 @@ def expected(
     _, _, _, up, down = posteriors(*arrays, counts)
     # the kernel sums products of vectors: each count has its parameter as a factor, too
     counts *= grammar.tensors
-    offset = arrays[8]
+    offset = arrays[1]
     states = grammar.root.shape[1]
     column = numpy.arange(states)
     there = column < grammar.n_states[corpus.symbol][:, None]

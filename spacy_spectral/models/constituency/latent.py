@@ -6,11 +6,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ._forest import coarse_items
+from ._forest import Forest, coarse_items
 from ._latent import posteriors
-from .forest import Forest, Items, RulePairs
 from .lexicon import Lexicon
-from .statistics import Symbols
+from .statistics import Items, RulePairs, Symbols
 
 VECTORS, DENSE, MEANS = range(3)
 _MOST = 127
@@ -168,7 +167,7 @@ class LatentGrammar:
 
     def kernel_arrays(
         self, forest: Forest, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
-    ) -> tuple[NDArray, ...]:
+    ) -> tuple[Any, ...]:
         """What the kernel takes: forests, vectors of their words, parameters."""
         offset = numpy.concatenate([[0], numpy.cumsum(self.n_states[forest.symbol])])
         words = numpy.zeros(int(offset[-1]), dtype=self.vectors.dtype)
@@ -184,9 +183,8 @@ class LatentGrammar:
         there = column < sizes[:, None]
         words[(offset[items][:, None] + column)[there]] = vectors[there]
         return (
-            forest.starts, forest.edge_starts, forest.left, forest.right, forest.rule, forest.symbol,
-            forest.is_word, forest.is_root, offset, words, scale, self.n_states, self.root, self.tensors,
-            self.tensor_starts, self.kind, self._factors, self.z_mean, self.y_mean,
+            forest, offset, words, scale, self.n_states, self.root, self.tensors, self.tensor_starts,
+            self.kind, self._factors, self.z_mean, self.y_mean,
         )  # fmt: skip
 
     def _entries(

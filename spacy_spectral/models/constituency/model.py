@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 from ...base.stored import Stored
 from ._anchored import AnchoredTable
+from ._forest import Forest
 from ._span import items
 from ._table import FeatureTable
-from .forest import Forest, Items, RulePairs
 from .latent import LatentGrammar
 from .packing import ALONE, FORMAT, Mixture, Parts, parts_payload, read_parts
-from .statistics import Symbols
+from .statistics import Items, RulePairs, Symbols
 from .tokens import Encoder
 from .trees import Node, Parsed, constituents
 
@@ -249,7 +249,7 @@ class ConstituencyModel(Stored):
             *columns, probs, is_best = items(self.spans, tokens, starts, ITEM)
             found = Items(*columns)
             strong = (probs >= STRONG).astype("uint8")
-            forest = Forest.build(self.pairs, lengths, found, strong=strong)
+            forest = Forest.build(self.pairs, lengths, found, strong)
             fallback = self._span_trees(found, probs, is_best)
             own = self._anchored_posteriors(forest, tokens, starts, found, probs)
             item_mask = (own[0] >= ITEM_AGAIN).astype("uint8")
@@ -288,10 +288,7 @@ class ConstituencyModel(Stored):
     ) -> tuple[NDArray, NDArray]:
         nothing = numpy.zeros(len(forest.begin))
         if self.anchored is not None:
-            scores, edge_scores = self.anchored.scores(
-                tokens, starts, forest.starts, forest.begin, forest.end, forest.symbol,
-                forest.edge_starts, forest.left, forest.rule,
-            )  # fmt: skip
+            scores, edge_scores = self.anchored.scores(tokens, starts, forest)
         else:
             # spans alone: what they say of items, multiplied along trees
             log_probs = _log(_at_items(forest, found, probs))

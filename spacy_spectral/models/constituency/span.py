@@ -7,10 +7,10 @@ import numpy
 from numpy.typing import NDArray
 
 from ._anchored import AnchoredTable
+from ._forest import Forest
 from ._span import learn
 from ._table import FeatureTable, build_slots
-from .forest import Forest, Items, RulePairs
-from .statistics import Corpus
+from .statistics import Corpus, Items, RulePairs
 from .tokens import Templates
 
 # weights nearer to 0 are not worth their place in a file
@@ -149,7 +149,7 @@ def gold_forest(
     every = numpy.unique(numpy.concatenate([keys, gold_keys]))
     is_strong = numpy.isin(every, keys[strong]).astype("uint8")
     lengths = numpy.diff(corpus.starts).astype("int32")
-    forest = Forest.build(pairs, lengths, Items.from_keys(every, len(corpus)), strong=is_strong)
+    forest = Forest.build(pairs, lengths, Items.from_keys(every, len(corpus)), is_strong)
     node_item = numpy.searchsorted(forest.items.keys(), gold_keys)
     gold = numpy.zeros(len(forest.begin), dtype="uint8")
     gold[node_item] = 1
@@ -186,8 +186,7 @@ def train_anchored(
     for epoch in range(epochs):
         order = random.permutation(len(corpus)).astype("int32")
         loss = table.learn(
-            tokens, corpus.starts, forest.starts, forest.begin, forest.end, forest.symbol,
-            forest.edge_starts, forest.left, forest.right, forest.rule, gold, gold_edge, order, rate,
+            tokens, corpus.starts, forest, gold, gold_edge, order, rate,
         )  # fmt: skip
         if report is not None:
             mean = loss / max(len(corpus), 1)

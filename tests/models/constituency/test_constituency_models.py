@@ -11,8 +11,8 @@ from spacy_spectral.models.constituency._anchored import AnchoredTable
 from spacy_spectral.models.constituency._forest import coarse_items
 from spacy_spectral.models.constituency._table import FeatureTable
 from spacy_spectral.models.constituency.architecture import learn_encoder
-from spacy_spectral.models.constituency.forest import Items, RulePairs
 from spacy_spectral.models.constituency.span import gold_forest, gold_nodes, new_table
+from spacy_spectral.models.constituency.statistics import Items, RulePairs
 from spacy_spectral.models.constituency.tokens import compile_templates
 
 
@@ -135,10 +135,7 @@ def test_gradient_of_anchored_rules(corpus):
     random = numpy.random.default_rng(1)
     edges = (random.normal(size=1 << 12) * 0.3).astype("float32")
     order = numpy.array([0], dtype="int32")
-    arrays = (
-        tokens, corpus.starts, forest.starts, forest.begin, forest.end, forest.symbol, forest.edge_starts,
-        forest.left, forest.right, forest.rule, gold, gold_edge, order,
-    )  # fmt: skip
+    arrays = tokens, corpus.starts, forest, gold, gold_edge, order
     parts = spans.parts()
     start_items, start_edges = parts[3].copy(), edges.copy()
 
@@ -167,7 +164,7 @@ def test_gradient_of_anchored_rules(corpus):
         found = -(gradient @ numpy.concatenate([along, across]))
         assert found == pytest.approx(slope, rel=2e-2, abs=2e-2)
     # what is learnt with agrees with what is parsed with
-    items, edge_scores = learnt.scores(*arrays[:8], forest.rule)
+    items, edge_scores = learnt.scores(*arrays[:3])
     log_z, *_ = forest.posteriors(items, edge_scores, numpy.zeros(len(items)))
     first = forest.starts[1]
     own = (
