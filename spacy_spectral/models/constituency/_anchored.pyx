@@ -18,6 +18,8 @@ from ...base._prefetch cimport FETCH
 from ._forest cimport Columns, Forest, Packed, pack, sum_up
 from ._table cimport Context, FeatureTable, Weights, join, mix, width_bin
 
+from .tokens import TEMPLATES
+
 cdef enum:
     MOST_TEMPLATES = 64
     # which symbols of the rule a template looks at
@@ -35,8 +37,6 @@ cdef class AnchoredTable(Weights):
     """The weights.
 
     spans (FeatureTable): Those of items.
-    templates (int32[templates, 5]): Of anchored rules: which symbols; contexts at the beginning, the middle and the
-        end, -1 for none; which widths.
     rules (int32[rules, 4]): The rules; see `statistics.rule_features`.
     weight (float32[2 ** bits]): The weights of anchored rules.
     """
@@ -46,12 +46,12 @@ cdef class AnchoredTable(Weights):
     cdef const int32_t[:, ::1] rules
     cdef uint64_t mask
 
-    def __init__(self, FeatureTable spans not None, templates, rules, weight):
+    def __init__(self, FeatureTable spans not None, rules, weight):
         self.spans = spans
-        self.templates, self.rules, self.weight = templates, rules, weight
+        self.templates, self.rules, self.weight = TEMPLATES.anchored, rules, weight
         self.mask = weight.shape[0] - 1
-        if templates.shape[0] > MOST_TEMPLATES:
-            raise ValueError(templates.shape[0])
+        if self.templates.shape[0] > MOST_TEMPLATES:
+            raise ValueError(self.templates.shape[0])
 
     def parts(self):
         """RETURNS (ndarray): The weights of anchored rules."""

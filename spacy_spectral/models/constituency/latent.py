@@ -14,6 +14,8 @@ from .statistics import Items, RulePairs, Symbols
 VECTORS, DENSE, MEANS = range(3)
 _MOST = 127
 _DIGITS = 10
+# of the chart of the plain grammar; see `_forest.coarse_items`
+_BEAM, _THRESHOLD = 1e-6, 1e-4
 
 
 def row_sizes(kind: NDArray[numpy.uint8], n_states: NDArray) -> NDArray[numpy.int64]:
@@ -118,14 +120,7 @@ class LatentGrammar:
         """The lengths of the rows of tensors, which files keep apart."""
         return row_sizes(self.kind, self.n_states[self.grammar.rules])
 
-    def forest(
-        self,
-        rows: NDArray[numpy.int32],
-        starts: NDArray[numpy.int64],
-        *,
-        threshold: float = 1e-4,
-        beam: float = 1e-6,
-    ) -> Forest:
+    def forest(self, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]) -> Forest:
         """The items that are in probable trees of the plain grammar.
 
         rows (ndarray): int32, rows of the lexicon, one a word.
@@ -138,11 +133,11 @@ class LatentGrammar:
             first, sizes = lexicon.starts[own], lexicon.starts[own + 1] - lexicon.starts[own]
             word_start = numpy.concatenate([[0], numpy.cumsum(sizes)]).astype("int32")
             places = numpy.repeat(first - word_start[:-1], sizes) + numpy.arange(word_start[-1])
-            for attempt in (beam, 0.0):
+            for beam in (_BEAM, 0.0):
                 items = coarse_items(
                     word_start, lexicon.symbols[places], lexicon.scores[places].astype("float64"),
-                    pairs.start, pairs.parent, self._pair_probs, self.root_probs, self.prior, attempt,
-                    threshold,
+                    pairs.start, pairs.parent, self._pair_probs, self.root_probs, self.prior, beam,
+                    _THRESHOLD,
                 )  # fmt: skip
                 if items[-1] > -numpy.inf:
                     break

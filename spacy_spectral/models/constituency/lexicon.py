@@ -104,13 +104,10 @@ class Lexicon:
 
     def _row(self, word: str) -> int:
         row = self._word_rows.get(word)
-        if row is None:
-            for signature in reversed(signatures(word)):
-                row = self._signature_rows.get(signature)
-                if row is not None:
-                    return row
-            return len(self.words) + len(self.signatures)
-        return row
+        if row is not None:
+            return row
+        found = (self._signature_rows.get(name, -1) for name in reversed(signatures(word)))
+        return next((row for row in found if row >= 0), len(self.words) + len(self.signatures))
 
 
 def learn_lexicon(

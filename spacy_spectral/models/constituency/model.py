@@ -33,7 +33,7 @@ from ._forest import Forest
 from ._span import items
 from ._table import FeatureTable
 from .latent import LatentGrammar
-from .packing import ALONE, FORMAT, Mixture, Parts, parts_payload, read_parts
+from .packing import ALONE, FORMAT, Mixture, parts_payload, read_parts
 from .statistics import Items, RulePairs, Symbols
 from .tokens import Encoder
 from .trees import Node, Parsed, constituents
@@ -49,9 +49,7 @@ _CUTS = frozenset(".!?;:,)]}»”…—–-")
 
 def cut(words: Sequence[str], starts: NDArray[numpy.int64], max_length: int) -> list[int]:
     """Where pieces start that are not too long: sentences, cut after punctuation where they must be."""
-    result = [0] if len(starts) > 1 else []
-    if not result:
-        return [0]
+    result = [0]
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         while end - begin > max_length:
             cut = begin + max_length
@@ -104,26 +102,25 @@ _NO_ROWS = numpy.zeros(0, dtype="int32")
 _BATCH = 4000
 
 
+Scores = tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]
+
+
 @dataclass
 class Scored:
     """A forest with a distribution over its trees.
 
-    forest (Forest): The trees.
-    items, edges, roots (ndarray): float64, what they add to log P(tree) + log Z.
+    scores (Tuple[ndarray, ndarray, ndarray]): What items, edges, and items as roots, add to
+        log P(tree) + log Z.
     log_z (ndarray): float64, by sentence.
     posteriors (ndarray): float64, by item.
-    choice_items, choice_edges, choice_roots (ndarray): What is to be maximised.
+    choice (Tuple[ndarray, ndarray, ndarray]): Likewise, what is to be maximised.
     """
 
     forest: Forest
-    items: NDArray[numpy.float64]
-    edges: NDArray[numpy.float64]
-    roots: NDArray[numpy.float64]
+    scores: Scores
     log_z: NDArray[numpy.float64]
     posteriors: NDArray[numpy.float64]
-    choice_items: NDArray[numpy.float64]
-    choice_edges: NDArray[numpy.float64]
-    choice_roots: NDArray[numpy.float64]
+    choice: Scores
 
 
 def _log(values: NDArray) -> NDArray[numpy.float64]:
@@ -159,12 +156,12 @@ class ConstituencyModel(Stored):
         self.mixture = Mixture() if mixture is None else mixture
 
     def to_payload(self) -> dict[str, Any]:
-        parts = self.grammar, self.encoder, self.spans, self.anchored, self.latent
-        return parts_payload(Parts(*parts, self.mixture))
+        parts = self.grammar, self.encoder, self.spans, self.anchored, self.latent, self.mixture
+        return parts_payload(*parts)
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "ConstituencyModel":
-        return cls(**read_parts(read)._asdict())
+        return cls(**read_parts(read))
 
     @property
     def labels(self) -> list[str]:
@@ -207,13 +204,9 @@ class ConstituencyModel(Stored):
     ) -> tuple[list[Parsed], list[list[Parsed]]]:
         scored, fallback = self.score(words, starts)
         forest = scored.forest
-        chosen = forest.best(scored.choice_items, scored.choice_edges, scored.choice_roots)
+        chosen = forest.best(*scored.choice)
         scores = tree_scores(scored, chosen)
-        best = (
-            forest.k_best(scored.items, scored.edges, scored.roots, k)
-            if k
-            else [[] for _ in chosen]
-        )
+        best = forest.k_best(*scored.scores, k) if k else [[] for _ in chosen]
         result, lists = [], []
         for s, tree in enumerate(chosen):
             if not tree:
@@ -222,9 +215,8 @@ class ConstituencyModel(Stored):
                 continue
             probs = _label_probs(self.grammar, scored, s)
             result.append(self._parsed(scored, tree, probs, scores[s]))
-            lists.append([
-                self._parsed(scored, own, probs, score - scored.log_z[s]) for own, score in best[s]
-            ])  # fmt: skip
+            log_probs = [(own, score - scored.log_z[s]) for own, score in best[s]]
+            lists.append([self._parsed(scored, own, probs, score) for own, score in log_probs])
         return result, lists
 
     def score(
@@ -251,7 +243,12 @@ class ConstituencyModel(Stored):
             strong = (probs >= STRONG).astype("uint8")
             forest = Forest.build(self.pairs, lengths, found, strong)
             fallback = self._span_trees(found, probs, is_best)
-            own = self._anchored_posteriors(forest, tokens, starts, found, probs)
+            if self.anchored is not None:
+                scores = self.anchored.scores(tokens, starts, forest)
+            else:
+                # spans alone: what they say of items, multiplied along trees
+                scores = _log(_at_items(forest, found, probs)), numpy.zeros(len(forest.left))
+            _, *own = forest.posteriors(*scores, numpy.zeros(len(forest.begin)))
             item_mask = (own[0] >= ITEM_AGAIN).astype("uint8")
             forest, kept, kept_edges = forest.pruned(
                 item_mask, (own[1] >= EDGE_AGAIN).astype("uint8")
@@ -272,29 +269,9 @@ class ConstituencyModel(Stored):
         if of_spans is not None:
             log_items = log_items + of_spans
             log_edges = log_edges + of_spans[forest.parent]
-        scored = Scored(
-            forest, nothing, conditional, roots, log_z, posteriors,
-            numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items,
-        )  # fmt: skip
-        return scored, fallback
-
-    def _anchored_posteriors(
-        self,
-        forest: Forest,
-        tokens: NDArray[numpy.int32],
-        starts: NDArray[numpy.int64],
-        found: Items,
-        probs: NDArray[numpy.float32],
-    ) -> tuple[NDArray, NDArray]:
-        nothing = numpy.zeros(len(forest.begin))
-        if self.anchored is not None:
-            scores, edge_scores = self.anchored.scores(tokens, starts, forest)
-        else:
-            # spans alone: what they say of items, multiplied along trees
-            log_probs = _log(_at_items(forest, found, probs))
-            scores, edge_scores = log_probs, numpy.zeros(len(forest.left))
-        _, item_posteriors, edge_posteriors = forest.posteriors(scores, edge_scores, nothing)
-        return item_posteriors, edge_posteriors
+        choice = numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items
+        told = nothing, conditional, roots
+        return Scored(forest, told, log_z, posteriors, choice), fallback
 
     def _coarse(
         self, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
@@ -388,19 +365,19 @@ def _label_probs(
 
 def tree_scores(scored: Scored, trees: list[list[int]]) -> NDArray[numpy.float64]:
     """log P(tree | sentence) of a tree of each sentence; nan where there is none."""
-    forest = scored.forest
+    forest, (_, edges, roots) = scored.forest, scored.scores
     result = numpy.full(len(trees), numpy.nan)
     for s, tree in enumerate(trees):
         if not tree:
             continue
-        total = scored.roots[tree[-1]] - scored.log_z[s]
+        total = roots[tree[-1]] - scored.log_z[s]
         stack: list[int] = []
         for item in tree:
             if not forest.is_word[item]:
                 right, left = stack.pop(), stack.pop()
                 own = slice(forest.edge_starts[item], forest.edge_starts[item + 1])
                 match = (forest.left[own] == left) & (forest.right[own] == right)
-                total += scored.edges[own][match][0]
+                total += edges[own][match][0]
             stack.append(item)
         result[s] = total
     return result
