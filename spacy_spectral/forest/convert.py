@@ -8,8 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ..base.errors import Errors
-from .eliminate import MAX_CELLS
-from .packed import Feature, PackedForest
+from .packed import MAX_CELLS, Feature, PackedForest
 
 # Sets of arcs that go round in circles; each is a no-good of its own.
 MAX_CYCLES = 2_000
