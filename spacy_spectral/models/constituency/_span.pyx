@@ -132,12 +132,12 @@ cdef struct Item:
     float prob
 
 
-def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None, double threshold):
+def items(
+    FeatureTable table not None, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None,
+    double threshold
+):
     """The items of sentences with at least some posterior, and the best trees of all.
 
-    tokens (int32[words, columns]): The attributes of words.
-    starts (int64[sentences + 1]): Where sentences start.
-    threshold (float): The least posterior of items.
     RETURNS (Tuple[ndarray, ...]): starts (int64[sentences + 1]); begin, end, symbol (int32[items]); posterior
         (float32[items]); whether they are in the best tree (uint8[items]). Items are in the order of forests. The
         best tree has the greatest sum of posteriors of spans, each with its best symbol; it is always there.
@@ -267,8 +267,6 @@ def learn(
 
     node_starts (int64[sentences + 1]), begin, end, symbol (int32[nodes]): The nodes of gold trees.
     order (int32[]): Which sentences, and in which order.
-    rate (float): The rate of AdaGrad.
-    update (bool): Whether to change anything.
     RETURNS (float): The negative log-likelihood of the trees.
     """
     cdef Arena arena

@@ -57,7 +57,7 @@ class ConstituencyRecipe:
     em_iterations (int): Rounds of EM, for estimators that have it.
     weights (Sequence[float]): Exponents of the posteriors of anchored rules, of the grammar with states and
         of the model of spans, where all are there.
-    temperature (float): What logarithms of their product are divided by, so that it is not too sure.
+    temperature (float): What logarithms of their product are divided by, so that it is not too confident.
     seed (int): Of everything that is drawn at random.
     """
 
@@ -196,8 +196,5 @@ build_span_crf = architecture(
 )
 # the product of both
 build_product = architecture(
-    "constituency_product",
-    ConstituencyModel,
-    ConstituencyRecipe,
-    hidden=("spans", "anchored"),
+    "constituency_product", ConstituencyModel, ConstituencyRecipe, hidden=("spans", "anchored")
 )

@@ -13,10 +13,10 @@ Probabilities are told from
     P(tree) ~ prod over edges  (p(edge | parent)^u q(edge | parent)^v)^(1 / T)
 
 for edges from the root downwards: exactly, by one more sum over the forest. The temperature T makes up for
-models that have seen the same trees, and are too sure of them. With one of the two models alone there is only
+models that have seen the same trees, and are too confident. With one of the two models alone there is only
 one factor, without weight and temperature: for anchored rules, P is just their conditional random field.
 
-Long sentences are parsed in pieces, see `pieces`.
+Long sentences are parsed in pieces, see `cut`.
 """
 
 from collections.abc import Sequence
@@ -64,11 +64,7 @@ def cut(words: Sequence[str], starts: NDArray[numpy.int64], max_length: int) -> 
 
 
 def join(
-    parsed: list[Parsed],
-    lists: list[list[Parsed]],
-    pieces: list[int],
-    starts: list[int],
-    root: str,
+    parsed: list[Parsed], lists: list[list[Parsed]], pieces: list[int], starts: list[int], root: str
 ) -> tuple[list[Parsed], list[list[Parsed]]]:
     """Sentences out of pieces."""
     at = 0
@@ -249,10 +245,8 @@ class ConstituencyModel(Stored):
                 # spans alone: what they say of items, multiplied along trees
                 scores = _log(_at_items(forest, found, probs)), numpy.zeros(len(forest.left))
             _, *own = forest.posteriors(*scores, numpy.zeros(len(forest.begin)))
-            item_mask = (own[0] >= ITEM_AGAIN).astype("uint8")
-            forest, kept, kept_edges = forest.pruned(
-                item_mask, (own[1] >= EDGE_AGAIN).astype("uint8")
-            )
+            keep = (own[0] >= ITEM_AGAIN).astype("uint8"), (own[1] >= EDGE_AGAIN).astype("uint8")
+            forest, kept, kept_edges = forest.pruned(*keep)
             experts.append((mixture.anchored, own[0][kept], own[1][kept_edges]))
             of_spans = mixture.spans * _log(_at_items(forest, found, probs))
         if self.latent is not None:
@@ -308,10 +302,8 @@ class ConstituencyModel(Stored):
             for item in own.tolist():
                 name = self.grammar.symbols[symbol[item]]
                 prob = float(probs[item])
-                nodes += [
-                    Node(label, int(begin[item]), int(end[item]), prob)
-                    for label in constituents(name)
-                ]
+                span = int(begin[item]), int(end[item])
+                nodes += [Node(label, *span, prob) for label in constituents(name)]
                 if end[item] - begin[item] == 1:
                     tags.append(name.labels[-1])
             result.append(Parsed(nodes, tags, float("nan")))
@@ -350,13 +342,9 @@ def _label_probs(
     forest = scored.forest
     first, last = forest.starts[sentence], forest.starts[sentence + 1]
     result: dict[tuple[str, int, int], float] = {}
-    for begin, end, symbol, prob in zip(
-        forest.begin[first:last].tolist(),
-        forest.end[first:last].tolist(),
-        forest.symbol[first:last].tolist(),
-        scored.posteriors[first:last].tolist(),
-        strict=True,
-    ):
+    columns = forest.begin, forest.end, forest.symbol, scored.posteriors
+    own = (column[first:last].tolist() for column in columns)
+    for begin, end, symbol, prob in zip(*own, strict=True):
         for label in set(constituents(grammar.symbols[symbol])):
             key = label, begin, end
             result[key] = min(1.0, result.get(key, 0.0) + prob)
