@@ -51,6 +51,16 @@ def meets(condition, heads, labels=None):
     return len(tops) == 1 and outside <= tops
 
 
+class Always:
+    """Parses whose trees have one distribution, whatever arcs may be added."""
+
+    def __init__(self, trees):
+        self.trees = trees
+
+    def distribution(self, sentence, *, more=None, labelled=False):
+        return self.trees
+
+
 def compare_conditioned(found, trees, conditions, *, rel, labelled=True):
     """Trees under conditions against the probabilities of all trees: {(heads, labels): P}, names for labels.
 

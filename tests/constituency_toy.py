@@ -2,8 +2,8 @@
 
 import numpy
 
-from spacy_spectral.models.constituency.forest import Forest, Items, RulePairs
-from spacy_spectral.models.constituency.statistics import Symbols
+from spacy_spectral.models.constituency._forest import Forest
+from spacy_spectral.models.constituency.statistics import Items, RulePairs, Symbols
 from spacy_spectral.models.constituency.trees import PHRASE, WORD, Symbol
 from spacy_spectral.treebank.brackets import read_brackets
 

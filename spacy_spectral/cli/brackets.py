@@ -47,11 +47,8 @@ def convert_brackets_cli(
 
 
 def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
-    """Gold documents with constituents.
-
-    RETURNS: The documents of a file of bracketed trees, or of a .spacy file that was made of them; None
-        for treebanks of another kind.
-    """
+    """The gold documents of a file of bracketed trees, or of a .spacy file that was made of them; None for
+    treebanks of another kind."""
     from ..pipeline.constituents import gold_docs, stored_trees
     from ..treebank.brackets import is_bracketed
     from ..treebank.documents import read_docs
@@ -95,16 +92,9 @@ def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> d
         "sentences": n_sentences,
         "words_per_second": n_words / seconds if seconds else 0.0,
     }
-    names = (
-        ("Precision", "p"),
-        ("Recall", "r"),
-        ("F1", "f"),
-        ("Exact match", "exact"),
-        ("Tags", "tag_acc"),
-    )
-    header = [name for name, _ in names]
-    row = [_percent(scores[f"bracket_{key}"]) for _, key in names]
-    msg.table([row], header=header, aligns=["r"] * len(names), divider=True)
+    keys = {"Precision": "p", "Recall": "r", "F1": "f", "Exact match": "exact", "Tags": "tag_acc"}
+    row = [_percent(scores[f"bracket_{key}"]) for key in keys.values()]
+    msg.table([row], header=list(keys), aligns=["r"] * len(keys), divider=True)
     per_type = scores["bracket_f_per_type"] or {}
     gold = _gold_counts(references)
     msg.table(

@@ -11,7 +11,7 @@ Positions count from 1; 0 is the root.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple, TypeVar
 
 import numpy
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from ..base.errors import Errors
 from ..trees._eisner import best_tree
-from ..trees.interface import Labels, TreeDistribution
+from ..trees.interface import ArcMask, ArcTable, BestTree, Labels, Parses, TreeDistribution
+from ._hypergraph import Graph
 
 T = TypeVar("T")
 
@@ -141,13 +142,31 @@ class Conditioned(NamedTuple):
     probability: float
 
 
-# Arcs that trees may have beside those of the model, or None -> the distribution
-Distribution = Callable[[NDArray[numpy.bool_] | None], TreeDistribution]
+@dataclass
+class SentenceTrees:
+    """The distributions over the trees of a sentence that its parse can give; each is asked for once.
+
+    labelled (bool): Whether labels will be left out, not only arcs.
+    """
+
+    parses: Parses
+    sentence: int = 0
+    labelled: bool = False
+    _known: dict[bytes | None, TreeDistribution] = field(default_factory=dict)
+
+    def distribution(self, more: ArcMask | None = None) -> TreeDistribution:
+        """more (Optional[ndarray]): Arcs that trees may have, too, if the model left them out."""
+        key = None if more is None else more.tobytes()
+        if key not in self._known:
+            self._known[key] = self.parses.distribution(
+                self.sentence, more=more, labelled=self.labelled
+            )
+        return self._known[key]
 
 
 def conditioned(
     n: int,
-    distribution: Distribution,
+    trees: SentenceTrees,
     conditions: Sequence[Condition],
     *,
     names: Sequence[str] = (),
@@ -158,21 +177,12 @@ def conditioned(
     conditions that contradict each other.
 
     told (Optional[Sequence[Condition]]): The conditions as somebody wrote them, for the error.
-    RETURNS (Conditioned): The best tree and all probabilities.
     """
-    known: dict[bytes | None, TreeDistribution] = {}
-
-    def remembered(more: NDArray[numpy.bool_] | None) -> TreeDistribution:
-        key = None if more is None else more.tobytes()
-        if key not in known:
-            known[key] = distribution(more)
-        return known[key]
-
-    found = _found(n, remembered, conditions, names)
+    found = _found(n, trees, conditions, names)
     if found is None:
         some = smallest_contradiction(
             range(len(conditions)),
-            lambda some: bool(_found(n, remembered, [conditions[i] for i in some], names)),
+            lambda some: bool(_found(n, trees, [conditions[i] for i in some], names)),
         )
         listed = ", ".join(repr((told or conditions)[i]) for i in some or ())
         raise ValueError(Errors.S916.format(conditions=listed))
@@ -195,12 +205,12 @@ class _Found(NamedTuple):
 
 
 def _found(
-    n: int, distribution: Distribution, conditions: Sequence[Condition], names: Sequence[str]
+    n: int, sentence: SentenceTrees, conditions: Sequence[Condition], names: Sequence[str]
 ) -> _Found | None:
     labels = _labels(conditions, names)
     if not all(labels.values()):
         return None
-    trees = distribution(None)
+    trees = sentence.distribution()
     found = _summed(trees, labels, conditions)
     if found is not None:
         return found
@@ -213,7 +223,7 @@ def _found(
         scores = numpy.where(ways[0], numpy.where(trees.arcs(labels), 0.0, -1.0), -numpy.inf)
         everything[:] = False
         everything[best_tree(scores)[0], numpy.arange(1, n + 1)] = True
-    return _summed(distribution(everything), labels, conditions)
+    return _summed(sentence.distribution(everything), labels, conditions)
 
 
 def _summed(
@@ -281,3 +291,105 @@ def smallest_contradiction(
         if not possible(rest):
             kept = rest
     return kept
+
+
+# Dependency trees packed in a hypergraph: every derivation is a tree with labels.
+
+# The first and the second part of an edge, -1 for none, and the slot of its score, -1 for 0.
+Edge = tuple[int, int, int]
+
+
+class GraphBuilder:
+    """Makes a hypergraph, item by item, parts before wholes."""
+
+    def __init__(self, scores: Sequence[float]):
+        self.scores = list(scores)
+        self._starts = [0]
+        self._edges: list[Edge] = []
+
+    def slot(self, score: float) -> int:
+        """A new slot with this score."""
+        self.scores.append(score)
+        return len(self.scores) - 1
+
+    def item(self, edges: Iterable[Edge]) -> int:
+        """A new item that these edges make; -1 if there are none."""
+        self._edges.extend(edges)
+        if len(self._edges) == self._starts[-1]:
+            return -1
+        self._starts.append(len(self._edges))
+        return len(self._starts) - 2
+
+    def graph(self) -> Graph:
+        """All items; the last is the goal."""
+        columns = numpy.array(self._edges, dtype="int32").reshape(-1, 3).T
+        return Graph(
+            numpy.array(self._starts, dtype="int32"), *map(numpy.ascontiguousarray, columns)
+        )
+
+
+class GraphTrees:
+    """Implements `trees.interface.RankedTrees`: what is left out has a score of -inf.
+
+    has_tree (bool): Whether there is one at all.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        graph: Graph | None,
+        scores: NDArray[numpy.float64],
+        heads: NDArray[numpy.int32],
+        modifiers: NDArray[numpy.int32],
+        labels: NDArray[numpy.int32],
+    ):
+        """heads, modifiers, labels (ndarray): int32, the labelled arcs that its first slots stand for."""
+        self._n, self._graph, self._scores = n, graph, scores
+        self._heads, self._modifiers, self._labels = heads, modifiers, labels
+        self.has_tree = graph is not None
+
+    def arcs(self, labels: Labels) -> ArcMask:
+        found = numpy.zeros((self._n + 1, self._n + 1), dtype=bool)
+        chosen = self._labelled(labels)
+        found[self._heads[chosen], self._modifiers[chosen]] = True
+        return found
+
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
+        marginals = numpy.zeros(allowed.shape)
+        if self._graph is None:
+            return -numpy.inf, marginals
+        log_z, mu = self._graph.expectations(self._given(allowed, labels))
+        numpy.add.at(marginals, (self._heads, self._modifiers), mu[: len(self._heads)])
+        return log_z, marginals
+
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
+        assert self._graph is not None  # some way has a tree
+        found = []
+        for allowed in ways:
+            found += self._graph.k_best(self._given(allowed, labels), 1)
+        return self._tree(*max(found, key=lambda tree: tree[1]))
+
+    def k_best(self, k: int) -> list[BestTree]:
+        if self._graph is None:
+            return []
+        return [self._tree(*found) for found in self._graph.k_best(self._scores, k)]
+
+    def _tree(self, edges: NDArray[numpy.int32], score: float) -> BestTree:
+        assert self._graph is not None
+        slots = self._graph.slots[edges]
+        arcs = slots[(slots >= 0) & (slots < len(self._heads))]
+        arcs = arcs[numpy.argsort(self._modifiers[arcs])]
+        return BestTree(self._heads[arcs], self._labels[arcs], score)
+
+    def _labelled(self, labels: Labels) -> NDArray[numpy.bool_]:
+        """Labelled arcs with labels that their modifiers may have."""
+        kept = self._scores[: len(self._heads)] > -numpy.inf
+        for token, allowed in labels.items():
+            kept &= (self._modifiers != token) | numpy.isin(self._labels, sorted(allowed))
+        return kept
+
+    def _given(self, allowed: NDArray[numpy.bool_], labels: Labels) -> NDArray[numpy.float64]:
+        scores = self._scores.copy()
+        kept = self._labelled(labels) & allowed[self._heads, self._modifiers]
+        scores[: len(self._heads)][~kept] = -numpy.inf
+        return scores

@@ -1,6 +1,7 @@
 """Packed forests from lists of trees, from labelled arcs and from charts."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -8,8 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ..base.errors import Errors
-from .eliminate import MAX_CELLS
-from .packed import Feature, PackedForest
+from .packed import MAX_CELLS, Feature, PackedForest
 
 # Sets of arcs that go round in circles; each is a no-good of its own.
 MAX_CYCLES = 2_000
@@ -215,25 +215,20 @@ def _bottom_up(
     edges: Sequence[Edge], made: Mapping[Hashable, Sequence[int]], goal: Hashable
 ) -> list[Hashable]:
     """The items below a goal, parts before wholes."""
-    done: dict[Hashable, bool] = {}  # False while its parts are looked at
-    result: list[Hashable] = []
-    stack: list[tuple[Hashable, bool]] = [(goal, False)]
-    while stack:
-        item, is_done = stack.pop()
-        if is_done:
-            done[item] = True
-            result.append(item)
+    below: dict[Hashable, list[Hashable]] = {}
+    waiting = [goal]
+    while waiting:
+        item = waiting.pop()
+        if item in below:
             continue
-        if item in done:
-            continue
-        done[item] = False
-        stack.append((item, True))
-        for number in made.get(item, ()):
-            parts = edges[number].parts
-            if len(set(parts)) < len(parts):
-                raise ValueError(Errors.S908.format(item=item, reason="has a part twice"))
-            for part in parts:
-                if done.get(part) is False:
-                    raise ValueError(Errors.S908.format(item=part, reason="is a part of itself"))
-                stack.append((part, False))
-    return result
+        parts = [edges[number].parts for number in made.get(item, ())]
+        if any(len(set(own)) < len(own) for own in parts):
+            raise ValueError(Errors.S908.format(item=item, reason="has a part twice"))
+        below[item] = [part for own in parts for part in own]
+        waiting += below[item]
+    try:
+        return list(TopologicalSorter(below).static_order())
+    except CycleError as error:
+        raise ValueError(
+            Errors.S908.format(item=error.args[1][0], reason="is a part of itself")
+        ) from None

@@ -15,9 +15,9 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.errors import Errors, SpectralError, Warnings
-from ..forest.conditions import Condition, LabelIs, NoCrossing, conditioned
+from ..forest.conditions import Condition, LabelIs, NoCrossing, SentenceTrees, conditioned
 from ..trees.constraints import possible
-from ..trees.interface import Parses, TreeDistribution
+from ..trees.interface import Parses
 from ..trees.inventory import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
@@ -399,11 +399,8 @@ def _sentence(
 ) -> ConditionedParse:
     n = len(places)
     labelled = any(isinstance(own, LabelIs) for own in conditions)
-
-    def distribution(more: NDArray[numpy.bool_] | None) -> TreeDistribution:
-        return parses.distribution(sentence, more=more, labelled=labelled)
-
-    found = conditioned(n, distribution, conditions, names=labels, told=told)
+    trees = SentenceTrees(parses, sentence, labelled)
+    found = conditioned(n, trees, conditions, names=labels, told=told)
     heads = numpy.where(found.heads > 0, places[found.heads - 1], places)
     probs = found.marginals[found.heads, numpy.arange(1, n + 1)]
     deps = [labels[i] for i in found.labels.tolist()]

@@ -3,8 +3,8 @@
 import numpy
 import pytest
 
+from brute_force import Always, meets, projective_trees
 from brute_force import marginals as brute_marginals
-from brute_force import meets, projective_trees
 from spacy_spectral.forest import conditions as module
 from spacy_spectral.forest.conditions import (
     HeadIs,
@@ -13,6 +13,7 @@ from spacy_spectral.forest.conditions import (
     NoCrossing,
     RootIs,
     SameHead,
+    SentenceTrees,
     conditioned,
 )
 from spacy_spectral.trees.distribution import ArcTrees, marginal_trees
@@ -23,7 +24,7 @@ def given(weights, label_probs=None):
     n = len(weights) - 1
     with numpy.errstate(divide="ignore"):
         trees = ArcTrees(numpy.log(weights), label_probs or (lambda heads: numpy.ones((n, 1))))
-    return lambda more: trees
+    return SentenceTrees(Always(trees))
 
 
 CASES = [
@@ -79,7 +80,7 @@ def test_what_was_ruled_out_is_possible_if_it_must_be():
     weights = numpy.zeros((4, 4))
     weights[0, 1] = weights[1, 2] = weights[2, 3] = 1.0
     trees = marginal_trees(weights, lambda heads: numpy.ones((3, 1)))
-    found = conditioned(3, lambda more: trees, [HeadIs(2, 3)])
+    found = conditioned(3, SentenceTrees(Always(trees)), [HeadIs(2, 3)])
     assert found.heads.tolist()[1] == 3 and 0 < found.probability < 1e-6
 
 

@@ -7,8 +7,15 @@ import opt_einsum
 import pytest
 
 from spacy_spectral.forest.convert import from_list
-from spacy_spectral.forest.eliminate import Factor, KBest, LogSum, eliminate, plan
-from spacy_spectral.forest.packed import Feature, PackedForest
+from spacy_spectral.forest.packed import (
+    Factor,
+    Feature,
+    KBest,
+    LogSum,
+    PackedForest,
+    eliminate,
+    plan,
+)
 
 SEEDS = range(300)
 

@@ -19,6 +19,7 @@ from spacy_spectral.forest.conditions import (
     LabelIs,
     NoCrossing,
     RootIs,
+    SentenceTrees,
     conditioned,
 )
 from spacy_spectral.models.forestrank.model import ForestReranker
@@ -149,9 +150,7 @@ def test_conditions(forests, examples):
         for conditions in ([], [LabelIs(1, label)], [other], [HeadIsNot(1, 0), NoCrossing(1, 2)]):
             if not any(all(meets(c, *tree) for c in conditions) for tree in trees):
                 continue
-            result = conditioned(
-                len(doc), lambda more, p=own: p.distribution(0, more=more), conditions, names=names
-            )
+            result = conditioned(len(doc), SentenceTrees(own), conditions, names=names)
             compare_conditioned(result, trees, conditions, rel=1e-6)
             n_found += 1
     assert n_found >= 10

@@ -8,16 +8,17 @@ weights are in one table, found by hashing.
 """
 from libc.math cimport isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free
 from libc.string cimport memset
 
 import numpy
 
-from ...base._adagrad cimport Slope, average, climb, new_slopes
+from ...base._adagrad cimport climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._prefetch cimport FETCH
-from ._forest cimport Packed, pack, sum_up
-from ._table cimport Context, join, mix, width_bin, FeatureTable
+from ._forest cimport Columns, Forest, Packed, pack, sum_up
+from ._table cimport Context, FeatureTable, Weights, join, mix, width_bin
+
+from .tokens import TEMPLATES
 
 cdef enum:
     MOST_TEMPLATES = 64
@@ -32,12 +33,10 @@ cdef enum:
     BOTH_WIDTHS = 3
 
 
-cdef class AnchoredTable:
+cdef class AnchoredTable(Weights):
     """The weights.
 
     spans (FeatureTable): Those of items.
-    templates (int32[templates, 5]): Of anchored rules: which symbols; contexts at the beginning, the middle and the
-        end, -1 for none; which widths.
     rules (int32[rules, 4]): The rules; see `statistics.rule_features`.
     weight (float32[2 ** bits]): The weights of anchored rules.
     """
@@ -45,20 +44,14 @@ cdef class AnchoredTable:
     cdef readonly FeatureTable spans
     cdef const int32_t[:, ::1] templates
     cdef const int32_t[:, ::1] rules
-    cdef float[::1] weight
     cdef uint64_t mask
-    cdef Slope *slope
-    cdef long n_steps
 
-    def __dealloc__(self):
-        free(self.slope)
-
-    def __init__(self, FeatureTable spans not None, templates, rules, weight):
+    def __init__(self, FeatureTable spans not None, rules, weight):
         self.spans = spans
-        self.templates, self.rules, self.weight = templates, rules, weight
+        self.templates, self.rules, self.weight = TEMPLATES.anchored, rules, weight
         self.mask = weight.shape[0] - 1
-        if templates.shape[0] > MOST_TEMPLATES:
-            raise ValueError(templates.shape[0])
+        if self.templates.shape[0] > MOST_TEMPLATES:
+            raise ValueError(self.templates.shape[0])
 
     def parts(self):
         """RETURNS (ndarray): The weights of anchored rules."""
@@ -92,9 +85,8 @@ cdef class AnchoredTable:
             FETCH(&self.weight[keys[x]])
 
     cdef int _score(
-        self, const Context *c, int64_t first, int64_t last, const int32_t *begin, const int32_t *end,
-        const int32_t *symbol, const int64_t *edge_starts, const int32_t *left, const int32_t *rule,
-        double *item_score, double *edge_score, Arena *arena
+        self, const Context *c, const Columns *f, int64_t first, int64_t last, double *item_score,
+        double *edge_score, Arena *arena
     ) noexcept nogil:
         cdef int n = c.n, L = self.spans.n_phrases, x, i = -1, j = -1, k
         cdef int64_t y, e
@@ -107,16 +99,16 @@ cdef class AnchoredTable:
             return -1
         self.spans.score_ends(c, lefts, rights)
         for y in range(first, last):
-            if begin[y] != i or end[y] != j:
-                i, j = begin[y], end[y]
+            if f.begin[y] != i or f.end[y] != j:
+                i, j = f.begin[y], f.end[y]
                 if j - i == 1:
                     self.spans.score_word(c, i, scratch)
                 else:
                     self.spans.score_span(c, i, j, lefts, rights, scratch)
-            item_score[y] = scratch[symbol[y] - (self.spans.n_words if j - i > 1 else 0)]
-            for e in range(edge_starts[y], edge_starts[y + 1]):
-                k = end[left[e]]
-                self._edge_keys(c, rule[e], i, k, j, keys)
+            item_score[y] = scratch[f.symbol[y] - (self.spans.n_words if j - i > 1 else 0)]
+            for e in range(f.edge_starts[y], f.edge_starts[y + 1]):
+                k = f.end[f.left[e]]
+                self._edge_keys(c, f.rule[e], i, k, j, keys)
                 total = 0
                 for x in range(self.templates.shape[0]):
                     total += self.weight[keys[x]]
@@ -125,32 +117,29 @@ cdef class AnchoredTable:
 
     def scores(
         self, const int32_t[:, ::1] tokens not None, const int64_t[::1] word_starts not None,
-        const int64_t[::1] starts not None, const int32_t[::1] begin not None, const int32_t[::1] end not None,
-        const int32_t[::1] symbol not None, const int64_t[::1] edge_starts not None,
-        const int32_t[::1] left not None, const int32_t[::1] rule not None,
+        Forest forest not None,
     ):
-        """The scores of the items and edges of forests.
+        """The scores of the items and edges of a forest.
 
         tokens (int32[words, columns]), word_starts (int64[sentences + 1]): The words.
-        starts ... rule: The forests.
         RETURNS (Tuple[ndarray, ndarray]): float64, by item and by edge.
         """
         cdef Arena arena
         cdef Context c
         cdef int64_t s
         cdef int n, failed = 0
-        items, edges = numpy.zeros(begin.shape[0]), numpy.zeros(left.shape[0])
+        cdef const Columns *f = &forest.c
+        items, edges = numpy.zeros(f.n_items), numpy.zeros(f.n_edges)
         cdef double[::1] item_score = items, edge_score = edges
         memset(&arena, 0, sizeof(arena))
         with nogil:
-            for s in range(starts.shape[0] - 1):
-                n = word_starts[s + 1] - word_starts[s]
-                if n == 0 or starts[s] == starts[s + 1]:
+            for s in range(f.n_sentences):
+                n = f.lengths[s]
+                if f.starts[s] == f.starts[s + 1]:
                     continue
                 arena_reset(&arena)
                 failed = self.spans.context(&c, &tokens[word_starts[s], 0], n, &arena) or self._score(
-                    &c, starts[s], starts[s + 1], &begin[0], &end[0], &symbol[0], &edge_starts[0],
-                    &left[0], &rule[0], &item_score[0], &edge_score[0], &arena)
+                    &c, f, f.starts[s], f.starts[s + 1], &item_score[0], &edge_score[0], &arena)
                 if failed:
                     break
             arena_free(&arena)
@@ -161,17 +150,12 @@ cdef class AnchoredTable:
     # ------------------------------------------------------------------ learning
 
     def begin_learning(self, double initial_squares):
-        """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""
         self.spans.begin_learning(initial_squares)
-        self.slope = new_slopes(self.slope, self.weight.shape[0], initial_squares)
-        self.n_steps = 0
+        Weights.begin_learning(self, initial_squares)
 
     def learn(
         self, const int32_t[:, ::1] tokens not None, const int64_t[::1] word_starts not None,
-        const int64_t[::1] starts not None, const int32_t[::1] begin not None, const int32_t[::1] end not None,
-        const int32_t[::1] symbol not None, const int64_t[::1] edge_starts not None,
-        const int32_t[::1] left not None, const int32_t[::1] right not None, const int32_t[::1] rule not None,
-        const uint8_t[::1] gold not None, const uint8_t[::1] gold_edge not None,
+        Forest forest not None, const uint8_t[::1] gold not None, const uint8_t[::1] gold_edge not None,
         const int32_t[::1] order not None, double rate, bint update=True,
     ):
         """Improve the likelihood of gold trees, one sentence after the other.
@@ -182,6 +166,7 @@ cdef class AnchoredTable:
         """
         cdef Arena arena
         cdef Context c
+        cdef const Columns *f = &forest.c
         cdef int64_t s, x, e, first, last, first_edge
         cdef int o, n, failed = 0
         cdef double loss = 0, log_z, score
@@ -194,16 +179,16 @@ cdef class AnchoredTable:
         with nogil:
             for o in range(order.shape[0]):
                 s = order[o]
-                n = word_starts[s + 1] - word_starts[s]
-                first, last = starts[s], starts[s + 1]
-                if n == 0 or first == last:
+                n = f.lengths[s]
+                first, last = f.starts[s], f.starts[s + 1]
+                if first == last:
                     continue
-                first_edge = edge_starts[first]
+                first_edge = f.edge_starts[first]
                 arena_reset(&arena)
                 item_score = <double *>take(&arena, (last - first) * sizeof(double))
                 post = <double *>take_zeros(&arena, (last - first) * sizeof(double))
-                edge_score = <double *>take(&arena, (edge_starts[last] - first_edge + 1) * sizeof(double))
-                edge_post = <double *>take_zeros(&arena, (edge_starts[last] - first_edge + 1) * sizeof(double))
+                edge_score = <double *>take(&arena, (f.edge_starts[last] - first_edge + 1) * sizeof(double))
+                edge_post = <double *>take_zeros(&arena, (f.edge_starts[last] - first_edge + 1) * sizeof(double))
                 if item_score == NULL or post == NULL or edge_score == NULL or edge_post == NULL:
                     failed = 1
                     break
@@ -213,18 +198,15 @@ cdef class AnchoredTable:
                 edge_score -= first_edge
                 edge_post -= first_edge
                 failed = self.spans.context(&c, &tokens[word_starts[s], 0], n, &arena) or self._score(
-                    &c, first, last, &begin[0], &end[0], &symbol[0], &edge_starts[0], &left[0], &rule[0],
-                    item_score, edge_score, &arena)
+                    &c, f, first, last, item_score, edge_score, &arena)
                 if failed:
                     break
                 score = 0
                 for x in range(first, last):
                     score += gold[x] * item_score[x]
-                    for e in range(edge_starts[x], edge_starts[x + 1]):
+                    for e in range(f.edge_starts[x], f.edge_starts[x + 1]):
                         score += gold_edge[e] * edge_score[e]
-                failed = pack(
-                    &packed, first, last, n, &begin[0], &end[0], &edge_starts[0], &left[0], &right[0],
-                    item_score, edge_score, NULL, &arena)
+                failed = pack(&packed, f, s, item_score, edge_score, NULL, &arena)
                 if failed:
                     break
                 log_z = sum_up(&packed, first, post, edge_post, &arena)
@@ -237,8 +219,7 @@ cdef class AnchoredTable:
                 self.n_steps += 1
                 self.spans.n_steps += 1
                 failed = self._step(
-                    &c, first, last, &begin[0], &end[0], &symbol[0], &edge_starts[0], &left[0], &rule[0],
-                    &gold[0], &gold_edge[0], post, edge_post, rate, &arena)
+                    &c, f, first, last, &gold[0], &gold_edge[0], post, edge_post, rate, &arena)
                 if failed:
                     break
             arena_free(&arena)
@@ -247,10 +228,8 @@ cdef class AnchoredTable:
         return loss
 
     cdef int _step(
-        self, const Context *c, int64_t first, int64_t last, const int32_t *begin, const int32_t *end,
-        const int32_t *symbol, const int64_t *edge_starts, const int32_t *left, const int32_t *rule,
-        const uint8_t *gold, const uint8_t *gold_edge, const double *post, const double *edge_post, double rate,
-        Arena *arena
+        self, const Context *c, const Columns *f, int64_t first, int64_t last, const uint8_t *gold,
+        const uint8_t *gold_edge, const double *post, const double *edge_post, double rate, Arena *arena
     ) noexcept nogil:
         cdef int n = c.n, L = self.spans.n_phrases, W = self.spans.n_words, x, i, j, size
         cdef int64_t y, e
@@ -264,22 +243,22 @@ cdef class AnchoredTable:
             return -1
         y = first
         while y < last:
-            i, j = begin[y], end[y]
+            i, j = f.begin[y], f.end[y]
             size = W if j - i == 1 else L
             memset(scratch, 0, (size + 1) * sizeof(float))
             largest = 0
-            while y < last and begin[y] == i and end[y] == j:
+            while y < last and f.begin[y] == i and f.end[y] == j:
                 gradient = <float>(gold[y] - post[y])
                 if not -1e-4 < gradient < 1e-4:
-                    scratch[symbol[y] - (W if j - i > 1 else 0)] = gradient
+                    scratch[f.symbol[y] - (W if j - i > 1 else 0)] = gradient
                     largest = 1
                     if j - i > 1:
                         scratch[L] += gradient
-                for e in range(edge_starts[y], edge_starts[y + 1]):
+                for e in range(f.edge_starts[y], f.edge_starts[y + 1]):
                     gradient = <float>(gold_edge[e] - edge_post[e])
                     if -1e-4 < gradient < 1e-4:
                         continue
-                    self._edge_keys(c, rule[e], i, end[left[e]], j, keys)
+                    self._edge_keys(c, f.rule[e], i, f.end[f.left[e]], j, keys)
                     for x in range(self.templates.shape[0]):
                         climb(&self.weight[keys[x]], &self.slope[keys[x]], gradient, rate, self.n_steps)
                 y += 1
@@ -297,7 +276,4 @@ cdef class AnchoredTable:
 
     def averaged(self):
         """RETURNS (Tuple[ndarray, ndarray]): The weights of items and of anchored rules, averaged over all steps."""
-        result = numpy.zeros(self.weight.shape[0], dtype=numpy.float32)
-        cdef float[::1] out = result
-        average(&self.weight[0], self.slope, self.weight.shape[0], self.n_steps, &out[0])
-        return self.spans.averaged(), result
+        return self.spans.averaged(), Weights.averaged(self)

@@ -15,13 +15,31 @@ and the goal by one for every item that covers everything.
 """
 from libc.math cimport INFINITY, NAN, exp, isfinite, isnan, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 import numpy
 
-from ...base._arena cimport Arena, arena_free, arena_reset, take
+from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...forest._hypergraph cimport NOTHING, graph_inside, graph_k_best, graph_outside
+
+from .statistics import Items
+
+
+cdef const int32_t *_int32(const int32_t[::1] values):
+    if values is None:
+        raise TypeError(values)
+    return &values[0]
+
+
+cdef const int64_t *_int64(const int64_t[::1] values):
+    if values is None:
+        raise TypeError(values)
+    return &values[0]
+
+
+cdef const uint8_t *_uint8(const uint8_t[::1] values):
+    return &values[0]
 
 
 cdef struct Edge:
@@ -31,56 +49,215 @@ cdef struct Edge:
     int32_t parent
 
 
-def connect(
-    const int64_t[::1] starts not None, const int32_t[::1] begin not None,
-    const int32_t[::1] end not None, const int32_t[::1] symbol not None, const uint8_t[::1] strong not None,
-    const int32_t[::1] lengths not None, const int32_t[::1] pair_start not None,
-    const int32_t[::1] pair_rule not None, const int32_t[::1] pair_parent not None,
-    const uint8_t[::1] pair_seen not None, int n_symbols,
+cdef class Forest:
+    """Items and edges of all sentences of a batch, children before their parents. Immutable.
+
+    lengths (ndarray): int32, the numbers of words of sentences.
+    starts (ndarray): int64, where the items of sentences start, closed by the number of items.
+    begin, end, symbol (ndarray): int32, by item.
+    edge_starts (ndarray): int64, where the edges of items start, closed by the number of edges.
+    left, right (ndarray): int32, by edge, items of the batch.
+    rule (ndarray): int32, by edge.
+    is_word, is_root (ndarray): uint8, by item.
+    """
+
+    def __init__(self, lengths, starts, begin, end, symbol, edge_starts, left, right, rule):
+        self.lengths, self.starts, self.edge_starts = lengths, starts, edge_starts
+        self.begin, self.end, self.symbol = begin, end, symbol
+        self.left, self.right, self.rule = left, right, rule
+        self.c.lengths, self.c.starts, self.c.edge_starts = _int32(lengths), _int64(starts), _int64(edge_starts)
+        self.c.begin, self.c.end, self.c.symbol = _int32(begin), _int32(end), _int32(symbol)
+        self.c.left, self.c.right, self.c.rule = _int32(left), _int32(right), _int32(rule)
+        self.c.n_sentences, self.c.n_items, self.c.n_edges = len(lengths), len(begin), len(left)
+        self.is_word = (end - begin == 1).astype(numpy.uint8)
+        self.is_root = (end - begin == numpy.repeat(lengths, numpy.diff(starts))).astype(numpy.uint8)
+        self.c.is_word, self.c.is_root = _uint8(self.is_word), _uint8(self.is_root)
+
+    def __len__(self):
+        return self.c.n_sentences
+
+    @property
+    def items(self):
+        return Items(self.starts, self.begin, self.end, self.symbol)
+
+    @property
+    def parent(self):
+        """The parent of every edge."""
+        return numpy.repeat(numpy.arange(len(self.begin)), numpy.diff(self.edge_starts))
+
+    @staticmethod
+    def build(pairs, lengths, items, strong=None):
+        """All trees of some items, without items that are in none.
+
+        pairs (RulePairs): The rules.
+        lengths (ndarray): int32, the numbers of words of sentences.
+        items (Items): The items.
+        strong (Optional[ndarray]): uint8, items that may be joined by rules that were not seen.
+        """
+        strong = numpy.zeros(len(items.begin), dtype=numpy.uint8) if strong is None else strong
+        forest = Forest(lengths, *items, *_connect(pairs, lengths, *items, strong))
+        every = numpy.ones(len(items.begin), dtype=numpy.uint8)
+        return forest.pruned(every, numpy.ones(len(forest.left), dtype=numpy.uint8))[0]
+
+    def pruned(self, const uint8_t[::1] keep_item not None, const uint8_t[::1] keep_edge not None):
+        """Only trees of some items and edges.
+
+        RETURNS (Tuple[Forest, ndarray, ndarray]): The smaller forest, and which items and edges are in it.
+        """
+        cdef const Columns *c = &self.c
+        cdef int64_t x, e
+        keep, used_edges, seen = (numpy.zeros(n, dtype=numpy.uint8) for n in (c.n_items, c.n_edges, c.n_items))
+        cdef uint8_t[::1] up = keep, used = used_edges, down = seen
+        with nogil:
+            for x in range(c.n_items):
+                if not keep_item[x]:
+                    continue
+                if c.is_word[x]:
+                    up[x] = 1
+                for e in range(c.edge_starts[x], c.edge_starts[x + 1]):
+                    if keep_edge[e] and up[c.left[e]] and up[c.right[e]]:
+                        used[e] = 1
+                        up[x] = 1
+            for x in range(c.n_items - 1, -1, -1):
+                if up[x] and c.is_root[x]:
+                    down[x] = 1
+                for e in range(c.edge_starts[x], c.edge_starts[x + 1]):
+                    if used[e]:
+                        if down[x]:
+                            down[c.left[e]] = 1
+                            down[c.right[e]] = 1
+                        else:
+                            used[e] = 0
+                up[x] = down[x]
+        kept, kept_edges = numpy.flatnonzero(keep), numpy.flatnonzero(used_edges)
+        before = numpy.concatenate([[0], numpy.cumsum(keep, dtype=numpy.int64)])
+        edges_before = numpy.concatenate([[0], numpy.cumsum(used_edges, dtype=numpy.int64)])
+        forest = Forest(
+            self.lengths, before[self.starts], self.begin[kept], self.end[kept], self.symbol[kept],
+            numpy.append(edges_before[self.edge_starts[:-1]][kept], len(kept_edges)),
+            before[self.left[kept_edges]].astype(numpy.int32), before[self.right[kept_edges]].astype(numpy.int32),
+            self.rule[kept_edges],
+        )
+        return forest, kept, kept_edges
+
+    def posteriors(
+        self, const double[::1] items not None, const double[::1] edges not None, const double[::1] roots not None
+    ):
+        """Posteriors of items and edges.
+
+        items, edges, roots (float64): What items and edges add to the score of a tree, and items as its root.
+        RETURNS (Tuple[ndarray, ndarray, ndarray]): log Z by sentence, -inf without a tree; posteriors of items
+            and of edges.
+        """
+        cdef Arena arena
+        cdef Packed packed
+        cdef int64_t s
+        cdef int failed = 0
+        posteriors, edge_posteriors = numpy.zeros(self.c.n_items), numpy.zeros(self.c.n_edges)
+        log_zs = numpy.full(self.c.n_sentences, -numpy.inf)
+        cdef double[::1] post = posteriors, edge_post = edge_posteriors, out_z = log_zs
+        memset(&arena, 0, sizeof(arena))
+        with nogil:
+            for s in range(self.c.n_sentences):
+                if self.c.starts[s] == self.c.starts[s + 1]:
+                    continue
+                arena_reset(&arena)
+                failed = pack(&packed, &self.c, s, &items[0], &edges[0], &roots[0], &arena)
+                if not failed:
+                    out_z[s] = sum_up(&packed, self.c.starts[s], &post[0], &edge_post[0], &arena)
+                    failed = isnan(out_z[s])
+                if failed:
+                    break
+            arena_free(&arena)
+        if failed:
+            raise MemoryError
+        return log_zs, posteriors, edge_posteriors
+
+    def k_best(
+        self, const double[::1] items not None, const double[::1] edges not None, const double[::1] roots not None,
+        int k
+    ):
+        """The k trees of every sentence with the greatest sums of scores, best first.
+
+        RETURNS (List[List[Tuple[List[int], float]]]): By sentence, the items of each tree, children before
+            parents and left before right, and its score; fewer than k if there are fewer.
+        """
+        cdef Arena arena
+        cdef Packed packed
+        cdef int64_t s
+        cdef int t, m, n = 0
+        cdef int32_t **chosen
+        cdef int *sizes
+        cdef double *found
+        result = []
+        memset(&arena, 0, sizeof(arena))
+        try:
+            for s in range(self.c.n_sentences):
+                result.append([])
+                if self.c.starts[s] == self.c.starts[s + 1]:
+                    continue
+                with nogil:
+                    arena_reset(&arena)
+                    chosen = <int32_t **>take(&arena, k * sizeof(int32_t *))
+                    sizes = <int *>take(&arena, k * sizeof(int))
+                    found = <double *>take(&arena, k * sizeof(double))
+                    n = -1
+                    if chosen != NULL and sizes != NULL and found != NULL and not pack(
+                        &packed, &self.c, s, &items[0], &edges[0], &roots[0], &arena
+                    ):
+                        n = graph_k_best(&packed.graph, packed.scores, k, found, chosen, sizes, &arena)
+                if n < 0:
+                    raise MemoryError
+                for t in range(n):
+                    # the first edge is that of the goal
+                    tree = [packed.item[chosen[t][m]] for m in range(sizes[t] - 1, 0, -1)]
+                    result[s].append((tree, found[t]))
+        finally:
+            arena_free(&arena)
+        return result
+
+    def best(self, items, edges, roots):
+        """The items of the best tree of every sentence, as `k_best` has them; empty if there is none."""
+        return [own[0][0] if own else [] for own in self.k_best(items, edges, roots, 1)]
+
+
+def _connect(
+    pairs, const int32_t[::1] lengths not None, const int64_t[::1] starts not None, const int32_t[::1] begin not None,
+    const int32_t[::1] end not None, const int32_t[::1] symbol not None, const uint8_t[::1] strong not None
 ):
     """Find all edges between items.
 
-    starts (int64[sentences + 1]): Where the items of sentences start.
-    begin, end, symbol (int32[items]): The items, `end` exclusive.
-    strong (uint8[items]): Items that may be joined by rules that were not seen.
-    lengths (int32[sentences]): The numbers of words.
-    pair_start (int32[symbols * symbols + 1]), pair_rule, pair_parent (int32[rules]): For every pair of
-        children, the rules that join them, and their parents.
-    pair_seen (uint8[rules]): Whether rules were seen; of a pair, those come first.
     RETURNS (Tuple[ndarray, ...]): edge_starts (int64[items + 1]), left, right, rule (int32[edges]). An item that
         is wider than a word and has no edges stands for no tree.
     """
-    cdef int64_t s, x, y, z, first, last, base, item
-    cdef int i, j, k, width, n, a, failed = 0
-    cdef int64_t n_cells, cell, lcell, rcell
-    cdef int64_t p
+    cdef const int32_t[::1] pair_start = pairs.start, pair_rule = pairs.rule, pair_parent = pairs.parent
+    cdef const uint8_t[::1] pair_seen = pairs.seen
+    cdef int64_t s, x, y, z, first, last, base, item, n_cells, cell, lcell, rcell, p
+    cdef int i, j, k, width, n, a, failed = 0, n_symbols = pairs.n_symbols
     cdef int64_t total_items = begin.shape[0]
     cdef size_t e, n_edges = 0, room_of_edges = 0
     cdef Edge *edges = NULL
     cdef void *block
-    cdef int64_t *cells = NULL
-    cdef int32_t *here = <int32_t *>malloc(n_symbols * sizeof(int32_t))
-    cdef int64_t room = 0
+    cdef int64_t *cells
+    cdef int32_t *here
+    cdef Arena arena
     edge_starts = numpy.zeros(total_items + 1, dtype=numpy.int64)
     cdef int64_t[::1] out_starts = edge_starts
-    alive_array = numpy.zeros(total_items, dtype=numpy.uint8)
-    cdef uint8_t[::1] alive = alive_array
-    if here == NULL:
-        raise MemoryError
-    for a in range(n_symbols):
-        here[a] = -1
+    cdef uint8_t[::1] alive = numpy.zeros(total_items, dtype=numpy.uint8)
+    memset(&arena, 0, sizeof(arena))
     with nogil:
         for s in range(lengths.shape[0]):
             n = lengths[s]
             first, last = starts[s], starts[s + 1]
             n_cells = <int64_t>n * (n + 1) // 2
-            if n_cells + 1 > room:
-                free(cells)
-                room = 2 * n_cells + 1
-                cells = <int64_t *>malloc(room * sizeof(int64_t))
-                if cells == NULL:
-                    failed = 1
-                    break
+            arena_reset(&arena)
+            cells = <int64_t *>take(&arena, (n_cells + 1) * sizeof(int64_t))
+            here = <int32_t *>take(&arena, n_symbols * sizeof(int32_t))
+            if cells == NULL or here == NULL:
+                failed = 1
+                break
+            for a in range(n_symbols):
+                here[a] = -1
             # cells are numbered as items are sorted: by width, then by begin
             cell = 0
             x = first
@@ -121,13 +298,11 @@ def connect(
                                             continue
                                     if item < 0:
                                         continue
-                                    if n_edges == room_of_edges:
-                                        room_of_edges = 2 * room_of_edges + 1024
-                                        block = realloc(edges, room_of_edges * sizeof(Edge))
-                                        if block == NULL:
-                                            failed = 1
-                                            break
-                                        edges = <Edge *>block
+                                    block = grown(edges, &room_of_edges, n_edges + 1, sizeof(Edge))
+                                    if block == NULL:
+                                        failed = 1
+                                        break
+                                    edges = <Edge *>block
                                     edges[n_edges].left, edges[n_edges].right = <int32_t>y, <int32_t>z
                                     edges[n_edges].rule = pair_rule[p]
                                     edges[n_edges].parent = <int32_t>item
@@ -141,15 +316,13 @@ def connect(
                 break
         for x in range(total_items):
             out_starts[x + 1] += out_starts[x]
-    free(cells)
-    free(here)
+        arena_free(&arena)
     if failed:
         free(edges)
         raise MemoryError
     left, right, rule = (numpy.empty(n_edges, dtype=numpy.int32) for _ in range(3))
     cdef int32_t[::1] out_left = left, out_right = right, out_rule = rule
-    place = edge_starts.copy()
-    cdef int64_t[::1] at = place
+    cdef int64_t[::1] at = edge_starts.copy()
     with nogil:
         for e in range(n_edges):
             x = at[edges[e].parent]
@@ -159,56 +332,15 @@ def connect(
     return edge_starts, left, right, rule
 
 
-def reach(
-    const int64_t[::1] starts not None, const uint8_t[::1] is_word not None,
-    const uint8_t[::1] is_root not None, const int64_t[::1] edge_starts not None,
-    const int32_t[::1] left not None, const int32_t[::1] right not None,
-    const uint8_t[::1] keep_item not None, const uint8_t[::1] keep_edge not None,
-):
-    """Which items and edges are in a tree of those that are kept.
-
-    RETURNS (Tuple[ndarray, ndarray]): bool, by item and by edge.
-    """
-    cdef int64_t x, e, n = is_word.shape[0]
-    items = numpy.zeros(n, dtype=numpy.uint8)
-    edges = numpy.zeros(left.shape[0], dtype=numpy.uint8)
-    cdef uint8_t[::1] up = items, used = edges
-    seen = numpy.zeros(n, dtype=numpy.uint8)
-    cdef uint8_t[::1] down = seen
-    with nogil:
-        for x in range(n):
-            if not keep_item[x]:
-                continue
-            if is_word[x]:
-                up[x] = 1
-            for e in range(edge_starts[x], edge_starts[x + 1]):
-                if keep_edge[e] and up[left[e]] and up[right[e]]:
-                    used[e] = 1
-                    up[x] = 1
-        for x in range(n - 1, -1, -1):
-            if up[x] and is_root[x]:
-                down[x] = 1
-            for e in range(edge_starts[x], edge_starts[x + 1]):
-                if used[e]:
-                    if down[x]:
-                        down[left[e]] = 1
-                        down[right[e]] = 1
-                    else:
-                        used[e] = 0
-            up[x] = down[x]
-    return items.astype(bool), edges.astype(bool)
-
-
 # Sums and best trees, by the hypergraph of every sentence.
 
 
 cdef int pack(
-    Packed *packed, int64_t first, int64_t last, int n, const int32_t *begin, const int32_t *end,
-    const int64_t *edge_starts, const int32_t *left, const int32_t *right, const double *item_score,
-    const double *edge_score, const double *root_score, Arena *arena
+    Packed *packed, const Columns *c, int64_t sentence, const double *item_score, const double *edge_score,
+    const double *root_score, Arena *arena
 ) noexcept nogil:
-    cdef int64_t first_edge = edge_starts[first], x, e
-    cdef size_t room = edge_starts[last] - first_edge + 2 * (last - first) + 1
+    cdef int64_t first = c.starts[sentence], last = c.starts[sentence + 1], x, e
+    cdef size_t room = c.edge_starts[last] - c.edge_starts[first] + 2 * (last - first) + 1
     cdef int32_t *start = <int32_t *>take(arena, (last - first + 2) * sizeof(int32_t))
     cdef int32_t *columns = <int32_t *>take(arena, 5 * room * sizeof(int32_t))
     cdef int32_t m = 0
@@ -219,18 +351,18 @@ cdef int pack(
     packed.edge, packed.item = columns + 3 * room, columns + 4 * room
     for x in range(first, last):
         start[x - first] = m
-        if end[x] - begin[x] == 1:
+        if c.is_word[x]:
             _add(packed, m, <int32_t>x, NOTHING, NOTHING, NOTHING, item_score[x])
             m += 1
-        for e in range(edge_starts[x], edge_starts[x + 1]):
+        for e in range(c.edge_starts[x], c.edge_starts[x + 1]):
             # right before left: backwards, the order of derivations has children before parents
             _add(
-                packed, m, <int32_t>x, <int32_t>e, <int32_t>(right[e] - first), <int32_t>(left[e] - first),
+                packed, m, <int32_t>x, <int32_t>e, <int32_t>(c.right[e] - first), <int32_t>(c.left[e] - first),
                 item_score[x] + edge_score[e])
             m += 1
     start[last - first] = m
     for x in range(first, last):
-        if end[x] - begin[x] == n:
+        if c.is_root[x]:
             _add(
                 packed, m, NOTHING, NOTHING, <int32_t>(x - first), NOTHING,
                 root_score[x] if root_score != NULL else 0)
@@ -272,93 +404,6 @@ cdef double sum_up(
     return log_z
 
 
-def inside_outside(
-    const int64_t[::1] starts not None, const int32_t[::1] lengths not None, const int32_t[::1] begin not None,
-    const int32_t[::1] end not None, const int64_t[::1] edge_starts not None,
-    const int32_t[::1] left not None, const int32_t[::1] right not None, const double[::1] item_score not None,
-    const double[::1] edge_score not None, const double[::1] root_score not None,
-):
-    """Posteriors of items and edges.
-
-    item_score, edge_score, root_score (float64): What items and edges add to the score of a tree, and items as
-        its root.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): log Z by sentence, -inf without a tree; posteriors of items and of
-        edges.
-    """
-    cdef Arena arena
-    cdef Packed packed
-    cdef int64_t s
-    cdef int failed = 0
-    posteriors, edge_posteriors = numpy.zeros(begin.shape[0]), numpy.zeros(left.shape[0])
-    log_zs = numpy.full(lengths.shape[0], -numpy.inf)
-    cdef double[::1] post = posteriors, edge_post = edge_posteriors, out_z = log_zs
-    memset(&arena, 0, sizeof(arena))
-    with nogil:
-        for s in range(lengths.shape[0]):
-            if starts[s] == starts[s + 1]:
-                continue
-            arena_reset(&arena)
-            failed = pack(
-                &packed, starts[s], starts[s + 1], lengths[s], &begin[0], &end[0], &edge_starts[0], &left[0],
-                &right[0], &item_score[0], &edge_score[0], &root_score[0], &arena)
-            if not failed:
-                out_z[s] = sum_up(&packed, starts[s], &post[0], &edge_post[0], &arena)
-                failed = isnan(out_z[s])
-            if failed:
-                break
-        arena_free(&arena)
-    if failed:
-        raise MemoryError
-    return log_zs, posteriors, edge_posteriors
-
-
-def best_trees(
-    const int64_t[::1] starts not None, const int32_t[::1] lengths not None, const int32_t[::1] begin not None,
-    const int32_t[::1] end not None, const int64_t[::1] edge_starts not None,
-    const int32_t[::1] left not None, const int32_t[::1] right not None, const double[::1] item_score not None,
-    const double[::1] edge_score not None, const double[::1] root_score not None, int k,
-):
-    """The k trees of every sentence with the greatest sums of scores, best first.
-
-    RETURNS (List[List[Tuple[List[int], float]]]): By sentence, the items of each tree, children before parents and
-        left before right, and its score; fewer than k if there are fewer.
-    """
-    cdef Arena arena
-    cdef Packed packed
-    cdef int64_t s
-    cdef int t, m, n = 0
-    cdef int32_t **edges
-    cdef int *sizes
-    cdef double *found
-    result = []
-    memset(&arena, 0, sizeof(arena))
-    try:
-        for s in range(lengths.shape[0]):
-            result.append([])
-            if starts[s] == starts[s + 1]:
-                continue
-            with nogil:
-                arena_reset(&arena)
-                edges = <int32_t **>take(&arena, k * sizeof(int32_t *))
-                sizes = <int *>take(&arena, k * sizeof(int))
-                found = <double *>take(&arena, k * sizeof(double))
-                n = -1
-                if edges != NULL and sizes != NULL and found != NULL and not pack(
-                    &packed, starts[s], starts[s + 1], lengths[s], &begin[0], &end[0], &edge_starts[0], &left[0],
-                    &right[0], &item_score[0], &edge_score[0], &root_score[0], &arena
-                ):
-                    n = graph_k_best(&packed.graph, packed.scores, k, found, edges, sizes, &arena)
-            if n < 0:
-                raise MemoryError
-            for t in range(n):
-                # the first edge is that of the goal
-                tree = [packed.item[edges[t][m]] for m in range(sizes[t] - 1, 0, -1)]
-                result[s].append((tree, found[t]))
-    finally:
-        arena_free(&arena)
-    return result
-
-
 # The chart of a plain grammar, only to find out which items are worth a second look.
 #
 # Cells hold the few symbols that are not hopeless, relative to the best of the cell, and a scale, so that
@@ -366,34 +411,10 @@ def best_trees(
 # children in the inside value of its parent is its share in the posterior.
 
 
-cdef struct CoarseChart:
-    int32_t *symbol
-    double *value
-    double *post
-    size_t n
-    size_t room
-
-
-cdef int _make_room(CoarseChart *chart, size_t needed) noexcept nogil:
-    cdef size_t room = 2 * (chart.room + needed)
-    cdef void *symbol
-    cdef void *value
-    cdef void *post
-    if chart.n + needed <= chart.room:
-        return 0
-    symbol = realloc(chart.symbol, room * sizeof(int32_t))
-    if symbol != NULL:
-        chart.symbol = <int32_t *>symbol
-    value = realloc(chart.value, room * sizeof(double))
-    if value != NULL:
-        chart.value = <double *>value
-    post = realloc(chart.post, room * sizeof(double))
-    if post != NULL:
-        chart.post = <double *>post
-    if symbol == NULL or value == NULL or post == NULL:
-        return -1
-    chart.room = room
-    return 0
+cdef struct Cell:
+    int32_t symbol
+    double value
+    double post
 
 
 def coarse_items(
@@ -419,17 +440,19 @@ def coarse_items(
     cdef int64_t n_cells = <int64_t>n * (n + 1) // 2, cell, lc, rc, y, z, x, p, base
     cdef int width, i, j, k, a, failed = 0, n_active
     cdef double best, smax, f, value, norm, log_z = -INFINITY, total
-    cdef CoarseChart chart
-    cdef int64_t *cells = <int64_t *>malloc((n_cells + 1) * sizeof(int64_t))
-    cdef double *scale = <double *>malloc((n_cells + 1) * sizeof(double))
-    cdef double *acc = <double *>malloc(n_symbols * sizeof(double))
-    cdef int32_t *active = <int32_t *>malloc(n_symbols * sizeof(int32_t))
-    memset(&chart, 0, sizeof(chart))
+    cdef Cell *chart = NULL
+    cdef void *block
+    cdef size_t count = 0, room = 0
+    cdef Arena arena
+    memset(&arena, 0, sizeof(arena))
+    cdef int64_t *cells = <int64_t *>take(&arena, (n_cells + 1) * sizeof(int64_t))
+    cdef double *scale = <double *>take(&arena, (n_cells + 1) * sizeof(double))
+    cdef double *acc = <double *>take_zeros(&arena, n_symbols * sizeof(double))
+    cdef int32_t *active = <int32_t *>take(&arena, n_symbols * sizeof(int32_t))
     if cells == NULL or scale == NULL or acc == NULL or active == NULL:
-        free(cells); free(scale); free(acc); free(active)
+        arena_free(&arena)
         raise MemoryError
     with nogil:
-        memset(acc, 0, n_symbols * sizeof(double))
         cell = 0
         for width in range(1, n + 1):
             if failed:
@@ -458,12 +481,12 @@ def coarse_items(
                         if f == 0:
                             continue
                         for y in range(cells[lc], cells[lc + 1]):
-                            base = <int64_t>chart.symbol[y] * n_symbols
-                            value = f * chart.value[y]
+                            base = <int64_t>chart[y].symbol * n_symbols
+                            value = f * chart[y].value
                             for z in range(cells[rc], cells[rc + 1]):
                                 for p in range(
-                                    pair_start[base + chart.symbol[z]],
-                                    pair_start[base + chart.symbol[z] + 1],
+                                    pair_start[base + chart[z].symbol],
+                                    pair_start[base + chart[z].symbol + 1],
                                 ):
                                     a = pair_parent[p]
                                     if acc[a] == 0:
@@ -471,51 +494,52 @@ def coarse_items(
                                         n_active += 1
                                         # a sum that stays 0 would be entered twice
                                         acc[a] = 1e-300
-                                    acc[a] += value * chart.value[z] * pair_prob[p]
+                                    acc[a] += value * chart[z].value * pair_prob[p]
                 best, norm = 0, 0
                 for k in range(n_active):
                     best = max(best, acc[active[k]] * prior[active[k]])
                     norm = max(norm, acc[active[k]])
-                cells[cell] = chart.n
+                cells[cell] = count
                 scale[cell] = smax + log(norm) if norm > 0 else -INFINITY
-                if _make_room(&chart, n_active):
+                block = grown(chart, &room, count + n_active, sizeof(Cell))
+                if block == NULL:
                     failed = 1
                     break
+                chart = <Cell *>block
                 # in the order of symbols
                 for k in range(n_active):
                     a = active[k]
                     if acc[a] > 1e-290 and acc[a] * prior[a] >= beam * best:
-                        y = chart.n
-                        while y > cells[cell] and chart.symbol[y - 1] > a:
-                            chart.symbol[y] = chart.symbol[y - 1]
-                            chart.value[y] = chart.value[y - 1]
+                        y = count
+                        while y > cells[cell] and chart[y - 1].symbol > a:
+                            chart[y] = chart[y - 1]
                             y -= 1
-                        chart.symbol[y] = a
-                        chart.value[y] = acc[a] / norm
-                        chart.n += 1
+                        chart[y].symbol = a
+                        chart[y].value = acc[a] / norm
+                        count += 1
                     acc[a] = 0
                 cell += 1
-                cells[cell] = chart.n
+                cells[cell] = count
         if not failed:
-            for x in range(<int64_t>chart.n):
-                chart.post[x] = 0
+            for x in range(<int64_t>count):
+                chart[x].post = 0
             cell = n_cells - 1
             total = 0
             for x in range(cells[cell], cells[cell + 1]):
-                chart.post[x] = root[chart.symbol[x]] * chart.value[x]
-                total += chart.post[x]
+                chart[x].post = root[chart[x].symbol] * chart[x].value
+                total += chart[x].post
             if total > 0:
                 log_z = log(total) + scale[cell]
                 for x in range(cells[cell], cells[cell + 1]):
-                    chart.post[x] /= total
+                    chart[x].post /= total
             for width in range(n if total > 0 else 0, 1, -1):
                 for i in range(n - width + 1):
                     j = i + width
                     cell = cell_of(n, i, width)
                     k = 0
                     for x in range(cells[cell], cells[cell + 1]):
-                        if chart.post[x] > 0.01 * threshold:
-                            acc[chart.symbol[x]] = chart.post[x] / chart.value[x]
+                        if chart[x].post > 0.01 * threshold:
+                            acc[chart[x].symbol] = chart[x].post / chart[x].value
                             k = 1
                     if not k:
                         continue
@@ -525,35 +549,35 @@ def coarse_items(
                         if f == 0 or cells[lc] == cells[lc + 1] or cells[rc] == cells[rc + 1]:
                             continue
                         for y in range(cells[lc], cells[lc + 1]):
-                            base = <int64_t>chart.symbol[y] * n_symbols
+                            base = <int64_t>chart[y].symbol * n_symbols
                             for z in range(cells[rc], cells[rc + 1]):
                                 value = 0
                                 for p in range(
-                                    pair_start[base + chart.symbol[z]],
-                                    pair_start[base + chart.symbol[z] + 1],
+                                    pair_start[base + chart[z].symbol],
+                                    pair_start[base + chart[z].symbol + 1],
                                 ):
                                     value += pair_prob[p] * acc[pair_parent[p]]
                                 if value > 0:
-                                    value *= f * chart.value[y] * chart.value[z]
-                                    chart.post[y] += value
-                                    chart.post[z] += value
+                                    value *= f * chart[y].value * chart[z].value
+                                    chart[y].post += value
+                                    chart[z].post += value
                     for x in range(cells[cell], cells[cell + 1]):
-                        acc[chart.symbol[x]] = 0
+                        acc[chart[x].symbol] = 0
     result = None
     if not failed:
-        result = _kept(&chart, cells, n, threshold, log_z)
-    free(cells); free(scale); free(acc); free(active)
-    free(chart.symbol); free(chart.value); free(chart.post)
+        result = _kept(chart, count, cells, n, threshold, log_z)
+    arena_free(&arena)
+    free(chart)
     if failed:
         raise MemoryError
     return result
 
 
-cdef object _kept(CoarseChart *chart, int64_t *cells, int n, double threshold, double log_z):
+cdef object _kept(const Cell *chart, size_t count, int64_t *cells, int n, double threshold, double log_z):
     cdef int width, i
     cdef int64_t x, cell = 0, m = 0
-    for x in range(<int64_t>chart.n):
-        m += chart.post[x] >= threshold
+    for x in range(<int64_t>count):
+        m += chart[x].post >= threshold
     begin, end, symbol = (numpy.empty(m, dtype=numpy.int32) for _ in range(3))
     post = numpy.empty(m)
     cdef int32_t[::1] out_begin = begin, out_end = end, out_symbol = symbol
@@ -562,9 +586,9 @@ cdef object _kept(CoarseChart *chart, int64_t *cells, int n, double threshold, d
     for width in range(1, n + 1):
         for i in range(n - width + 1):
             for x in range(cells[cell], cells[cell + 1]):
-                if chart.post[x] >= threshold:
-                    out_begin[m], out_end[m], out_symbol[m] = i, i + width, chart.symbol[x]
-                    out_post[m] = chart.post[x]
+                if chart[x].post >= threshold:
+                    out_begin[m], out_end[m], out_symbol[m] = i, i + width, chart[x].symbol
+                    out_post[m] = chart[x].post
                     m += 1
             cell += 1
     return begin, end, symbol, post, log_z

@@ -15,6 +15,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy
 
+from ._forest cimport Forest
+
 cdef extern from "_tensor.h" nogil:
     void float32_inside(
         const float *t, const float *l, const float *r, int na, int nb, int nc, float w, float *out)
@@ -87,11 +89,8 @@ cdef inline real _outside(
 
 
 def posteriors(
-    const int64_t[::1] starts not None, const int64_t[::1] edge_starts not None,
-    const int32_t[::1] left not None, const int32_t[::1] right not None, const int32_t[::1] rule not None,
-    const int32_t[::1] symbol not None, const uint8_t[::1] is_word not None,
-    const uint8_t[::1] is_root not None, const int64_t[::1] offset not None,
-    const real[::1] words not None, const double[::1] word_scale not None,
+    Forest forest not None, const int64_t[::1] offset not None, const real[::1] words not None,
+    const double[::1] word_scale not None,
     const int32_t[::1] n_states not None, const real[:, ::1] root not None,
     const real[::1] tensors not None, const int64_t[::1] tensor_start not None,
     const uint8_t[::1] kind not None, const real[::1] factors not None, const real[:, ::1] z_mean not None,
@@ -99,7 +98,6 @@ def posteriors(
 ):
     """Posteriors of the items and edges of forests.
 
-    starts ... is_root: The forests.
     offset (int64[items + 1]): Where the vectors of items start.
     words (real[offset[-1]]): The vectors of words, anything for other items.
     word_scale (float64[items]): Logarithms of factors of the vectors of words.
@@ -120,20 +118,28 @@ def posteriors(
     cdef const real *u
     cdef const real *v
     cdef double best, norm, total, scale
-    cdef int64_t n = symbol.shape[0]
+    cdef const int64_t *starts = forest.c.starts
+    cdef const int64_t *edge_starts = forest.c.edge_starts
+    cdef const int32_t *left = forest.c.left
+    cdef const int32_t *right = forest.c.right
+    cdef const int32_t *rule = forest.c.rule
+    cdef const int32_t *symbol = forest.c.symbol
+    cdef const uint8_t *is_word = forest.c.is_word
+    cdef const uint8_t *is_root = forest.c.is_root
+    cdef int64_t n = forest.c.n_items, n_edges = forest.c.n_edges, n_sentences = forest.c.n_sentences
     dtype = numpy.float32 if real is float else numpy.float64
     up_array = numpy.zeros(words.shape[0], dtype=dtype)
     down_array = numpy.zeros(words.shape[0], dtype=dtype)
-    factor_array = numpy.zeros(left.shape[0], dtype=numpy.float64)
+    factor_array = numpy.zeros(n_edges, dtype=numpy.float64)
     scales = numpy.full(n, -numpy.inf)
-    log_zs = numpy.full(starts.shape[0] - 1, -numpy.inf)
-    item_array, edge_array = numpy.zeros(n), numpy.zeros(left.shape[0])
+    log_zs = numpy.full(n_sentences, -numpy.inf)
+    item_array, edge_array = numpy.zeros(n), numpy.zeros(n_edges)
     cdef real[::1] up = up_array, down = down_array
     cdef double[::1] factor = factor_array, scale_of = scales, log_z = log_zs
     cdef double[::1] item_post = item_array, edge_post = edge_array
     cdef real *own
     with nogil:
-        for s in range(starts.shape[0] - 1):
+        for s in range(n_sentences):
             best = -INFINITY
             for x in range(starts[s], starts[s + 1]):
                 na = n_states[symbol[x]]

@@ -10,12 +10,13 @@ which takes N^3 + N^2 L steps. Posteriors are handed down: each split has its sh
 """
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ._forest cimport grown
 from ._table cimport Context, FeatureTable
 
 
@@ -123,12 +124,20 @@ cdef int _fill(
     return 0
 
 
-def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None, double threshold):
+cdef struct Item:
+    int32_t begin
+    int32_t end
+    int32_t symbol
+    int32_t is_best
+    float prob
+
+
+def items(
+    FeatureTable table not None, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None,
+    double threshold
+):
     """The items of sentences with at least some posterior, and the best trees of all.
 
-    tokens (int32[words, columns]): The attributes of words.
-    starts (int64[sentences + 1]): Where sentences start.
-    threshold (float): The least posterior of items.
     RETURNS (Tuple[ndarray, ...]): starts (int64[sentences + 1]); begin, end, symbol (int32[items]); posterior
         (float32[items]); whether they are in the best tree (uint8[items]). Items are in the order of forests. The
         best tree has the greatest sum of posteriors of spans, each with its best symbol; it is always there.
@@ -139,8 +148,7 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
     cdef int64_t s, first
     cdef int n, i, j, k, width, x, failed = 0, best_x, offset = table.n_words
     cdef size_t count = 0, room = 0
-    cdef int32_t *found = NULL
-    cdef float *probs = NULL
+    cdef Item *found = NULL
     cdef double post, value
     cdef float best_value
     cdef float *score
@@ -184,23 +192,14 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
                             if x != best_x and (
                                     score[x] - value < -30 or post * exp(score[x] - value) < threshold):
                                 continue
-                            if count == room:
-                                room = 2 * room + 4096
-                                block = realloc(found, 4 * room * sizeof(int32_t))
-                                if block == NULL:
-                                    failed = 1
-                                    break
-                                found = <int32_t *>block
-                                block = realloc(probs, room * sizeof(float))
-                                if block == NULL:
-                                    failed = 1
-                                    break
-                                probs = <float *>block
-                            found[4 * count] = i
-                            found[4 * count + 1] = j
-                            found[4 * count + 2] = x + (offset if width > 1 else 0)
-                            found[4 * count + 3] = x == best_x
-                            probs[count] = <float>(post * exp(score[x] - value))
+                            block = grown(found, &room, count + 1, sizeof(Item))
+                            if block == NULL:
+                                failed = 1
+                                break
+                            found = <Item *>block
+                            found[count].begin, found[count].end = i, j
+                            found[count].symbol, found[count].is_best = x + (offset if width > 1 else 0), x == best_x
+                            found[count].prob = <float>(post * exp(score[x] - value))
                             count += 1
                         if failed:
                             break
@@ -211,18 +210,17 @@ def items(FeatureTable table not None, const int32_t[:, ::1] tokens not None, co
             out_starts[s + 1] = count
         arena_free(&arena)
     if failed:
-        free(found); free(probs)
+        free(found)
         raise MemoryError
-    columns = numpy.empty((count, 4), dtype=numpy.int32)
-    posteriors = numpy.empty(count, dtype=numpy.float32)
-    cdef int32_t[:, ::1] out_table = columns
-    cdef float[::1] out_probs = posteriors
-    if count:
-        memcpy(&out_table[0, 0], found, 4 * count * sizeof(int32_t))
-        memcpy(&out_probs[0], probs, count * sizeof(float))
-    free(found); free(probs)
-    begin, end, symbol, best = (numpy.ascontiguousarray(columns[:, x]) for x in range(4))
-    return starts_out, begin, end, symbol, posteriors, best.astype(numpy.uint8)
+    columns, probs = numpy.empty((4, count), dtype=numpy.int32), numpy.empty(count, dtype=numpy.float32)
+    cdef int32_t[:, ::1] out = columns
+    cdef float[::1] out_probs = probs
+    for s in range(<int64_t>count):
+        out[0, s], out[1, s], out[2, s] = found[s].begin, found[s].end, found[s].symbol
+        out[3, s], out_probs[s] = found[s].is_best, found[s].prob
+    free(found)
+    begin, end, symbol, best = columns
+    return starts_out, begin, end, symbol, probs, best.astype(numpy.uint8)
 
 
 cdef uint8_t *_best_tree(FeatureTable table, Chart *chart, Arena *arena) noexcept nogil:
@@ -269,8 +267,6 @@ def learn(
 
     node_starts (int64[sentences + 1]), begin, end, symbol (int32[nodes]): The nodes of gold trees.
     order (int32[]): Which sentences, and in which order.
-    rate (float): The rate of AdaGrad.
-    update (bool): Whether to change anything.
     RETURNS (float): The negative log-likelihood of the trees.
     """
     cdef Arena arena
@@ -289,12 +285,12 @@ def learn(
             failed = _fill(table, &tokens[first, 0], n, &c, &chart, &arena)
             if failed:
                 break
-            loss += chart.log_z - _tree_score(table, 
-                &chart, &begin[node_starts[s]], &end[node_starts[s]], &symbol[node_starts[s]], 2 * n - 1)
+            loss += chart.log_z - _tree_score(
+                table, &chart, &begin[node_starts[s]], &end[node_starts[s]], &symbol[node_starts[s]], 2 * n - 1)
             if update:
                 table.n_steps += 1
-                failed = _step(table, 
-                    &c, &chart, &begin[node_starts[s]], &end[node_starts[s]], &symbol[node_starts[s]], rate,
+                failed = _step(
+                    table, &c, &chart, &begin[node_starts[s]], &end[node_starts[s]], &symbol[node_starts[s]], rate,
                     &arena)
                 if failed:
                     break

@@ -120,19 +120,22 @@ cdef inline uint64_t pair_key(
     return mix(key)
 
 
+cdef class Weights:
+    cdef float[::1] weight
+    cdef Slope *slope
+    cdef long n_steps
+
+
 @cython.final
-cdef class FeatureTable:
+cdef class FeatureTable(Weights):
     cdef Templates t
     cdef object keep
     cdef const Slot[::1] slots
     cdef const uint32_t[::1] row_start
     cdef const uint16_t[::1] label
-    cdef float[::1] weight
     cdef uint64_t mask
     cdef readonly int n_words
     cdef readonly int n_phrases
-    cdef Slope *slope
-    cdef long n_steps
 
     cdef uint32_t find(self, uint64_t key) noexcept nogil
     cdef void add_row(self, uint32_t row, float *out) noexcept nogil

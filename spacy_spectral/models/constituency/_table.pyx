@@ -16,35 +16,52 @@ from ...base._arena cimport Arena, arena_free, arena_reset, take
 from ...base._prefetch cimport FETCH
 from ...base._slots cimport Slot, find_row
 
+from .tokens import TEMPLATES
+
 cdef enum:
     MOST_PAIRS = 96
 
 
+cdef class Weights:
+    """Weights that are learnt by AdaGrad; see `base/_adagrad`."""
+
+    def __dealloc__(self):
+        free(self.slope)
+
+    def begin_learning(self, double initial_squares):
+        """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""
+        self.slope = new_slopes(self.slope, self.weight.shape[0], initial_squares)
+        self.n_steps = 0
+
+    def averaged(self):
+        """The weights, averaged over all steps."""
+        result = numpy.zeros(self.weight.shape[0], dtype=numpy.float32)
+        cdef float[::1] out = result
+        average(&self.weight[0], self.slope, self.weight.shape[0], self.n_steps, &out[0])
+        return result
+
+
 @cython.final
-cdef class FeatureTable:
+cdef class FeatureTable(Weights):
     """The table of features, with what learning needs beside the weights.
 
-    templates (Templates): See `templates.py`.
     slots (structured array), row_start (uint32[rows + 1]), label (uint16[]), weight (float32[]): The table. Row 0
         is empty. The first entry of a row is its weight for any symbol; its label is not looked at.
     n_words (int), n_phrases (int): How many symbols words and phrases have.
     """
 
-    def __dealloc__(self):
-        free(self.slope)
-
-    def __init__(self, templates, slots, row_start, label, weight, int n_words, int n_phrases):
-        cdef const int32_t[:, :, ::1] contexts = templates.contexts
-        cdef const int32_t[::1] words = templates.words, left = templates.left, right = templates.right
-        cdef const int32_t[:, ::1] pairs = templates.pairs
+    def __init__(self, slots, row_start, label, weight, int n_words, int n_phrases):
+        cdef const int32_t[:, :, ::1] contexts = TEMPLATES.contexts
+        cdef const int32_t[::1] words = TEMPLATES.words, left = TEMPLATES.left, right = TEMPLATES.right
+        cdef const int32_t[:, ::1] pairs = TEMPLATES.pairs
         self.keep = (contexts, words, left, right, pairs)
         self.t.n_contexts = contexts.shape[0]
         self.t.contexts = &contexts[0, 0, 0]
         self.t.n_words, self.t.words = words.shape[0], &words[0]
         self.t.n_ends, self.t.left, self.t.right = left.shape[0], &left[0], &right[0]
         self.t.n_pairs, self.t.pairs = pairs.shape[0], &pairs[0, 0]
-        self.t.content_column = templates.content_column
-        self.t.n_columns = templates.n_columns
+        self.t.content_column = TEMPLATES.content_column
+        self.t.n_columns = TEMPLATES.n_columns
         if self.t.n_pairs > MOST_PAIRS:
             raise ValueError(self.t.n_pairs)
         self.slots, self.row_start, self.label, self.weight = slots, row_start, label, weight
@@ -55,6 +72,11 @@ cdef class FeatureTable:
         """RETURNS (Tuple): What the table is made of: slots, starts of rows, labels, weights and both numbers."""
         arrays = numpy.asarray(self.slots), numpy.asarray(self.row_start), numpy.asarray(self.label)
         return (*arrays, numpy.asarray(self.weight), self.n_words, self.n_phrases)
+
+    def with_weights(self, weight):
+        """The same features with other weights."""
+        slots, row_start, label, _, n_words, n_phrases = self.parts()
+        return FeatureTable(slots, row_start, label, weight, n_words, n_phrases)
 
     cdef uint32_t find(self, uint64_t key) noexcept nogil:
         return find_row(&self.slots[0], self.mask, key)
@@ -169,18 +191,6 @@ cdef class FeatureTable:
         for e in range(e + 1, end):
             if self.label[e] < any_symbol and gradient[self.label[e]] != 0:
                 climb(&self.weight[e], &self.slope[e], gradient[self.label[e]], rate, self.n_steps)
-
-    def begin_learning(self, double initial_squares):
-        """Take memory for AdaGrad; its sums of squares start at `initial_squares`."""
-        self.slope = new_slopes(self.slope, self.weight.shape[0], initial_squares)
-        self.n_steps = 0
-
-    def averaged(self):
-        """RETURNS (ndarray): The weights, averaged over all steps."""
-        result = numpy.zeros(self.weight.shape[0], dtype=numpy.float32)
-        cdef float[::1] out = result
-        average(&self.weight[0], self.slope, self.weight.shape[0], self.n_steps, &out[0])
-        return result
 
     def keys(
         self, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None,

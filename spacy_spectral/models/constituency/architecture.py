@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy
@@ -17,15 +18,15 @@ from ..tagger.model import TaggerModel
 from ..tagger.statistics import TaggedSentence
 from ._anchored import AnchoredTable
 from ._span import items
+from ._span import learn as learn_spans
 from ._table import FeatureTable
 from .estimate import estimate
-from .forest import Items, RulePairs
 from .lexicon import form
 from .model import ITEM, STRONG, ConstituencyModel
 from .packing import Mixture
-from .span import SMALL, compact, gold_forest, new_table, train_anchored, train_spans
-from .statistics import Corpus, binary_trees, encode, rule_features
-from .tokens import Encoder, Templates, compile_templates, fill_tags
+from .span import SMALL, compact, gold_forest, gold_nodes, new_table, train
+from .statistics import Corpus, Items, RulePairs, binary_trees, encode, rule_features
+from .tokens import Encoder, fill_tags
 
 Report = Callable[[str], None]
 
@@ -35,6 +36,10 @@ _KNOWN = 2
 _TAGGER_FOLDS = 4
 _TAGGER_EPOCHS = 2
 _BITS = 22
+
+
+def _silent(message: str) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class ConstituencyRecipe:
     em_iterations (int): Rounds of EM, for estimators that have it.
     weights (Sequence[float]): Exponents of the posteriors of anchored rules, of the grammar with states and
         of the model of spans, where all are there.
-    temperature (float): What logarithms of their product are divided by, so that it is not too sure.
+    temperature (float): What logarithms of their product are divided by, so that it is not too confident.
     seed (int): Of everything that is drawn at random.
     """
 
@@ -83,14 +88,9 @@ class ConstituencyRecipe:
             raise ValueError(Errors.S709)
 
     def fit(
-        self,
-        trees: Sequence[Tree],
-        *,
-        clusters: Clusters | None = None,
-        report: Report | None = None,
+        self, trees: Sequence[Tree], *, clusters: Clusters | None = None, report: Report = _silent
     ) -> ConstituencyModel:
         """Train a parser."""
-        report = report if report is not None else _silent
         binary = binary_trees(trees)
         if not binary:
             raise ValueError(Errors.S703)
@@ -104,63 +104,40 @@ class ConstituencyRecipe:
             encoder, tokens = learn_encoder(corpus, clusters, self.seed)
             spans, anchored = self._fit_spans(corpus, tokens, report)
         if self.estimator is not None:
-            latent = estimate(
-                corpus,
-                self.estimator,
-                states=self.states,
-                seed=self.seed,
-                iterations=self.em_iterations,
-            ).rounded()
+            options = {"states": self.states, "seed": self.seed, "iterations": self.em_iterations}
+            latent = estimate(corpus, self.estimator, **options).rounded()
             report(f"{self.estimator} grammar with {int(latent.n_states.sum()):,} states")
         by_rules, by_states, by_spans = self.weights
         return ConstituencyModel(
-            corpus.grammar,
-            encoder=encoder,
-            spans=spans,
-            anchored=anchored,
-            latent=latent,
+            corpus.grammar, encoder=encoder, spans=spans, anchored=anchored, latent=latent,
             mixture=Mixture(by_rules, by_states, by_spans, self.temperature),
-        )
+        )  # fmt: skip
 
     def _fit_spans(
         self, corpus: Corpus, tokens: NDArray[numpy.int32], report: Report
     ) -> tuple[FeatureTable, AnchoredTable | None]:
         """The models of spans and of anchored rules."""
-        templates = compile_templates()
-        table, keys = new_table(templates, corpus, tokens, min_count=self.min_count)
-        weights = train_spans(
-            table, corpus, tokens, epochs=self.epochs, rate=self.rate, seed=self.seed, report=report
-        )
+        options: dict[str, Any] = {"rate": self.rate, "seed": self.seed, "report": report}
+        n, starts = len(corpus), corpus.starts
+        table, keys = new_table(corpus, tokens, min_count=self.min_count)
+        on_spans = partial(learn_spans, table, tokens, starts, *gold_nodes(corpus))
+        weights = train(table, on_spans, n, "spans", epochs=self.epochs, **options)
         if not self.anchored or not len(corpus.grammar.rules):
-            return compact(templates, table, keys, [weights])[0], None
-        spans = with_weights(templates, table, weights)
-        *columns, probs, _ = items(spans, tokens, corpus.starts, ITEM)
+            return compact(table, keys, [weights])[0], None
+        *columns, probs, _ = items(table.with_weights(weights), tokens, starts, ITEM)
         pairs = RulePairs(corpus.grammar, possible=True)
-        found, strong = Items(*columns), probs >= STRONG
-        forest, gold, gold_edge = gold_forest(corpus, found, strong=strong, pairs=pairs)
+        found = gold_forest(corpus, Items(*columns), strong=probs >= STRONG, pairs=pairs)
         rules, empty = rule_features(corpus.grammar), numpy.zeros(len(weights), dtype="float32")
-        new = AnchoredTable(
-            with_weights(templates, table, empty),
-            templates.anchored,
-            rules,
-            numpy.zeros(1 << _BITS, dtype="float32"),
+        edges = numpy.zeros(1 << _BITS, dtype="float32")
+        new = AnchoredTable(table.with_weights(empty), rules, edges)
+        on_forest = partial(new.learn, tokens, starts, *found)
+        of_items, of_edges = train(
+            new, on_forest, n, "anchored rules", epochs=self.anchored_epochs, **options
         )
-        of_items, of_edges = train_anchored(
-            new, corpus, tokens, forest, gold, gold_edge,
-            epochs=self.anchored_epochs, rate=self.rate, seed=self.seed, report=report,
-        )  # fmt: skip
-        spans, item_table = compact(templates, table, keys, [weights, of_items])
+        spans, item_table = compact(table, keys, [weights, of_items])
         of_edges = of_edges.astype("float16").astype("float32")
         of_edges[numpy.abs(of_edges) < SMALL] = 0
-        return spans, AnchoredTable(item_table, templates.anchored, rules, of_edges)
-
-
-def with_weights(
-    templates: Templates, table: FeatureTable, weights: NDArray[numpy.float32]
-) -> FeatureTable:
-    """The features of a table with other weights."""
-    slots, row_start, label, _, n_words, n_phrases = table.parts()
-    return FeatureTable(templates, slots, row_start, label, weights, n_words, n_phrases)
+        return spans, AnchoredTable(item_table, rules, of_edges)
 
 
 def learn_encoder(
@@ -192,10 +169,6 @@ def learn_encoder(
     return encoder, rows
 
 
-def _silent(message: str) -> None:
-    pass
-
-
 _OF_SPANS = ("epochs", "anchored_epochs", "rate", "min_count")
 _OF_GRAMMARS = ("states", "em_iterations")
 _OF_PRODUCTS = ("weights", "temperature")
@@ -219,8 +192,5 @@ build_span_crf = architecture(
 )
 # the product of both
 build_product = architecture(
-    "constituency_product",
-    ConstituencyModel,
-    ConstituencyRecipe,
-    hidden=("spans", "anchored"),
+    "constituency_product", ConstituencyModel, ConstituencyRecipe, hidden=("spans", "anchored")
 )

@@ -39,8 +39,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.linalg import kmeans, svd, unit_rows
+from ._forest import Forest
 from ._latent import posteriors
-from .forest import Forest
 from .latent import DENSE, MEANS, VECTORS, LatentGrammar
 from .lexicon import form, learn_lexicon, signatures
 from .statistics import Corpus
@@ -194,6 +194,8 @@ _MIN_COUNT = 2
 _ADD = 5.0
 _ROUNDS = 3
 _EXTRA = 8
+# how many nodes a symbol must have for each of its states
+_PER_STATE = 20
 
 
 @dataclass
@@ -207,29 +209,16 @@ class Projections:
     outside: NDArray[numpy.float32]
 
 
-def project(
-    corpus: Corpus,
-    *,
-    states: int,
-    per_state: int = 20,
-    seed: int = 0,
-    features: NodeFeatures | None = None,
-) -> Projections:
-    """Project all nodes of a corpus.
-
-    per_state (int): How many nodes a symbol must have for each of its states.
-    """
-    features = NodeFeatures(corpus) if features is None else features
+def project(corpus: Corpus, *, states: int, seed: int = 0) -> Projections:
+    """Project all nodes of a corpus."""
+    features = NodeFeatures(corpus)
     n_symbols = len(corpus.grammar)
     n_states = numpy.ones(n_symbols, dtype="int32")
     inside = numpy.zeros((len(corpus.symbol), states), dtype="float32")
     outside = numpy.zeros((len(corpus.symbol), states), dtype="float32")
     inside[:, 0] = outside[:, 0] = 1.0
-    order = numpy.argsort(corpus.symbol, kind="stable")
-    bounds = numpy.searchsorted(corpus.symbol[order], numpy.arange(n_symbols + 1))
-    for symbol in range(n_symbols):
-        nodes = order[bounds[symbol] : bounds[symbol + 1]]
-        wanted = min(states, len(nodes) // per_state)
+    for symbol, nodes in _groups(corpus.symbol, n_symbols):
+        wanted = min(states, len(nodes) // _PER_STATE)
         if wanted < 2:
             continue
         x, n_x = scaled_matrix(features.inside, nodes, _MIN_COUNT, _ADD)
@@ -316,7 +305,7 @@ def from_moments(
     rule_probs = rule_counts / numpy.maximum(counts[grammar.rules[:, 0]], 1)
     rule_probs = numpy.where(grammar.seen > 0, rule_probs, grammar.backoff)
     tensors, kind = [], numpy.where(grammar.seen > 0, VECTORS, MEANS).astype("uint8")
-    for rule, own in _nodes_of_rules(corpus):
+    for rule, own in _groups(corpus.rule, int((grammar.seen > 0).sum())):
         a, b, c = grammar.rules[rule].tolist()
         n, (na, nb, nc) = len(own), n_states[[a, b, c]].tolist()
         zs, ls, rs = (
@@ -363,14 +352,12 @@ def from_moments(
     )  # fmt: skip
 
 
-def _nodes_of_rules(corpus: Corpus) -> Iterator[tuple[int, NDArray]]:
-    """The nodes of each rule."""
-    inner = numpy.flatnonzero(corpus.rule >= 0)
-    order = inner[numpy.argsort(corpus.rule[inner], kind="stable")]
-    n_rules = int((corpus.grammar.seen > 0).sum())
-    bounds = numpy.searchsorted(corpus.rule[order], numpy.arange(n_rules + 1)).tolist()
-    for rule in range(n_rules):
-        yield rule, order[bounds[rule] : bounds[rule + 1]]
+def _groups(values: NDArray, n: int) -> Iterator[tuple[int, NDArray]]:
+    """The places of each value from 0 to n - 1."""
+    order = numpy.argsort(values, kind="stable")
+    bounds = numpy.searchsorted(values[order], numpy.arange(n + 1)).tolist()
+    for value in range(n):
+        yield value, order[bounds[value] : bounds[value + 1]]
 
 
 def _product(z: NDArray, left: NDArray, right: NDArray) -> NDArray:
@@ -429,15 +416,6 @@ def _levels(parents: NDArray) -> list[NDArray]:
     return [numpy.flatnonzero(depth == d) for d in range(int(depth.max(initial=0)), 0, -1)]
 
 
-def _by_symbol(corpus: Corpus) -> Iterator[tuple[int, NDArray]]:
-    order = numpy.argsort(corpus.symbol, kind="stable")
-    bounds = numpy.searchsorted(
-        corpus.symbol[order], numpy.arange(len(corpus.grammar) + 1)
-    ).tolist()
-    for symbol in range(len(corpus.grammar)):
-        yield symbol, order[bounds[symbol] : bounds[symbol + 1]]
-
-
 def _shares(corpus: Corpus, n_states: NDArray[numpy.int32], inside: NDArray) -> Projections:
     """Nodes by their shares in clusters."""
     mean = _group_means(corpus.symbol, inside, len(corpus.grammar))
@@ -450,7 +428,7 @@ def _clusters(corpus: Corpus, states: int, assign) -> Projections:
     n_states = numpy.ones(len(corpus.grammar), dtype="int32")
     inside = numpy.zeros((len(corpus.symbol), states))
     inside[:, 0] = 1.0
-    for symbol, nodes in _by_symbol(corpus):
+    for symbol, nodes in _groups(corpus.symbol, len(corpus.grammar)):
         k = min(states, len(nodes) // _PER_CLUSTER)
         if k < 2:
             continue
@@ -516,7 +494,7 @@ def expected(
     _, _, _, up, down = posteriors(*arrays, counts)
     # the kernel sums products of vectors: each count has its parameter as a factor, too
     counts *= grammar.tensors
-    offset = arrays[8]
+    offset = arrays[1]
     states = grammar.root.shape[1]
     column = numpy.arange(states)
     there = column < grammar.n_states[corpus.symbol][:, None]

@@ -6,15 +6,16 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ._forest import coarse_items
+from ._forest import Forest, coarse_items
 from ._latent import posteriors
-from .forest import Forest, Items, RulePairs
 from .lexicon import Lexicon
-from .statistics import Symbols
+from .statistics import Items, RulePairs, Symbols
 
 VECTORS, DENSE, MEANS = range(3)
 _MOST = 127
 _DIGITS = 10
+# of the chart of the plain grammar; see `_forest.coarse_items`
+_BEAM, _THRESHOLD = 1e-6, 1e-4
 
 
 def row_sizes(kind: NDArray[numpy.uint8], n_states: NDArray) -> NDArray[numpy.int64]:
@@ -119,14 +120,7 @@ class LatentGrammar:
         """The lengths of the rows of tensors, which files keep apart."""
         return row_sizes(self.kind, self.n_states[self.grammar.rules])
 
-    def forest(
-        self,
-        rows: NDArray[numpy.int32],
-        starts: NDArray[numpy.int64],
-        *,
-        threshold: float = 1e-4,
-        beam: float = 1e-6,
-    ) -> Forest:
+    def forest(self, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]) -> Forest:
         """The items that are in probable trees of the plain grammar.
 
         rows (ndarray): int32, rows of the lexicon, one a word.
@@ -139,11 +133,11 @@ class LatentGrammar:
             first, sizes = lexicon.starts[own], lexicon.starts[own + 1] - lexicon.starts[own]
             word_start = numpy.concatenate([[0], numpy.cumsum(sizes)]).astype("int32")
             places = numpy.repeat(first - word_start[:-1], sizes) + numpy.arange(word_start[-1])
-            for attempt in (beam, 0.0):
+            for beam in (_BEAM, 0.0):
                 items = coarse_items(
                     word_start, lexicon.symbols[places], lexicon.scores[places].astype("float64"),
-                    pairs.start, pairs.parent, self._pair_probs, self.root_probs, self.prior, attempt,
-                    threshold,
+                    pairs.start, pairs.parent, self._pair_probs, self.root_probs, self.prior, beam,
+                    _THRESHOLD,
                 )  # fmt: skip
                 if items[-1] > -numpy.inf:
                     break
@@ -168,7 +162,7 @@ class LatentGrammar:
 
     def kernel_arrays(
         self, forest: Forest, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
-    ) -> tuple[NDArray, ...]:
+    ) -> tuple[Any, ...]:
         """What the kernel takes: forests, vectors of their words, parameters."""
         offset = numpy.concatenate([[0], numpy.cumsum(self.n_states[forest.symbol])])
         words = numpy.zeros(int(offset[-1]), dtype=self.vectors.dtype)
@@ -184,9 +178,8 @@ class LatentGrammar:
         there = column < sizes[:, None]
         words[(offset[items][:, None] + column)[there]] = vectors[there]
         return (
-            forest.starts, forest.edge_starts, forest.left, forest.right, forest.rule, forest.symbol,
-            forest.is_word, forest.is_root, offset, words, scale, self.n_states, self.root, self.tensors,
-            self.tensor_starts, self.kind, self._factors, self.z_mean, self.y_mean,
+            forest, offset, words, scale, self.n_states, self.root, self.tensors, self.tensor_starts,
+            self.kind, self._factors, self.z_mean, self.y_mean,
         )  # fmt: skip
 
     def _entries(

@@ -104,13 +104,10 @@ class Lexicon:
 
     def _row(self, word: str) -> int:
         row = self._word_rows.get(word)
-        if row is None:
-            for signature in reversed(signatures(word)):
-                row = self._signature_rows.get(signature)
-                if row is not None:
-                    return row
-            return len(self.words) + len(self.signatures)
-        return row
+        if row is not None:
+            return row
+        found = (self._signature_rows.get(name, -1) for name in reversed(signatures(word)))
+        return next((row for row in found if row >= 0), len(self.words) + len(self.signatures))
 
 
 def learn_lexicon(
@@ -177,31 +174,27 @@ def learn_lexicon(
     word_units = n_symbols + n_sig + numpy.searchsorted(word_pairs, ids * n_symbols + symbols)
 
     rows, cols, scores, units = [], [], [], []
+
+    def add_row(probs: NDArray) -> NDArray:
+        kept = numpy.flatnonzero(probs > _NEGLIGIBLE)
+        rows.append(len(kept))
+        cols.append(kept)
+        scores.append(probs[kept] / prior[kept])
+        return kept
+
     strength = 10.0 / (1.0 + counts / 5.0) if smooth else numpy.zeros(len(counts))
     order = numpy.argsort(ids, kind="stable")
     bounds = numpy.searchsorted(ids[order], numpy.arange(len(vocabulary) + 1))
     for w in range(len(vocabulary)):
         joint = numpy.bincount(symbols[order[bounds[w] : bounds[w + 1]]], minlength=n_symbols)
         back_off = table[exact[w]] if exact[w] >= 0 else table[-1]
-        p = (joint + strength[w] * back_off) / (counts[w] + strength[w])
-        kept = numpy.flatnonzero(p > _NEGLIGIBLE)
-        rows.append(len(kept))
-        cols.append(kept)
-        scores.append(p[kept] / prior[kept])
+        kept = add_row((joint + strength[w] * back_off) / (counts[w] + strength[w]))
         pair = w * n_symbols + kept
-        at = numpy.searchsorted(word_pairs, pair)
-        at = numpy.minimum(at, len(word_pairs) - 1)
-        is_seen = word_pairs[at] == pair
-        units.append(
-            numpy.where(
-                is_seen, n_symbols + n_sig + at, sig_unit(numpy.full(len(kept), exact[w]), kept)
-            )
-        )
+        at = numpy.minimum(numpy.searchsorted(word_pairs, pair), len(word_pairs) - 1)
+        vaguer_unit = sig_unit(numpy.full(len(kept), exact[w]), kept)
+        units.append(numpy.where(word_pairs[at] == pair, n_symbols + n_sig + at, vaguer_unit))
     for s in range(len(names) + 1):
-        kept = numpy.flatnonzero(table[s] > _NEGLIGIBLE)
-        rows.append(len(kept))
-        cols.append(kept)
-        scores.append(table[s][kept] / prior[kept])
+        kept = add_row(table[s])
         units.append(sig_unit(numpy.full(len(kept), s if s < len(names) else -1), kept))
     lexicon = Lexicon(
         vocabulary,

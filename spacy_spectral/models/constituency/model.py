@@ -13,10 +13,10 @@ Probabilities are told from
     P(tree) ~ prod over edges  (p(edge | parent)^u q(edge | parent)^v)^(1 / T)
 
 for edges from the root downwards: exactly, by one more sum over the forest. The temperature T makes up for
-models that have seen the same trees, and are too sure of them. With one of the two models alone there is only
+models that have seen the same trees, and are too confident. With one of the two models alone there is only
 one factor, without weight and temperature: for anchored rules, P is just their conditional random field.
 
-Long sentences are parsed in pieces, see `pieces`.
+Long sentences are parsed in pieces, see `cut`.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 from ...base.stored import Stored
 from ._anchored import AnchoredTable
+from ._forest import Forest
 from ._span import items
 from ._table import FeatureTable
-from .forest import Forest, Items, RulePairs
 from .latent import LatentGrammar
-from .packing import ALONE, FORMAT, Mixture, Parts, parts_payload, read_parts
-from .statistics import Symbols
+from .packing import ALONE, FORMAT, Mixture, parts_payload, read_parts
+from .statistics import Items, RulePairs, Symbols
 from .tokens import Encoder
 from .trees import Node, Parsed, constituents
 
@@ -49,9 +49,7 @@ _CUTS = frozenset(".!?;:,)]}»”…—–-")
 
 def cut(words: Sequence[str], starts: NDArray[numpy.int64], max_length: int) -> list[int]:
     """Where pieces start that are not too long: sentences, cut after punctuation where they must be."""
-    result = [0] if len(starts) > 1 else []
-    if not result:
-        return [0]
+    result = [0]
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         while end - begin > max_length:
             cut = begin + max_length
@@ -66,11 +64,7 @@ def cut(words: Sequence[str], starts: NDArray[numpy.int64], max_length: int) -> 
 
 
 def join(
-    parsed: list[Parsed],
-    lists: list[list[Parsed]],
-    pieces: list[int],
-    starts: list[int],
-    root: str,
+    parsed: list[Parsed], lists: list[list[Parsed]], pieces: list[int], starts: list[int], root: str
 ) -> tuple[list[Parsed], list[list[Parsed]]]:
     """Sentences out of pieces."""
     at = 0
@@ -104,26 +98,25 @@ _NO_ROWS = numpy.zeros(0, dtype="int32")
 _BATCH = 4000
 
 
+Scores = tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]
+
+
 @dataclass
 class Scored:
     """A forest with a distribution over its trees.
 
-    forest (Forest): The trees.
-    items, edges, roots (ndarray): float64, what they add to log P(tree) + log Z.
+    scores (Tuple[ndarray, ndarray, ndarray]): What items, edges, and items as roots, add to
+        log P(tree) + log Z.
     log_z (ndarray): float64, by sentence.
     posteriors (ndarray): float64, by item.
-    choice_items, choice_edges, choice_roots (ndarray): What is to be maximised.
+    choice (Tuple[ndarray, ndarray, ndarray]): Likewise, what is to be maximised.
     """
 
     forest: Forest
-    items: NDArray[numpy.float64]
-    edges: NDArray[numpy.float64]
-    roots: NDArray[numpy.float64]
+    scores: Scores
     log_z: NDArray[numpy.float64]
     posteriors: NDArray[numpy.float64]
-    choice_items: NDArray[numpy.float64]
-    choice_edges: NDArray[numpy.float64]
-    choice_roots: NDArray[numpy.float64]
+    choice: Scores
 
 
 def _log(values: NDArray) -> NDArray[numpy.float64]:
@@ -159,12 +152,12 @@ class ConstituencyModel(Stored):
         self.mixture = Mixture() if mixture is None else mixture
 
     def to_payload(self) -> dict[str, Any]:
-        parts = self.grammar, self.encoder, self.spans, self.anchored, self.latent
-        return parts_payload(Parts(*parts, self.mixture))
+        parts = self.grammar, self.encoder, self.spans, self.anchored, self.latent, self.mixture
+        return parts_payload(*parts)
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "ConstituencyModel":
-        return cls(**read_parts(read)._asdict())
+        return cls(**read_parts(read))
 
     @property
     def labels(self) -> list[str]:
@@ -207,13 +200,9 @@ class ConstituencyModel(Stored):
     ) -> tuple[list[Parsed], list[list[Parsed]]]:
         scored, fallback = self.score(words, starts)
         forest = scored.forest
-        chosen = forest.best(scored.choice_items, scored.choice_edges, scored.choice_roots)
+        chosen = forest.best(*scored.choice)
         scores = tree_scores(scored, chosen)
-        best = (
-            forest.k_best(scored.items, scored.edges, scored.roots, k)
-            if k
-            else [[] for _ in chosen]
-        )
+        best = forest.k_best(*scored.scores, k) if k else [[] for _ in chosen]
         result, lists = [], []
         for s, tree in enumerate(chosen):
             if not tree:
@@ -222,9 +211,8 @@ class ConstituencyModel(Stored):
                 continue
             probs = _label_probs(self.grammar, scored, s)
             result.append(self._parsed(scored, tree, probs, scores[s]))
-            lists.append([
-                self._parsed(scored, own, probs, score - scored.log_z[s]) for own, score in best[s]
-            ])  # fmt: skip
+            log_probs = [(own, score - scored.log_z[s]) for own, score in best[s]]
+            lists.append([self._parsed(scored, own, probs, score) for own, score in log_probs])
         return result, lists
 
     def score(
@@ -249,13 +237,16 @@ class ConstituencyModel(Stored):
             *columns, probs, is_best = items(self.spans, tokens, starts, ITEM)
             found = Items(*columns)
             strong = (probs >= STRONG).astype("uint8")
-            forest = Forest.build(self.pairs, lengths, found, strong=strong)
+            forest = Forest.build(self.pairs, lengths, found, strong)
             fallback = self._span_trees(found, probs, is_best)
-            own = self._anchored_posteriors(forest, tokens, starts, found, probs)
-            item_mask = (own[0] >= ITEM_AGAIN).astype("uint8")
-            forest, kept, kept_edges = forest.pruned(
-                item_mask, (own[1] >= EDGE_AGAIN).astype("uint8")
-            )
+            if self.anchored is not None:
+                scores = self.anchored.scores(tokens, starts, forest)
+            else:
+                # spans alone: what they say of items, multiplied along trees
+                scores = _log(_at_items(forest, found, probs)), numpy.zeros(len(forest.left))
+            _, *own = forest.posteriors(*scores, numpy.zeros(len(forest.begin)))
+            keep = (own[0] >= ITEM_AGAIN).astype("uint8"), (own[1] >= EDGE_AGAIN).astype("uint8")
+            forest, kept, kept_edges = forest.pruned(*keep)
             experts.append((mixture.anchored, own[0][kept], own[1][kept_edges]))
             of_spans = mixture.spans * _log(_at_items(forest, found, probs))
         if self.latent is not None:
@@ -272,32 +263,9 @@ class ConstituencyModel(Stored):
         if of_spans is not None:
             log_items = log_items + of_spans
             log_edges = log_edges + of_spans[forest.parent]
-        scored = Scored(
-            forest, nothing, conditional, roots, log_z, posteriors,
-            numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items,
-        )  # fmt: skip
-        return scored, fallback
-
-    def _anchored_posteriors(
-        self,
-        forest: Forest,
-        tokens: NDArray[numpy.int32],
-        starts: NDArray[numpy.int64],
-        found: Items,
-        probs: NDArray[numpy.float32],
-    ) -> tuple[NDArray, NDArray]:
-        nothing = numpy.zeros(len(forest.begin))
-        if self.anchored is not None:
-            scores, edge_scores = self.anchored.scores(
-                tokens, starts, forest.starts, forest.begin, forest.end, forest.symbol,
-                forest.edge_starts, forest.left, forest.rule,
-            )  # fmt: skip
-        else:
-            # spans alone: what they say of items, multiplied along trees
-            log_probs = _log(_at_items(forest, found, probs))
-            scores, edge_scores = log_probs, numpy.zeros(len(forest.left))
-        _, item_posteriors, edge_posteriors = forest.posteriors(scores, edge_scores, nothing)
-        return item_posteriors, edge_posteriors
+        choice = numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items
+        told = nothing, conditional, roots
+        return Scored(forest, told, log_z, posteriors, choice), fallback
 
     def _coarse(
         self, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
@@ -334,10 +302,8 @@ class ConstituencyModel(Stored):
             for item in own.tolist():
                 name = self.grammar.symbols[symbol[item]]
                 prob = float(probs[item])
-                nodes += [
-                    Node(label, int(begin[item]), int(end[item]), prob)
-                    for label in constituents(name)
-                ]
+                span = int(begin[item]), int(end[item])
+                nodes += [Node(label, *span, prob) for label in constituents(name)]
                 if end[item] - begin[item] == 1:
                     tags.append(name.labels[-1])
             result.append(Parsed(nodes, tags, float("nan")))
@@ -376,13 +342,9 @@ def _label_probs(
     forest = scored.forest
     first, last = forest.starts[sentence], forest.starts[sentence + 1]
     result: dict[tuple[str, int, int], float] = {}
-    for begin, end, symbol, prob in zip(
-        forest.begin[first:last].tolist(),
-        forest.end[first:last].tolist(),
-        forest.symbol[first:last].tolist(),
-        scored.posteriors[first:last].tolist(),
-        strict=True,
-    ):
+    columns = forest.begin, forest.end, forest.symbol, scored.posteriors
+    own = (column[first:last].tolist() for column in columns)
+    for begin, end, symbol, prob in zip(*own, strict=True):
         for label in set(constituents(grammar.symbols[symbol])):
             key = label, begin, end
             result[key] = min(1.0, result.get(key, 0.0) + prob)
@@ -391,19 +353,19 @@ def _label_probs(
 
 def tree_scores(scored: Scored, trees: list[list[int]]) -> NDArray[numpy.float64]:
     """log P(tree | sentence) of a tree of each sentence; nan where there is none."""
-    forest = scored.forest
+    forest, (_, edges, roots) = scored.forest, scored.scores
     result = numpy.full(len(trees), numpy.nan)
     for s, tree in enumerate(trees):
         if not tree:
             continue
-        total = scored.roots[tree[-1]] - scored.log_z[s]
+        total = roots[tree[-1]] - scored.log_z[s]
         stack: list[int] = []
         for item in tree:
             if not forest.is_word[item]:
                 right, left = stack.pop(), stack.pop()
                 own = slice(forest.edge_starts[item], forest.edge_starts[item + 1])
                 match = (forest.left[own] == left) & (forest.right[own] == right)
-                total += scored.edges[own][match][0]
+                total += edges[own][match][0]
             stack.append(item)
         result[s] = total
     return result

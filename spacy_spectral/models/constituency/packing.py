@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy
-from numpy.typing import NDArray
 
 from ...base.fields import Array, Bytes, Float, Format, Int, List, Record, Str, Strings
 from ..tagger.model import TaggerModel
@@ -12,7 +11,7 @@ from ._table import FeatureTable
 from .latent import MEANS, LatentGrammar, grow, row_sizes, shrink
 from .lexicon import Lexicon
 from .statistics import Symbols, rule_features
-from .tokens import Encoder, compile_templates
+from .tokens import Encoder
 from .trees import GROWS_LEFT, WORD, Symbol
 
 
@@ -92,20 +91,15 @@ FORMAT = Format(
 )
 
 
-class Parts(NamedTuple):
-    """What a parser is made of; see `model.ConstituencyModel`."""
-
-    grammar: Symbols
-    encoder: Encoder | None
-    spans: FeatureTable | None
-    anchored: AnchoredTable | None
-    latent: LatentGrammar | None
-    mixture: Mixture
-
-
-def parts_payload(parts: Parts) -> dict[str, Any]:
-    """The fields of a parser's file."""
-    grammar = parts.grammar
+def parts_payload(
+    grammar: Symbols,
+    encoder: Encoder | None,
+    spans: FeatureTable | None,
+    anchored: AnchoredTable | None,
+    latent: LatentGrammar | None,
+    mixture: Mixture,
+) -> dict[str, Any]:
+    """The fields of a parser's file; see `model.ConstituencyModel`."""
     payload: dict[str, Any] = {
         "root": grammar.root,
         "chains": [list(symbol.labels) for symbol in grammar.symbols],
@@ -113,14 +107,14 @@ def parts_payload(parts: Parts) -> dict[str, Any]:
         "rules": grammar.rules.astype("uint16"),
         "seen": grammar.seen,
         "backoff": grammar.backoff.astype("float32"),
-        "mixture": parts.mixture._asdict(),
+        "mixture": mixture._asdict(),
         "spans": None,
         "latent": None,
     }
-    if parts.spans is not None and parts.encoder is not None:
-        payload["spans"] = _span_payload(parts.encoder, parts.spans, parts.anchored)
-    if parts.latent is not None:
-        payload["latent"] = _latent_payload(parts.latent)
+    if spans is not None and encoder is not None:
+        payload["spans"] = _span_payload(encoder, spans, anchored)
+    if latent is not None:
+        payload["latent"] = _latent_payload(latent)
     return payload
 
 
@@ -177,8 +171,8 @@ def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
     }
 
 
-def read_parts(read: dict[str, Any]) -> Parts:
-    """Make a parser's parts of the fields of its file, or raise a ValueError that says what is wrong."""
+def read_parts(read: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a parser, of the fields of its file, or a ValueError that says what is wrong."""
     kinds = read["kinds"].tolist()
     pairs = zip(read["chains"], kinds, strict=True)
     symbols = [Symbol(tuple(chain), kind) for chain, kind in pairs]
@@ -197,10 +191,13 @@ def read_parts(read: dict[str, Any]) -> Parts:
         encoder, spans, anchored = _read_spans(read["spans"], grammar)
     if read["latent"] is not None:
         latent = _read_latent(read["latent"], grammar)
-    FORMAT.require(
-        spans is not None or latent is not None, "latent", "is missing, and so is 'spans'"
-    )
-    return Parts(grammar, encoder, spans, anchored, latent, Mixture(**read["mixture"]))
+    is_there = spans is not None or latent is not None
+    FORMAT.require(is_there, "latent", "is missing, and so is 'spans'")
+    mixture = Mixture(**read["mixture"])
+    return {
+        "grammar": grammar, "encoder": encoder, "spans": spans, "anchored": anchored, "latent": latent,
+        "mixture": mixture,
+    }  # fmt: skip
 
 
 def _read_spans(
@@ -219,14 +216,9 @@ def _read_spans(
     slots["start"][read["places"]] = numpy.arange(1, n_rows + 1)
     row_start = numpy.zeros(n_rows + 2, dtype="uint32")
     row_start[2:] = numpy.cumsum(read["sizes"], dtype="int64")
-    templates, labels = compile_templates(), read["labels"].astype("uint16")
-    n_phrases = len(grammar) - grammar.n_words
-
-    def table(weights: NDArray[numpy.float16]) -> FeatureTable:
-        own = weights.astype("float32")
-        return FeatureTable(templates, slots, row_start, labels, own, grammar.n_words, n_phrases)
-
-    spans, anchored = table(read["weights"]), None
+    labels, weights = read["labels"].astype("uint16"), read["weights"].astype("float32")
+    n_phrases, anchored = len(grammar) - grammar.n_words, None
+    spans = FeatureTable(slots, row_start, labels, weights, grammar.n_words, n_phrases)
     if read["anchored"] is not None:
         own = read["anchored"]
         n_edges = own["n_edges"]
@@ -239,9 +231,8 @@ def _read_spans(
         edges = numpy.empty(n_edges, dtype="float32")
         edges[:] = 0
         edges[there] = own["edges"]
-        anchored = AnchoredTable(
-            table(own["weights"]), templates.anchored, rule_features(grammar), edges
-        )
+        of_items = spans.with_weights(own["weights"].astype("float32"))
+        anchored = AnchoredTable(of_items, rule_features(grammar), edges)
     return encoder, spans, anchored
 
 
@@ -263,13 +254,9 @@ def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
     FORMAT.require(len(rows) == len(read["scales"]), "latent.scales", "does not fit the rules")
     starts = numpy.concatenate([[0], numpy.cumsum(read["row_sizes"], dtype="int64")])
     lexicon = Lexicon(
-        read["words"],
-        read["signatures"],
-        starts.astype("int32"),
-        read["row_symbols"].astype("int32"),
-        read["row_scores"],
-        read["row_units"],
-    )
+        read["words"], read["signatures"], starts.astype("int32"), read["row_symbols"].astype("int32"),
+        read["row_scores"], read["row_units"],
+    )  # fmt: skip
     return LatentGrammar(
         grammar, lexicon, n_states, read["root"], grow(read["tensors"], read["scales"], rows),
         numpy.where(kind == MEANS, 0, numpy.cumsum(sizes) - sizes).astype("int64"), kind,

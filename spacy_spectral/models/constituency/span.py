@@ -2,27 +2,22 @@
 trained. Both are conditional random fields, over all trees and over those of forests."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from ._anchored import AnchoredTable
-from ._span import learn
+from ._forest import Forest
 from ._table import FeatureTable, build_slots
-from .forest import Forest, Items, RulePairs
-from .statistics import Corpus
-from .tokens import Templates
+from .statistics import Corpus, Items, RulePairs
 
 # weights nearer to 0 are not worth their place in a file
 SMALL = 0.02
 
 
 def new_table(
-    templates: Templates,
-    corpus: Corpus,
-    tokens: NDArray[numpy.int32],
-    *,
-    min_count: int = 2,
+    corpus: Corpus, tokens: NDArray[numpy.int32], *, min_count: int
 ) -> tuple[FeatureTable, NDArray[numpy.uint64]]:
     """A table of all features that occur on several gold spans, with weights of 0.
 
@@ -33,7 +28,7 @@ def new_table(
     nothing = _lay_out(
         numpy.zeros(0, dtype="uint64"), numpy.zeros(0, dtype="int64"), numpy.zeros(0, dtype="int64")
     )
-    empty = FeatureTable(templates, *nothing, n_words, n_phrases)
+    empty = FeatureTable(*nothing, n_words, n_phrases)
     nodes = gold_nodes(corpus)
     rows = []
     for of_words in (True, False):
@@ -45,7 +40,7 @@ def new_table(
                 _rows(numpy.ascontiguousarray(column), labels, n_words + n_phrases, min_count)
             )
     keys, sizes, labels = (numpy.concatenate(part) for part in zip(*rows, strict=True))
-    return FeatureTable(templates, *_lay_out(keys, sizes, labels), n_words, n_phrases), keys
+    return FeatureTable(*_lay_out(keys, sizes, labels), n_words, n_phrases), keys
 
 
 def gold_nodes(corpus: Corpus) -> Items:
@@ -87,10 +82,7 @@ def _lay_out(
 
 
 def compact(
-    templates: Templates,
-    table: FeatureTable,
-    keys: NDArray[numpy.uint64],
-    weights: list[NDArray[numpy.float32]],
+    table: FeatureTable, keys: NDArray[numpy.uint64], weights: list[NDArray[numpy.float32]]
 ) -> list[FeatureTable]:
     """Tables without what hardly counts, with weights that are as precise as files are.
 
@@ -108,32 +100,32 @@ def compact(
     slots = build_slots(numpy.ascontiguousarray(keys[alive]))
     rounded = [own[keep].astype("float16").astype("float32") for own in weights]
     kept = labels[keep]
-    return [
-        FeatureTable(templates, slots, starts, kept, own, n_words, n_phrases) for own in rounded
-    ]
+    return [FeatureTable(slots, starts, kept, own, n_words, n_phrases) for own in rounded]
 
 
-def train_spans(
-    table: FeatureTable,
-    corpus: Corpus,
-    tokens: NDArray[numpy.int32],
+def train(
+    table: FeatureTable | AnchoredTable,
+    learn: Callable[[NDArray[numpy.int32], float], float],
+    n: int,
+    name: str,
     *,
-    epochs: int = 2,
-    rate: float = 0.1,
-    seed: int = 0,
-    report=None,
-) -> NDArray[numpy.float32]:
-    """Train by conditional likelihood."""
+    epochs: int,
+    rate: float,
+    seed: int,
+    report: Callable[[str], None],
+) -> Any:
+    """Train a table by conditional likelihood.
+
+    learn (Callable): Takes the numbers of sentences, in the order to learn from them, and the rate of
+        learning; gives the loss.
+    n (int): How many sentences there are.
+    RETURNS (Any): The averaged weights, as the table gives them.
+    """
     table.begin_learning(1.0)
     random = numpy.random.default_rng(seed)
-    nodes = gold_nodes(corpus)
     for epoch in range(epochs):
-        order = random.permutation(len(corpus)).astype("int32")
-        loss = learn(table, tokens, corpus.starts, *nodes, order, rate)
-        if report is not None:
-            report(
-                f"spans, epoch {epoch + 1} of {epochs}: loss {loss / max(len(corpus), 1):.2f} a sentence"
-            )
+        loss = learn(random.permutation(n).astype("int32"), rate) / max(n, 1)
+        report(f"{name}, epoch {epoch + 1} of {epochs}: loss {loss:.3f} a sentence")
     return table.averaged()
 
 
@@ -149,7 +141,7 @@ def gold_forest(
     every = numpy.unique(numpy.concatenate([keys, gold_keys]))
     is_strong = numpy.isin(every, keys[strong]).astype("uint8")
     lengths = numpy.diff(corpus.starts).astype("int32")
-    forest = Forest.build(pairs, lengths, Items.from_keys(every, len(corpus)), strong=is_strong)
+    forest = Forest.build(pairs, lengths, Items.from_keys(every, len(corpus)), is_strong)
     node_item = numpy.searchsorted(forest.items.keys(), gold_keys)
     gold = numpy.zeros(len(forest.begin), dtype="uint8")
     gold[node_item] = 1
@@ -162,34 +154,3 @@ def gold_forest(
     parent = forest.parent
     gold_edge = (left_of[parent] == forest.left) & (right_of[parent] == forest.right)
     return forest, gold, gold_edge.astype("uint8")
-
-
-def train_anchored(
-    table: AnchoredTable,
-    corpus: Corpus,
-    tokens: NDArray[numpy.int32],
-    forest: Forest,
-    gold: NDArray[numpy.uint8],
-    gold_edge: NDArray[numpy.uint8],
-    *,
-    epochs: int = 3,
-    rate: float = 0.1,
-    seed: int = 0,
-    report: Callable[[str], None] | None = None,
-) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
-    """Train by conditional likelihood.
-
-    RETURNS (Tuple[ndarray, ndarray]): The averaged weights of items and of anchored rules.
-    """
-    table.begin_learning(1.0)
-    random = numpy.random.default_rng(seed)
-    for epoch in range(epochs):
-        order = random.permutation(len(corpus)).astype("int32")
-        loss = table.learn(
-            tokens, corpus.starts, forest.starts, forest.begin, forest.end, forest.symbol,
-            forest.edge_starts, forest.left, forest.right, forest.rule, gold, gold_edge, order, rate,
-        )  # fmt: skip
-        if report is not None:
-            mean = loss / max(len(corpus), 1)
-            report(f"anchored rules, epoch {epoch + 1} of {epochs}: loss {mean:.3f} a sentence")
-    return table.averaged()

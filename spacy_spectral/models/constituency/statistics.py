@@ -1,8 +1,10 @@
-"""A treebank as flat arrays: every node of its binary trees, with numbers for symbols and rules."""
+"""A treebank as flat arrays: every node of its binary trees, with numbers for symbols and rules; and the
+items and rules that forests are made of."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -46,6 +48,62 @@ def rule_features(grammar: Symbols) -> NDArray[numpy.int32]:
     """
     number = numpy.where(grammar.seen > 1, numpy.arange(len(grammar.rules)), len(grammar.rules))
     return numpy.column_stack([grammar.rules, number]).astype("int32")
+
+
+class Items(NamedTuple):
+    """Items of all sentences of a batch.
+
+    starts (ndarray): int64, where the items of sentences start, closed by the number of items.
+    begin, end (ndarray): int32, the words that items cover, counted in their sentences; `end` exclusive.
+    symbol (ndarray): int32.
+    """
+
+    starts: NDArray[numpy.int64]
+    begin: NDArray[numpy.int32]
+    end: NDArray[numpy.int32]
+    symbol: NDArray[numpy.int32]
+
+    @classmethod
+    def from_keys(cls, keys: NDArray[numpy.int64], n_sentences: int) -> "Items":
+        """The items of `keys`, which are sorted."""
+        starts = numpy.searchsorted(keys >> 44, numpy.arange(n_sentences + 1))
+        width, begin, symbol = (keys >> 28) & 0xFFFF, (keys >> 12) & 0xFFFF, keys & 0xFFF
+        return cls(starts, *(own.astype("int32") for own in (begin, begin + width, symbol)))
+
+    @property
+    def sentence(self) -> NDArray[numpy.int64]:
+        """The sentence of every item."""
+        n = len(self.starts) - 1
+        return numpy.repeat(numpy.arange(n, dtype="int64"), numpy.diff(self.starts))
+
+    def keys(self) -> NDArray[numpy.int64]:
+        """A number for each item. Their order is that of forests: by sentence, width, beginning and
+        symbol."""
+        key = (self.sentence << 16 | (self.end - self.begin)) << 16 | self.begin
+        return key << 12 | self.symbol
+
+
+class RulePairs:
+    """The rules of a grammar, to be found by their children.
+
+    start (ndarray): int32, [symbols ** 2 + 1], where the rules of a pair of children start.
+    rule, parent (ndarray): int32, by place; of a pair, rules that were seen come first.
+    seen (ndarray): uint8, by place.
+    """
+
+    def __init__(self, grammar: Symbols, *, possible: bool = False):
+        n = len(grammar)
+        pair = grammar.rules[:, 1].astype("int64") * n + grammar.rules[:, 2]
+        if not possible:
+            pair = pair[grammar.seen > 0]
+        # stable: rules that were not seen are the last of the grammar
+        order = numpy.argsort(pair, kind="stable")
+        self.seen = grammar.seen[order]
+        self.start = numpy.zeros(n * n + 1, dtype="int32")
+        numpy.cumsum(numpy.bincount(pair, minlength=n * n), out=self.start[1:])
+        self.rule = order.astype("int32")
+        self.parent = numpy.ascontiguousarray(grammar.rules[order, 0])
+        self.n_symbols = n
 
 
 @dataclass

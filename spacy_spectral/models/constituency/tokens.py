@@ -128,8 +128,7 @@ _ANCHORED = (
 )  # fmt: skip
 
 
-def compile_templates() -> Templates:
-    """The templates of words, spans and anchored rules."""
+def _compile_templates() -> Templates:
     contexts: dict[Context, int] = {}
 
     def number(context: Context) -> int:
@@ -138,11 +137,7 @@ def compile_templates() -> Templates:
     left = [number(_T[name]) for name in _ENDS]
     right = [number(_mirror(_T[name])) for name in _ENDS]
     pairs = [
-        (
-            -1 if a is None else number(_T[a]),
-            -1 if b is None else number(_mirror(_T[b])),
-            width,
-        )
+        (-1 if a is None else number(_T[a]), -1 if b is None else number(_mirror(_T[b])), width)
         for a, b, width in _PAIRS
     ]
     words = [number(context) for context in _WORDS]
@@ -154,7 +149,12 @@ def compile_templates() -> Templates:
     for context, i in contexts.items():
         table[i, : len(context)] = context
     parts = [numpy.array(part, dtype="int32") for part in (words, left, right, pairs, anchored)]
+    for part in (table, *parts):
+        part.flags.writeable = False
     return Templates(table, parts[0], parts[1], parts[2], parts[3], parts[4])
+
+
+TEMPLATES = _compile_templates()
 
 
 # of the granularities of clusters, which are the coarse and the fine ones

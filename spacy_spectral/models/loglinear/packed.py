@@ -19,7 +19,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...forest.graph_trees import Edge, GraphBuilder, GraphTrees
+from ...forest.conditions import Edge, GraphBuilder, GraphTrees
 from ._forest import MOST_OF_STATES_POWER
 
 _LEFT, _RIGHT = 0, 1

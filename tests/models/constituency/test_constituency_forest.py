@@ -4,10 +4,10 @@ import numpy
 import pytest
 
 from constituency_toy import full_forest, sentence_trees, toy_symbols
-from spacy_spectral.models.constituency._forest import connect
+from spacy_spectral.models.constituency._forest import Forest
 from spacy_spectral.models.constituency._latent import posteriors
-from spacy_spectral.models.constituency.forest import Forest, Items, RulePairs
 from spacy_spectral.models.constituency.latent import DENSE, MEANS, VECTORS
+from spacy_spectral.models.constituency.statistics import Items, RulePairs
 
 
 def tree_scores(forest, trees, items, edges, roots):
@@ -127,9 +127,9 @@ def test_batches_are_sentences_side_by_side():
         )
 
 
-def test_connect_needs_arrays():
+def test_forests_need_arrays():
     with pytest.raises(TypeError):
-        connect(*[None] * 10, 3)
+        Forest(*[None] * 9)
 
 
 def random_tensors(grammar, n_states, z_mean, y_mean, random, low):
@@ -209,9 +209,7 @@ def test_states_against_enumeration(seed):
             if edge >= 0:
                 by_edge[edge] += value / z
     log_z, items, edges, *_ = posteriors(
-        forest.starts, forest.edge_starts, forest.left, forest.right, forest.rule, forest.symbol,
-        forest.is_word, forest.is_root, offset, words, scale, n_states, root, flat, starts, kinds,
-        factors, z_mean, y_mean,
+        forest, offset, words, scale, n_states, root, flat, starts, kinds, factors, z_mean, y_mean,
     )  # fmt: skip
     assert log_z[0] == pytest.approx(numpy.log(abs(z)) + shift.sum(), rel=1e-10)
     size = max(1.0, numpy.abs(by_item).max())

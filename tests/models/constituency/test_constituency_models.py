@@ -9,19 +9,15 @@ from constituency_toy import full_forest, sentence_trees, toy_symbols
 from spacy_spectral.models.constituency import _span, statistics
 from spacy_spectral.models.constituency._anchored import AnchoredTable
 from spacy_spectral.models.constituency._forest import coarse_items
-from spacy_spectral.models.constituency._table import FeatureTable
 from spacy_spectral.models.constituency.architecture import learn_encoder
-from spacy_spectral.models.constituency.forest import Items, RulePairs
 from spacy_spectral.models.constituency.span import gold_forest, gold_nodes, new_table
-from spacy_spectral.models.constituency.tokens import compile_templates
+from spacy_spectral.models.constituency.statistics import Items, RulePairs
 
 
 def random_table(corpus, tokens, seed=0, scale=0.3):
-    table, _ = new_table(compile_templates(), corpus, tokens, min_count=1)
-    slots, row_start, label, weight, n_words, n_phrases = table.parts()
+    table, _ = new_table(corpus, tokens, min_count=1)
     random = numpy.random.default_rng(seed)
-    weight = random.normal(size=len(weight)).astype("float32") * scale
-    return FeatureTable(compile_templates(), slots, row_start, label, weight, n_words, n_phrases)
+    return table.with_weights(random.normal(size=len(table.parts()[3])).astype("float32") * scale)
 
 
 def binary_brackets(begin, end):
@@ -104,7 +100,7 @@ def test_gradient_of_spans(corpus):
     start = table.parts()[3].copy()
 
     def loss(weights):
-        own = FeatureTable(compile_templates(), *table.parts()[:3], weights, *table.parts()[4:])
+        own = table.with_weights(weights)
         return _span.learn(own, tokens, corpus.starts, *nodes, order, 0.1, False)
 
     gradient = gradient_of(
@@ -122,7 +118,6 @@ def test_gradient_of_spans(corpus):
 
 def test_gradient_of_anchored_rules(corpus):
     _, tokens = learn_encoder(corpus, None, 0)
-    templates = compile_templates()
     spans = random_table(corpus, tokens)
     items = Items(*_span.items(spans, tokens, corpus.starts, 1e-4)[:4])
     strong = numpy.zeros(len(items.begin), dtype=bool)
@@ -135,16 +130,11 @@ def test_gradient_of_anchored_rules(corpus):
     random = numpy.random.default_rng(1)
     edges = (random.normal(size=1 << 12) * 0.3).astype("float32")
     order = numpy.array([0], dtype="int32")
-    arrays = (
-        tokens, corpus.starts, forest.starts, forest.begin, forest.end, forest.symbol, forest.edge_starts,
-        forest.left, forest.right, forest.rule, gold, gold_edge, order,
-    )  # fmt: skip
-    parts = spans.parts()
-    start_items, start_edges = parts[3].copy(), edges.copy()
+    arrays = tokens, corpus.starts, forest, gold, gold_edge, order
+    start_items, start_edges = spans.parts()[3].copy(), edges.copy()
 
     def table(of_items, of_edges):
-        own = FeatureTable(templates, *parts[:3], of_items.copy(), *parts[4:])
-        return AnchoredTable(own, templates.anchored, rules, of_edges.copy())
+        return AnchoredTable(spans.with_weights(of_items.copy()), rules, of_edges.copy())
 
     learnt = table(start_items, start_edges)
     gradient = gradient_of(
@@ -167,7 +157,7 @@ def test_gradient_of_anchored_rules(corpus):
         found = -(gradient @ numpy.concatenate([along, across]))
         assert found == pytest.approx(slope, rel=2e-2, abs=2e-2)
     # what is learnt with agrees with what is parsed with
-    items, edge_scores = learnt.scores(*arrays[:8], forest.rule)
+    items, edge_scores = learnt.scores(*arrays[:3])
     log_z, *_ = forest.posteriors(items, edge_scores, numpy.zeros(len(items)))
     first = forest.starts[1]
     own = (

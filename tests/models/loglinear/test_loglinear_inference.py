@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from brute_force import compare_conditioned, meets, projective_trees
+from brute_force import Always, compare_conditioned, meets, projective_trees
 from loglinear_data import LABELS, TAGS, all_arcs, hide, pruned_arcs, random_corpus
 from spacy_spectral.forest.conditions import (
     HeadIs,
@@ -14,6 +14,7 @@ from spacy_spectral.forest.conditions import (
     LabelIs,
     NoCrossing,
     SameHead,
+    SentenceTrees,
     conditioned,
 )
 from spacy_spectral.models.loglinear import LogLinearModel
@@ -266,7 +267,9 @@ def test_trees_under_conditions_are_those_of_enumeration(random_model, condition
             for (tree, labels), p in enumerate_sentence(model, data, arcs, sentence).items()
         }
         if any(all(meets(c, *tree) for c in conditions) for tree in trees):
-            found = conditioned(last - first, lambda _, p=packed: p, conditions, names=LABELS)
+            found = conditioned(
+                last - first, SentenceTrees(Always(packed)), conditions, names=LABELS
+            )
             compare_conditioned(found, trees, conditions, rel=1e-6)
             best = tuple(found.heads.tolist()), tuple(LABELS[i] for i in found.labels)
             own = trees[best] / sum(trees.values()) / found.probability
@@ -274,7 +277,7 @@ def test_trees_under_conditions_are_those_of_enumeration(random_model, condition
             n_found += 1
         else:
             with pytest.raises(ValueError, match="S916"):
-                conditioned(last - first, lambda _, p=packed: p, conditions, names=LABELS)
+                conditioned(last - first, SentenceTrees(Always(packed)), conditions, names=LABELS)
     assert n_found >= 2
 
 
@@ -409,7 +412,7 @@ def test_mixtures_are_those_of_enumeration(random_model, choice, share):
         }
         packed = MixedTrees(both, n, labelled=True)
         for conditions in ([], [HeadIsNot(n, 0)] if n > 1 else []):
-            result = conditioned(n, lambda _, p=packed: p, conditions, names=LABELS)
+            result = conditioned(n, SentenceTrees(Always(packed)), conditions, names=LABELS)
             compare_conditioned(result, names, conditions, rel=1e-4, labelled=None)
             # the best of the mixture is, at least, what its own score says
             score = np.exp(result.log_prob) * result.probability

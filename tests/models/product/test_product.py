@@ -12,6 +12,7 @@ from spacy_spectral.forest.conditions import (
     LabelIs,
     NoCrossing,
     SameHead,
+    SentenceTrees,
     conditioned,
 )
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
@@ -350,9 +351,7 @@ def test_conditions(experts, weights, conditions):
         )
     }
     parses = product.parse(tokens)
-    found = conditioned(
-        4, lambda more: parses.distribution(0, more=more, labelled=True), conditions, names=names
-    )
+    found = conditioned(4, SentenceTrees(parses, labelled=True), conditions, names=names)
     compare_conditioned(found, trees, conditions, rel=1e-4, labelled=parses.labelled)
 
 
@@ -363,7 +362,7 @@ def test_conditions_of_a_model_with_hidden_states(shag, conditions):
         (tuple(tree.heads.tolist()), None): numpy.exp(tree.log_prob)
         for tree in parses.k_best(0, 10_000)
     }
-    found = conditioned(4, lambda more: parses.distribution(0, more=more), conditions)
+    found = conditioned(4, SentenceTrees(parses), conditions)
     own = trees[tuple(found.heads.tolist()), None] / found.probability
     assert numpy.exp(found.log_prob) == pytest.approx(own, rel=1e-6)
     # the tree is that with the best product of probabilities, which need not be the likeliest

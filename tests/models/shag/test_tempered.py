@@ -6,7 +6,14 @@ import pytest
 from brute_force import compare_conditioned, marginals, projective_trees
 from refine_data import SENTENCE, make_tokens, treebank
 from spacy_spectral.base.serialize import pack, unpack
-from spacy_spectral.forest.conditions import HeadIs, HeadIsNot, LabelIs, SameHead, conditioned
+from spacy_spectral.forest.conditions import (
+    HeadIs,
+    HeadIsNot,
+    LabelIs,
+    SameHead,
+    SentenceTrees,
+    conditioned,
+)
 from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.models.refine.estimate import RefineSettings
 from spacy_spectral.models.refine.estimate import fit as fit_refined
@@ -114,7 +121,7 @@ def test_conditions_on_a_mixture(models, name, conditions):
     tokens = make_tokens([SENTENCE])
     parses = models[name].with_temperature(MIXED).parse(tokens)
     trees = {(tuple(p.heads.tolist()), None): numpy.exp(p.log_prob) for p in parses.k_best(0, 1000)}
-    found = conditioned(4, lambda more: parses.distribution(0, more=more), conditions)
+    found = conditioned(4, SentenceTrees(parses), conditions)
     compare_conditioned(found, trees, conditions, rel=1e-6, labelled=None)
     own = trees[tuple(found.heads.tolist()), None] / found.probability
     assert numpy.exp(found.log_prob) == pytest.approx(own, rel=1e-6)
@@ -209,7 +216,7 @@ def test_conditions(model, conditions):
                 everything[tree, (*labels, root_is)] = prob * share * 0.5
     found = conditioned(
         4,
-        lambda more: parses.distribution(0, more=more, labelled=labelled),
+        SentenceTrees(parses, labelled=labelled),
         conditions,
         names=names,
         told=conditions,
