@@ -11,7 +11,7 @@ from spacy.training import Example, validate_get_examples
 from spacy.util import resolve_dot_names
 
 from ..base.errors import Errors
-from ..models.tagger.statistics import TaggedSentence
+from ..models.linear.tagger_training import TaggedSentence
 from ..treebank.documents import set_sentence_starts
 
 # How an analysis without features is written in the string store.

@@ -13,7 +13,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.progress import EpochBar
-from ..models.lemma.model import LemmaModel, Reading
+from ..models.linear.lemmatizer import LemmaModel, Reading
 from .component import SpectralPipe
 from .documents import string_finder, string_values
 from .examples import aligned, with_gold_tags

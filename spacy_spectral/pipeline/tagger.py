@@ -19,9 +19,8 @@ from thinc.api import Model
 from ..base.cache import distinct
 from ..base.errors import Errors
 from ..base.progress import EpochBar
-from ..models.tagger.jackknife import Jackknifed, jackknife
-from ..models.tagger.model import TaggerModel
-from ..models.tagger.statistics import TaggedSentence
+from ..models.linear.tagger import Jackknifed, TaggerModel, jackknife
+from ..models.linear.tagger_training import TaggedSentence
 from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
 from .component import SpectralPipe

@@ -15,9 +15,9 @@ from ..base.errors import Errors
 from ..base.fields import Bytes, Format, List, Record, Str, Strings
 from ..base.progress import EpochBar
 from ..base.serialize import write_atomically
-from ..models.segment.special import SpecialCases, SpecialToken, is_special
-from ..models.segment.statistics import PiecedText, piece_words, split_chunks
-from ..models.segment.tokens import TokenizerModel
+from ..models.linear.chunks import PiecedText, piece_words, split_chunks
+from ..models.linear.special import SpecialCases, SpecialToken, is_special
+from ..models.linear.tokenizer import TokenizerModel, TokenizerRecipe
 from ..treebank.documents import MULTIWORD
 from .examples import read_examples
 
@@ -122,13 +122,9 @@ class SpectralTokenizer:
         examples = read_examples(get_examples, "SpectralTokenizer.initialize")
         texts = [text for eg in examples if (text := pieced_text(eg.reference)) is not None]
         with EpochBar("tokenizer", self.epochs) as progress:
-            self.model = TokenizerModel.fit(
-                texts,
-                abbreviations=[] if nlp is None else _abbreviations(nlp),
-                epochs=self.epochs,
-                seed=self.seed,
-                progress=progress,
-            )
+            abbreviations = [] if nlp is None else _abbreviations(nlp)
+            recipe = TokenizerRecipe(self.epochs, self.seed)
+            self.model = recipe.fit(texts, abbreviations=abbreviations, progress=progress)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Score tokens.

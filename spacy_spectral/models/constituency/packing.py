@@ -6,7 +6,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Array, Bytes, Float, Format, Int, List, Record, Str, Strings
-from ..tagger.model import TaggerModel
+from ..linear.tagger import TaggerModel
 from ._anchored import AnchoredTable
 from ._table import FeatureTable
 from .latent import LatentGrammar

@@ -7,7 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...trees.interface import Clusters
-from ..tagger.model import TaggerModel
+from ..linear.tagger import TaggerModel
 from .templates import COARSE, COLUMNS, FINE, SECOND, SHAPE, SUFFIX, TAG, WORD
 from .words import form, look, signatures
 

@@ -38,14 +38,13 @@ class Layout:
         return len(self.lengths)
 
     def at(self, kept: NDArray[numpy.bool_]) -> "Layout":
-        """RETURNS (Layout): That of some of the words."""
+        """That of some of the words."""
         return Layout(self.lengths[kept], self.gaps[kept], self.line_ends[kept])
 
     def classes(self, bounds: NDArray[numpy.int32]) -> NDArray[numpy.uint32]:
         """What is in front of words. A text starts as after an empty line.
 
         bounds (ndarray): int32, where texts start, closed by the number of words.
-        RETURNS (ndarray): uint32, by word.
         """
         result = numpy.where(self.gaps > 0, SPACE, NOTHING).astype("uint32")
         first = numpy.flatnonzero(self.line_ends > 0)  # first words of lines
@@ -71,12 +70,7 @@ class Layout:
         return result
 
     def laid_out(self, paragraphs: NDArray[numpy.bool_], random: Random) -> "Layout":
-        """Lay a text out in another way.
-
-        paragraphs (ndarray): bool, which words start paragraphs.
-        random (Random): The source of chance.
-        RETURNS (Layout): The same words.
-        """
+        """Lay a text out in another way; `paragraphs` says which words start one."""
         between = random.choice((1, 2))
         width = random.randint(40, 100) if random.random() < 0.5 else None
         line_ends = numpy.where(paragraphs, between, 0)
@@ -95,13 +89,13 @@ class Layout:
 
 
 def count_line_ends(white: str) -> int:
-    """RETURNS (int): How many lines end in white space."""
+    """How many lines end in white space."""
     n = white.count("\n")
     return n if n else int(any(char in _LINE_ENDS for char in white))
 
 
 def concatenated(layouts: Sequence[Layout]) -> Layout:
-    """RETURNS (Layout): Texts one after the other."""
+    """Texts one after the other."""
     nothing = numpy.zeros(0, dtype="int64")
     return Layout(
         *(

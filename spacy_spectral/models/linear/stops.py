@@ -38,7 +38,7 @@ _UNKNOWN, _PLAIN, _DOTTED = range(2, 8, 2)
 
 
 def out_of_context(key: str) -> tuple[str, str]:
-    """RETURNS (Tuple[str, str]): A chunk, and the sign that `in_context` gave it, "" for none."""
+    """A chunk, and the sign that `in_context` gave it, "" for none."""
     chunk, _, sign = key.partition(" ")
     return chunk, sign
 
@@ -58,7 +58,7 @@ class Stop(NamedTuple):
 
     @property
     def may_be_fixed(self) -> bool:
-        """RETURNS (bool): Whether it follows a word such as "U.K" and is before a small letter."""
+        """Whether it follows a word such as "U.K" and is before a small letter."""
         is_short = self.length - 1 <= _LONGEST_PART
         is_before_small = self.after in (_AFTER[_SMALL], _AFTER[_CARELESS])
         return is_short and self.word >= _DOTTED and is_before_small
@@ -82,7 +82,6 @@ class Stops(NamedTuple):
 
         abbreviations (Collection[str]): Those of the language; what is none is left out.
         words (Iterable[str]): All pieces that have white space after them.
-        RETURNS (Stops): What is known of them.
         """
         stems = (text[:-1] for text in abbreviations if text[-1:] == _STOP)
         counts = Counter(word for word in words if len(word) <= _LONGEST and word.isalpha())
@@ -92,13 +91,8 @@ class Stops(NamedTuple):
         )
 
     def in_context(self, chunks: Sequence[str], whites: Sequence[str]) -> Sequence[str]:
-        """Say how the text goes on after chunks that end in a full stop.
-
-        chunks (Sequence[str]): The chunks of a text.
-        whites (Sequence[str]): The white space after each of them.
-        RETURNS (Sequence[str]): The chunks; to those that end in a full stop a space is added and a sign of
-            what comes next.
-        """
+        """The chunks of a text; to those that end in a full stop a space is added and a sign of what comes
+        next."""
         stops = [i for i, chunk in enumerate(chunks) if chunk[-1:] == _STOP]
         if not stops:
             return chunks
@@ -124,26 +118,19 @@ class Stops(NamedTuple):
         return word in self.plain or word.lower() in self.plain
 
     def examples(self) -> list[str]:
-        """RETURNS (List[str]): The abbreviations of the language where they are one token, as `in_context`
+        """The abbreviations of the language where they are one token, as `in_context`
         has them."""
         return [f"{word}{_STOP} {_SMALL}" for word in sorted(self.listed)] * _EXAMPLES
 
     def learn(self, stops: Iterable[tuple[Stop, bool]]) -> "Stops":
-        """Tell whether words such as "U.K." are ever cut before a small letter.
-
-        stops (Iterable[Tuple[Stop, bool]]): Full stops, and whether they are cut off.
-        RETURNS (Stops): The same with what was learnt.
-        """
+        """Learn from full stops, and whether they are cut off, if words such as "U.K." ever are before a
+        small letter."""
         cuts = [is_cut for stop, is_cut in stops if stop.may_be_fixed]
         return self._replace(fixed=len(cuts) >= _LEAST_DOTTED and not any(cuts))
 
     def describe(self, chunk: str, sign: str) -> Stop | None:
-        """What can be seen at the full stop that a chunk ends in.
-
-        chunk (str): The chunk.
-        sign (str): How the text goes on, "" if that is not known.
-        RETURNS (Optional[Stop]): What is seen; None for no full stop after a word.
-        """
+        """What can be seen at the full stop that a chunk ends in; None for no full stop after a word. The
+        sign is how the text goes on, "" if that is not known."""
         found = _WORD.search(chunk[-64:-1]) if chunk[-1:] == _STOP else None
         if found is None:
             return None

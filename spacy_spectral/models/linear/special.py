@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .statistics import split_chunks
-from .tokens import Pieces
+from .chunks import split_chunks
+from .tokenizer import Pieces
 
 
 class SpecialToken(NamedTuple):
@@ -34,7 +34,6 @@ class SpecialCases:
     """Immutable. A special case is found where it stands alone: not inside of a run of letters and digits."""
 
     def __init__(self, cases: Mapping[str, tuple[SpecialToken, ...]]):
-        """cases (Mapping[str, Tuple[SpecialToken, ...]]): Strings and the tokens they are made of."""
         self.cases = dict(cases)
         # the longest first: the first alternative that is found counts
         texts = sorted(cases, key=lambda text: (-len(text), text))
@@ -44,11 +43,7 @@ class SpecialCases:
         return bool(self.cases)
 
     def mark(self, text: str) -> Marked:
-        """Find the special cases of a text.
-
-        text (str): The text.
-        RETURNS (Marked): Its chunks.
-        """
+        """The chunks of a text, with its special cases."""
         marked = Marked([], [], {}, {})
         at = 0
         for i, part in enumerate(self._search.split(text) if self._search is not None else [text]):
@@ -73,7 +68,7 @@ class SpecialCases:
 
 
 def is_special(text: str, tokens: tuple[SpecialToken, ...]) -> bool:
-    """RETURNS (bool): Whether tokens can be those of a special case."""
+    """Whether tokens can be those of a special case."""
     orths = [token.orth for token in tokens]
     return "".join(orths) == text and all(orth.strip() for orth in orths) and bool(orths)
 

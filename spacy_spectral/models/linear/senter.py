@@ -12,16 +12,30 @@ from numpy.typing import NDArray
 from ...base.cache import Arrays, RowCache
 from ...base.errors import Errors
 from ...base.fields import Format
+from ...base.learnt import architecture
 from ...base.stored import Stored
-from ..tagger._features import FORM_COLUMNS, form_attributes
-from ..tagger.classifier import LinearClassifier, classifier_fields, require_parts
-from ..tagger.estimate import Progress
-from ..tagger.features import FORM
-from .estimate import FIXED, FREE, boundary_and, fit_classifier
-from .features import GAP, LOOK, MARK, SINCE, start_templates
+from ._strings import FORM_COLUMNS, form_attributes
+from .classifier import (
+    FIXED,
+    FORM,
+    FREE,
+    FULL_SHAPE,
+    LOWER,
+    SHAPE,
+    SUFFIX,
+    Cell,
+    LinearClassifier,
+    Progress,
+    Templates,
+    classifier_fields,
+    numbered,
+    train_free,
+    with_boundary,
+)
 from .layout import Layout, concatenated
 
-_CUTOFF = 2
+# Columns of tokens beside those of forms.
+GAP, SINCE, LOOK, MARK = range(FORM_COLUMNS, FORM_COLUMNS + 4)
 # Words that are remembered.
 _CACHE_SIZE = 50_000
 # What ends sentences in one script or another.
@@ -57,45 +71,10 @@ class SenterModel(Stored):
     FORMAT = _FORMAT
 
     def __init__(self, starts: LinearClassifier):
-        """starts (LinearClassifier): Tells which words start a sentence."""
         self._starts = starts
         self._types = RowCache(
             partial(_describe, starts), _describe(starts, [], 1), size=_CACHE_SIZE
         )
-
-    @classmethod
-    def fit(
-        cls,
-        passages: Sequence[Passage],
-        *,
-        epochs: int = 10,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> "SenterModel":
-        """Train a splitter.
-
-        passages (Sequence[Passage]): Texts whose sentences are known.
-        epochs (int): Passes over them.
-        seed (int): Seed of their order and of other ways to lay them out.
-        progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
-        RETURNS (SenterModel): The trained splitter.
-        """
-        passages = [passage for passage in passages if len(passage.words)]
-        if not any((passage.starts[1:] >= 0).any() for passage in passages):
-            raise ValueError(Errors.S605)
-        passages += _laid_out(passages, Random(seed))
-        types, rows = Types.of([word for passage in passages for word in passage.words])
-        gold = numpy.concatenate([passage.starts for passage in passages]).astype("int32")
-        bounds = numpy.cumsum([0, *(len(passage.words) for passage in passages)], dtype="int32")
-        groups = _groups(bounds)
-        gold[groups == FIXED] = 0
-        layout = concatenated([passage.layout for passage in passages])
-        options: Any = {"epochs": epochs, "seed": seed, "progress": progress, "cutoff": _CUTOFF}
-        classifier = fit_classifier(
-            types.describe(rows, layout, bounds), bounds, gold, groups, start_templates(),
-            n_classes=2, stage="sentences", **options,
-        )  # fmt: skip
-        return cls(classifier)
 
     def probabilities(
         self,
@@ -128,8 +107,42 @@ class SenterModel(Stored):
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "SenterModel":
-        require_parts(_FORMAT, "starts", read["starts"])
-        return cls(LinearClassifier.from_payload(read["starts"], start_templates()))
+        return cls(LinearClassifier.from_payload(_FORMAT, "starts", read, start_templates()))
+
+
+@dataclass(frozen=True)
+class SenterRecipe:
+    """The settings of a linear model of words, shapes and gaps around the start of a sentence.
+
+    epochs (int): Passes over the training data.
+    seed (int): Seed of its order, and of how texts are laid out anew.
+    """
+
+    epochs: int = 10
+    seed: int = 0
+
+    def fit(self, passages: Sequence[Passage], *, progress: Progress | None = None) -> SenterModel:
+        """Train a splitter on texts whose sentences are known; `progress` is called after every epoch."""
+        passages = [passage for passage in passages if len(passage.words)]
+        if not any((passage.starts[1:] >= 0).any() for passage in passages):
+            raise ValueError(Errors.S605)
+        passages += _laid_out(passages, Random(self.seed))
+        types, rows = Types.of([word for passage in passages for word in passage.words])
+        gold = numpy.concatenate([passage.starts for passage in passages]).astype("int32")
+        bounds = numpy.cumsum([0, *(len(passage.words) for passage in passages)], dtype="int32")
+        groups = _groups(bounds)
+        gold[groups == FIXED] = 0
+        layout = concatenated([passage.layout for passage in passages])
+        return SenterModel(
+            train_free(
+                types.describe(rows, layout, bounds), bounds, gold, groups, start_templates(),
+                n_classes=2, stage="sentences",
+                epochs=self.epochs, seed=self.seed, progress=progress,
+            )
+        )  # fmt: skip
+
+
+build_linear_senter = architecture("linear_senter", SenterModel, SenterRecipe, ask="probabilities")
 
 
 @dataclass
@@ -147,16 +160,14 @@ class Types:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> tuple["Types", NDArray[numpy.int32]]:
-        """RETURNS (Tuple[Types, ndarray]): The types of words, and the row of each word."""
-        numbers: dict[str, int] = {}
-        rows = [numbers.setdefault(word, len(numbers) + 1) for word in words]
-        return cls.make(list(numbers)), numpy.array(rows, dtype="int32")
+        """The types of words, and the row of each word."""
+        types, rows = numbered(list(words))
+        return cls.make(types), rows + numpy.int32(1)
 
     @classmethod
     def make(cls, types: list[str]) -> "Types":
-        """RETURNS (Types): What can be seen of words."""
         return cls(
-            boundary_and(form_attributes(types)),
+            with_boundary(form_attributes(types)),
             numpy.array([1, *map(_look, types)], dtype="uint32"),
             numpy.array([False, *map(_is_end, types)], dtype=bool),
         )
@@ -164,7 +175,7 @@ class Types:
     def describe(
         self, rows: NDArray[numpy.int32], layout: Layout, bounds: NDArray[numpy.int32]
     ) -> NDArray[numpy.uint32]:
-        """RETURNS (ndarray): uint32, what `start_templates` look at, one row a word."""
+        """uint32, what `start_templates` look at, one row a word."""
         n = len(rows)
         result = numpy.zeros((n, MARK + 2), dtype="uint32")
         result[:, :FORM_COLUMNS] = self.attributes[rows]
@@ -178,6 +189,25 @@ class Types:
         result[:, SINCE] = numpy.digitize(since, _SINCE_BOUNDS) + 2
         result[:, MARK] = numpy.where(is_own, result[before, FORM], 1)
         return result
+
+
+def start_templates() -> Templates:
+    """Templates for tokens that may start a sentence; the last column is the decision, which none looks at:
+    a document can be read in parts."""
+    cells: list[list[Cell]] = [[(o, LOWER)] for o in range(-3, 3)]
+    cells += [[(o, FORM)] for o in (-1, 0, 1)] + [[(o, SHAPE)] for o in (-2, -1, 0, 1)]
+    cells += [[(o, GAP)] for o in (-1, 0, 1)] + [[(0, SINCE)], [(0, SINCE), (0, LOOK)]]
+    cells += [[(0, SINCE), (0, GAP), (0, LOOK)], [(0, SINCE), (0, MARK), (0, LOOK)]]
+    cells += [[(a, LOWER), (b, LOWER)] for a, b in ((-1, 0), (-2, -1), (0, 1))]
+    cells += [[(-1, FORM), (0, c)] for c in (SHAPE, GAP, SINCE)]
+    cells += [[(0, FORM), c] for c in ((-1, SHAPE), (0, GAP))] + [[(0, LOWER), (0, SINCE)]]
+    cells += [[(-1, FORM), (0, SHAPE), (0, GAP)], [(-1, SHAPE), (0, SHAPE), (0, GAP)]]
+    cells += [[(-1, SHAPE), (0, SHAPE), (1, SHAPE)], [(-2, SHAPE), (-1, SHAPE), (0, SHAPE)]]
+    cells += [[(-1, FORM), (0, LOOK), (1, LOOK)], [(-1, LOOK), (0, LOOK), (1, LOOK)]]
+    cells += [[(-2, c), (-1, FORM), (0, LOOK)] for c in (LOOK, LOWER)]
+    cells += [[(-2, FULL_SHAPE), (-1, FORM), (0, GAP)], [(-1, GAP), (-1, FORM), (0, GAP)]]
+    cells += [[(0, LOOK), (0, SUFFIX[2])], [(-1, SUFFIX[2]), (0, LOOK)]]
+    return Templates.make(cells, out_column=MARK + 1, type_columns=FORM_COLUMNS)
 
 
 def _describe(starts: LinearClassifier, types: list[str], first: int = 0) -> Arrays:

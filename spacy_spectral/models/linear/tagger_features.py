@@ -5,70 +5,23 @@ column a cluster granularity, and last the decisions: the tag, and for morpholog
 Nothing here knows a language: which affixes, shapes and words matter is left to the data.
 """
 
-from dataclasses import dataclass
+from ._strings import FORM_COLUMNS
+from .classifier import FORM, FULL_SHAPE, LOWER, PREFIX, SHAPE, SUFFIX, Bools, Cell, Templates
 
-import numpy
-
-from ._features import FORM_COLUMNS
-
-FORM, LOWER, SHAPE, FULL_SHAPE = range(4)
-PREFIX = range(4, 9)
-SUFFIX = range(9, 14)
 # the dictionary's tags of the word, most frequent first; and its most frequent tag with how well
 # that is known
 AMBIGUITY = FORM_COLUMNS
 FREQUENT = FORM_COLUMNS + 1
 CLUSTERS = FORM_COLUMNS + 2
 
-Cell = tuple[int, int]
 
-
-@dataclass(frozen=True)
-class Templates:
-    """Feature templates as arrays for the kernels.
-
-    cells (ndarray): int32, rows of three (offset, column) cells, column -1 where unused.
-    out_column (int): The column that receives decisions.
-    type_columns (int): How many columns are known from the word alone.
-    """
-
-    cells: numpy.ndarray
-    out_column: int
-    type_columns: int
-
-    @classmethod
-    def make(cls, templates: list[list[Cell]], *, out_column: int, type_columns: int):
-        cells = numpy.full((len(templates), 6), -1, dtype="int32")
-        for row, template in zip(cells, templates, strict=True):
-            row[: 2 * len(template)] = numpy.ravel(template)
-        return cls(cells, out_column, type_columns)
-
-    @property
-    def columns(self) -> numpy.ndarray:
-        """RETURNS (ndarray): The columns of each template, -1 where unused."""
-        return self.cells[:, 1::2]
-
-    def dynamic(self) -> numpy.ndarray:
-        """RETURNS (ndarray): Which templates look at decisions that are being made."""
-        return (self.columns == self.out_column).any(axis=1)
-
-    def about_dictionary(self) -> numpy.ndarray:
-        """RETURNS (ndarray): Which templates look at the tag dictionary."""
-        return ((self.columns == AMBIGUITY) | (self.columns == FREQUENT)).any(axis=1)
-
-    def about_one_word(self) -> numpy.ndarray:
-        """RETURNS (ndarray): Which templates look at one word only, and at nothing decided."""
-        offsets = numpy.where(self.columns >= 0, self.cells[:, ::2], self.cells[:, :1])
-        same = (offsets == self.cells[:, :1]).all(axis=1)
-        return same & (self.columns < self.type_columns).all(axis=1)
+def about_dictionary(templates: Templates) -> Bools:
+    """Which templates look at the tag dictionary."""
+    return ((templates.columns == AMBIGUITY) | (templates.columns == FREQUENT)).any(axis=1)
 
 
 def tag_templates(n_granularities: int) -> Templates:
-    """Templates for tags.
-
-    n_granularities (int): How many columns of clusters there are.
-    RETURNS (Templates): The templates; the decided tag stands right after the clusters.
-    """
+    """Templates for tags; the decided tag stands right after the columns of clusters."""
     clusters = range(CLUSTERS, CLUSTERS + n_granularities)
     tag = CLUSTERS + n_granularities
     word: list[list[Cell]] = [[(0, c)] for c in range(FORM_COLUMNS)]
@@ -104,11 +57,8 @@ def tag_templates(n_granularities: int) -> Templates:
 
 
 def morph_templates(n_granularities: int) -> Templates:
-    """Templates for morphological analyses, which are decided when all tags are known.
-
-    n_granularities (int): How many columns of clusters there are.
-    RETURNS (Templates): The templates; the decided analysis stands right after the tag.
-    """
+    """Templates for morphological analyses, which are decided when all tags are known; the decided
+    analysis stands right after the tag."""
     clusters = range(CLUSTERS, CLUSTERS + n_granularities)
     tag = CLUSTERS + n_granularities
     morph = tag + 1

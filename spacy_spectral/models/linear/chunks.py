@@ -43,12 +43,8 @@ class PiecedText(NamedTuple):
 
 
 def split_chunks(text: str) -> tuple[list[str], list[str]]:
-    """Split a text at white space.
-
-    text (str): Any text.
-    RETURNS (Tuple[List[str], List[str]]): The chunks, and the white space after each. Only the first chunk
-        can be empty (the text starts with white space), and only the last one's white space.
-    """
+    """Split a text at white space, into the chunks and the white space after each. Only the first chunk can
+    be empty (the text starts with white space), and only the last one's white space."""
     parts = _WHITE.split(text)
     chunks, whites = parts[::2], parts[1::2]
     if chunks[-1] or len(chunks) == 1:
@@ -59,7 +55,7 @@ def split_chunks(text: str) -> tuple[list[str], list[str]]:
 
 
 def may_join(white: str) -> bool:
-    """RETURNS (bool): Whether white space can be inside of a word: one space of some kind."""
+    """Whether white space can be inside of a word: one space of some kind."""
     return len(white) == 1 and white not in _BREAKS
 
 
@@ -68,8 +64,7 @@ def piece_words(
 ) -> PiecedText | None:
     """Cut words at their spaces.
 
-    words (Iterable[str]): The words of a text.
-    whites (Iterable[str]): The white space after each of them.
+    whites (Iterable[str]): The white space after each of the words.
     inner (Iterable[bool]): Whether they follow another word of the same multiword token.
     RETURNS (Optional[PiecedText]): The text; None if a word has white space in it that no tokenizer could
         learn to keep.
@@ -108,12 +103,8 @@ class CutChunks(NamedTuple):
 
 
 def cut_chunks(texts: Iterable[PiecedText], stops: Stops | None = None) -> CutChunks:
-    """Count chunks, and repeat each way of cutting one 1 + log2(count) times.
-
-    texts (Iterable[PiecedText]): The texts.
-    stops (Optional[Stops]): What tells chunks with a full stop apart by their context; None for nothing.
-    RETURNS (CutChunks): The chunks of two characters or more, in order of first occurrence.
-    """
+    """Count chunks of two characters or more, in order of first occurrence, and repeat each way of cutting
+    one 1 + log2(count) times. `stops` tells chunks with a full stop apart by their context."""
     counts: Counter[tuple[str, _Cuts]] = Counter()
     for text in texts:
         own_chunks: list[str] = []
