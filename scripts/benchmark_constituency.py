@@ -26,12 +26,10 @@ from time import process_time
 
 import numpy
 
+from spacy_spectral.models.constituency.architecture import ConstituencyRecipe
 from spacy_spectral.models.constituency.evalb import Constituent, Counts, constituents, score_trees
-from spacy_spectral.models.constituency.heads import head_child
-from spacy_spectral.models.constituency.mixture import Mixture
-from spacy_spectral.models.constituency.model import ConstituencyModel
-from spacy_spectral.models.constituency.training import ConstituencyRecipe
-from spacy_spectral.models.constituency.trees import clean
+from spacy_spectral.models.constituency.model import ConstituencyModel, Mixture
+from spacy_spectral.models.constituency.trees import clean, head_child
 from spacy_spectral.treebank.brackets import Tree, read_brackets, write_tree
 
 ROWS = ("product", "alone", "lengths")

@@ -33,7 +33,7 @@ class BuildKernels(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """RETURNS (List[Extension]): What all share, whose C file Cython writes, then one for every .pyx file."""
+    """What all share, whose C file Cython writes, then one for every .pyx file."""
     package = Path("spacy_spectral")
     headers = sorted(path.as_posix() for path in package.rglob("*.h"))
     sources = [f"{_SHARED.replace('.', '/')}.c"]

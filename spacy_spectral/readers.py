@@ -16,7 +16,7 @@ from spacy.vocab import Vocab
 
 from .base.errors import Errors
 from .pipeline.constituents import gold_docs
-from .treebank.bracketed import is_bracketed
+from .treebank.brackets import is_bracketed
 from .treebank.documents import read_docs
 
 ANNOTATIONS = {"tag": TAG, "pos": POS, "morph": MORPH, "lemma": LEMMA, "sents": SENT_START}

@@ -2,8 +2,7 @@
 
 import numpy
 
-from spacy_spectral.models.constituency.forest import Forest, RulePairs
-from spacy_spectral.models.constituency.items import Items
+from spacy_spectral.models.constituency.forest import Forest, Items, RulePairs
 from spacy_spectral.models.constituency.statistics import Symbols
 from spacy_spectral.models.constituency.trees import PHRASE, WORD, Symbol
 from spacy_spectral.treebank.brackets import read_brackets

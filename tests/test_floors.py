@@ -2,6 +2,9 @@
 
 import ast
 import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
 
@@ -128,6 +131,121 @@ def test_rings_are_found():
 
 def test_imports_are_resolved():
     found = imported_modules(PACKAGE / "cli" / "evaluate.py")
-    assert "spacy_spectral.base.serialize" in found  # inside a function
+    assert "spacy_spectral.base.files" in found  # inside a function
     assert "spacy_spectral.base._arena" in imported_modules(PACKAGE / "trees" / "_eisner.pyx")
     assert all(floor_of(a) < floor_of(b) for a, b in pairwise(FLOORS))
+
+
+def own_entry_points(group: str) -> dict[str, str]:
+    """The module that has each thing that the package registers."""
+    found = entry_points(group=group)
+    return {e.name: e.module for e in found if e.module.startswith("spacy_spectral.")}
+
+
+LOADED = """
+import sys, spacy
+nlp = spacy.blank("en")
+pipe = nlp.add_pipe(sys.argv[1])
+print(nlp.get_pipe_config(sys.argv[1]).get("model", {}).get("@architectures"))
+print(*{".".join(name.split(".")[1:3]) for name in sys.modules if name.startswith("spacy_spectral.models.")})
+"""
+# components that load rooms beside their model's
+LOAD_MORE = {"spectral_reranker"}
+
+
+@pytest.mark.parametrize("factory", sorted(own_entry_points("spacy_factories")))
+def test_components_load_the_room_of_their_model(factory):
+    """A component imports its model's room when it is made, and nothing that this room does not import."""
+    command = [sys.executable, "-c", LOADED, factory]
+    done = subprocess.run(command, capture_output=True, text=True, check=factory not in LOAD_MORE)
+    architecture, *found = done.stdout.split() or [""]
+    known = own_entry_points("spacy_architectures")
+    graph, allowed = rooms(), {room_of(known[architecture])} if architecture in known else set()
+    while more := {r for a in allowed for r in graph[a] if r.startswith("models.")} - allowed:
+        allowed |= more
+    assert set(found) <= allowed or factory in LOAD_MORE
+    if architecture == "spacy-spectral.SHAG.v1":
+        assert found == ["models.shag"]
+
+
+def sources(*floors: str) -> dict[str, str]:
+    """The code of the package, or of some floors, by path."""
+    paths = {path.relative_to(PACKAGE): path for path in files()}
+    return {
+        own.as_posix(): path.read_text("utf8")
+        for own, path in paths.items()
+        if not floors or own.parts[0] in floors
+    }
+
+
+# Data travels on documents or as an argument. What is left must shrink.
+KNOWN_HIDDEN = set()
+
+
+def test_nothing_is_handed_over_behind_the_back():
+    hidden = re.compile(r"threading import .*\blocal\b|threading\.local|\bweakref\b")
+    assert {name for name, text in sources().items() if hidden.search(text)} <= KNOWN_HIDDEN
+
+
+# A model implements its interface in full. What is left must shrink.
+KNOWN_ASKED = set()
+
+
+def test_abilities_are_not_asked_for_by_name():
+    asked = re.compile(r"\bhasattr\(|\bgetattr\([^()]*, None\)")
+    found = {n for n, text in sources("pipeline", "models", "cli").items() if asked.search(text)}
+    assert found <= KNOWN_ASKED
+
+
+# What functions write to belongs to a call or an object. What is left must shrink.
+KNOWN_STATE = set()
+_CHANGES = {"append", "add", "update", "setdefault", "pop", "clear", "extend", "insert", "remove"}
+
+
+def written_state(text: str) -> set[str]:
+    """Names of a module that its functions write to."""
+    tree = ast.parse(text)
+    targets = [
+        target
+        for node in tree.body
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    written = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Global):
+                written |= set(node.names)
+            elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+                written |= {node.value.id} if isinstance(node.value, ast.Name) else set()
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                owner = node.func.value
+                if node.func.attr in _CHANGES and isinstance(owner, ast.Name):
+                    written.add(owner.id)
+    local = {
+        node.id
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    forced = {n for node in ast.walk(tree) if isinstance(node, ast.Global) for n in node.names}
+    return (written & names) - (local - forced)
+
+
+def test_modules_have_no_state():
+    found = {
+        f"{name}: {own}"
+        for name, text in sources().items()
+        if name.endswith(".py")
+        for own in written_state(text)
+    }
+    assert found <= KNOWN_STATE
+    assert written_state("a = {}\nb = 0\ndef f():\n    global b\n    b = 1\n    a[1] = 2") == {
+        "a",
+        "b",
+    }
+    assert written_state("a = {}\ndef f():\n    a = {}\n    a[1] = 2") == set()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spacy_spectral
-from spacy_spectral.base import serialize
+from spacy_spectral.base import files
 
 
 def own_entry_points():
@@ -60,9 +60,9 @@ def test_blank_pipeline_loads_no_model():
 
 def test_pack_round_trip_is_deterministic():
     payload = {"a": numpy.arange(6, dtype="float64").reshape(2, 3), "names": ["x", "ä"]}
-    data = serialize.pack("thing", 1, payload)
-    assert data == serialize.pack("thing", 1, payload)
-    read = serialize.unpack("thing", 1, data)
+    data = files.pack("thing", 1, payload)
+    assert data == files.pack("thing", 1, payload)
+    read = files.unpack("thing", 1, data)
     numpy.testing.assert_array_equal(read["a"], payload["a"])
     assert read["names"] == payload["names"]
 
@@ -70,34 +70,34 @@ def test_pack_round_trip_is_deterministic():
 @given(st.binary(max_size=200))
 def test_unpack_of_random_bytes_is_a_clear_error(data):
     with pytest.raises(ValueError, match="S002"):
-        serialize.unpack("thing", 1, data)
+        files.unpack("thing", 1, data)
 
 
 @given(st.data())
 def test_unpack_notices_every_flipped_byte(data):
-    good = serialize.pack("thing", 1, {"a": numpy.ones(5), "b": ["x"] * 3})
+    good = files.pack("thing", 1, {"a": numpy.ones(5), "b": ["x"] * 3})
     position = data.draw(st.integers(0, len(good) - 1))
     flip = data.draw(st.integers(1, 255))
     bad = good[:position] + bytes([good[position] ^ flip]) + good[position + 1 :]
     with pytest.raises(ValueError, match=r"S00[23]"):
-        serialize.unpack("thing", 1, bad)
+        files.unpack("thing", 1, bad)
 
 
 def test_write_atomically_keeps_the_old_file_on_failure(tmp_path):
     path = tmp_path / "deep" / "file.txt"
-    serialize.write_atomically(path, "old")
+    files.write_atomically(path, "old")
     with pytest.raises(TypeError):
-        serialize.write_atomically(path, None)
+        files.write_atomically(path, None)
     assert path.read_text() == "old"
     assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
 
 
 def test_a_full_disk_is_an_error_with_a_name(tmp_path, monkeypatch):
     path = tmp_path / "file.txt"
-    serialize.write_atomically(path, "old")
+    files.write_atomically(path, "old")
     monkeypatch.setattr(os, "fsync", _no_space)
     with pytest.raises(ValueError, match=r"\[S004\].*file\.txt.*No space left"):
-        serialize.write_atomically(path, "new")
+        files.write_atomically(path, "new")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("file.txt", "old")]
 
 
@@ -110,10 +110,10 @@ def test_files_are_on_the_disk_before_they_have_their_names(tmp_path, monkeypatc
     for name in ("fsync", "replace", "rename"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *a, n=name, f=real: done.append(n) or f(*a))
-    serialize.write_atomically(tmp_path / "file.txt", "new")
+    files.write_atomically(tmp_path / "file.txt", "new")
     assert done == ["fsync", "replace", "fsync"]
     done.clear()
-    serialize.write_directory(tmp_path / "d", lambda d: (d / "file.txt").write_text("new"))
+    files.write_directory(tmp_path / "d", lambda d: (d / "file.txt").write_text("new"))
     assert done == ["fsync", "rename", "fsync"]
 
 
@@ -121,7 +121,7 @@ def test_files_are_on_the_disk_before_they_have_their_names(tmp_path, monkeypatc
 def test_new_files_have_usual_permissions(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "umask", None)  # it is the whole process's, other threads' too
     (tmp_path / "usual").write_text("")
-    serialize.write_atomically(tmp_path / "file.txt", "new")
+    files.write_atomically(tmp_path / "file.txt", "new")
     assert (tmp_path / "file.txt").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
@@ -137,7 +137,7 @@ def test_directories_are_written_as_a_whole(tmp_path, monkeypatch):
 
     old = {"a.txt": "old", "sub/b.txt": "old", "mine.txt": "mine"}
     (tmp_path / "mine.txt").write_text("mine")
-    serialize.write_directory(tmp_path, lambda d: write(d, "old"))
+    files.write_directory(tmp_path, lambda d: write(d, "old"))
     assert _files(tmp_path) == old
     real = os.rename
     # whichever step fails, all is as before
@@ -149,10 +149,10 @@ def test_directories_are_written_as_a_whole(tmp_path, monkeypatch):
 
         monkeypatch.setattr(os, "rename", rename)
         if step == 4:
-            serialize.write_directory(tmp_path, lambda d: write(d, "new"))
+            files.write_directory(tmp_path, lambda d: write(d, "new"))
         else:
             with pytest.raises(ValueError, match="S004"):
-                serialize.write_directory(tmp_path, lambda d: write(d, "new"))
+                files.write_directory(tmp_path, lambda d: write(d, "new"))
             assert _files(tmp_path) == old
     assert _files(tmp_path) == old | {"a.txt": "new", "sub/b.txt": "new"}
     assert not list(tmp_path.glob(".*"))
@@ -165,5 +165,5 @@ def test_what_killed_writers_left_is_removed_in_time(tmp_path):
     os.utime(old, (0, 0))
     (tmp_path / ".mine").write_text("mine")
     os.utime(tmp_path / ".mine", (0, 0))
-    serialize.remove_leftovers(tmp_path)
+    files.remove_leftovers(tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == [".1.spectral-tmp", ".mine"]

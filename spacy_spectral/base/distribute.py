@@ -45,22 +45,15 @@ class Workers:
     ) -> Any:
         """Apply a function to parts, and add up what comes back.
 
-        function (Callable): A module's function of a list of parts and the shared value; in this process it
-            is told `report`, too.
-        parts (List[Sized]): The parts.
-        shared (Any): What all calls are given.
-        merge (Callable): Adds two results.
-        report (Callable[[int], Any]): Is told how many bytes are done.
-        RETURNS (Any): The sum of all results.
+        function: A module's function of a list of parts and the shared value; in this process it is told
+            `report`, too.
         """
         return function(parts, shared, report)
 
     def stream(self, function: Callable[[P], Any], parts: Iterable[P]) -> Iterator[tuple[P, Any]]:
         """Apply a function to parts, of which a few are in memory at a time.
 
-        function (Callable): A module's function, or a partial of one.
-        parts (Iterable[Sized]): The parts.
-        YIELDS (Tuple[Sized, Any]): Each part with its result, in order.
+        YIELDS: Each part with its result, in order.
         """
         for part in parts:
             yield part, function(part)
@@ -158,9 +151,7 @@ class _OnDask(_Executing):
 def open_workers(*, workers: int, scheduler: str | None) -> Iterator[Workers]:
     """Start workers, and stop them in the end.
 
-    workers (int): Number of processes.
-    scheduler (Optional[str]): Address of a Dask scheduler, or "local" for a cluster here.
-    YIELDS (Workers): Applies functions to parts.
+    scheduler: Address of a Dask scheduler, or "local" for a cluster here.
     """
     if workers < 1:
         raise ValueError(Errors.S210.format(workers=workers))

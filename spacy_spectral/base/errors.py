@@ -5,6 +5,10 @@ S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, 
 constituents, S8xx refinement, S9xx packed forests.
 """
 
+import re
+
+_CODE = re.compile(r"\[(S\d{3})\]")
+
 
 class _WithCodes(type):
     """Put the code of a message in front of it: `Errors.S002` -> "[S002] ..."."""
@@ -12,6 +16,23 @@ class _WithCodes(type):
     def __getattribute__(cls, code: str) -> str:
         message = super().__getattribute__(code)
         return message if code.startswith("__") else f"[{code}] {message}"
+
+
+class SpectralError(ValueError):
+    """What is wrong with data, settings or files, and what to do about it: a message of `Errors`."""
+
+    @property
+    def code(self) -> str:
+        """The code of the message, e.g. "S002"; "" if it has none."""
+        found = _CODE.search(str(self))
+        return found[1] if found else ""
+
+
+def is_own(error: BaseException) -> bool:
+    """Whether an error is one of this package."""
+    return isinstance(error, SpectralError) or (
+        isinstance(error, ValueError) and bool(_CODE.search(str(error)))
+    )
 
 
 class Errors(metaclass=_WithCodes):
@@ -85,7 +106,6 @@ class Errors(metaclass=_WithCodes):
         "Can't use GPU {gpu}: {reason}. Install CuPy for it (e.g. pip install 'spacy[cuda12x]'), or leave "
         "--gpu-id out."
     )
-
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
     S102 = "Estimation needs states >= 1, smoothing > 0 and em_iterations >= 1."
     S103 = "Unknown lexical model '{value}'. Choose one of: {choices}; or null for none."
@@ -154,37 +174,21 @@ class Errors(metaclass=_WithCodes):
     S152 = (
         "This grammar has no automata, only a lexical model (only_lexical): nothing can be drawn."
     )
-    S156 = (
-        "'{name}' has no head automata to draw: its model is not a grammar. Choose a parser with the "
-        "architecture spacy-spectral.SHAG.v1."
-    )
     S153 = "An automaton needs at least 1 state and a threshold between 0 and 1."
-    S155 = "{path} is not the sample treebank: its grammar has no tag '{tag}'."
     S154 = (
         "The pipeline has no parser of this kind called '{name}'. Its components: {known}. Choose one "
         "that was made by the factory 'spectral_parser', e.g. with --component."
+    )
+    S155 = "{path} is not the sample treebank: its grammar has no tag '{tag}'."
+    S156 = (
+        "'{name}' has no head automata to draw: its model is not a grammar. Choose a parser with the "
+        "architecture spacy-spectral.SHAG.v1."
     )
     S157 = (
         "The pipeline '{model}' gives no parses, so there is nothing to score. Its components: {known}. "
         "Give one with a parser."
     )
     S158 = "The text has no words. Give a text to parse."
-    S301 = (
-        "There is nothing to train the tagger on: no token of the training data has a tag. Check "
-        "that the corpus is annotated ([paths] train), and call initialize with real examples."
-    )
-    S303 = (
-        "Can't add the label '{label}' to '{name}': its labels are those of the training data. Add "
-        "examples with that tag and train again."
-    )
-    S304 = (
-        "Words, tags, coarse tags and morphology of the sentences differ in number. Give one "
-        'entry a word in each list, "" (or None for morphology) where it is missing.'
-    )
-    S305 = (
-        "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "
-        "at least as many sentences."
-    )
     S201 = "Can't find the text file '{path}'."
     S202 = (
         "Can't read '{path}': the file is truncated or damaged ({reason}). Copy or compress it "
@@ -215,7 +219,6 @@ class Errors(metaclass=_WithCodes):
         "'pip install spacy-spectral[dask]', or leave out --scheduler."
     )
     S212 = "Can't reach the Dask scheduler '{scheduler}': {reason}."
-    S230 = "A worker has died: {reason} Perhaps there was not enough memory: try fewer workers (--workers)."
     S213 = (
         "A window of {window} needs counts of words up to {needed} apart, but they were counted "
         "up to {counted} apart. Count again with a larger window."
@@ -256,6 +259,23 @@ class Errors(metaclass=_WithCodes):
     )
     S224 = "Can't draw a map: only {n} of the words have a vector. Give more words (--words)."
     S225 = "'{path}' is a directory: name the text files in it."
+    S230 = "A worker has died: {reason} Perhaps there was not enough memory: try fewer workers (--workers)."
+    S301 = (
+        "There is nothing to train the tagger on: no token of the training data has a tag. Check "
+        "that the corpus is annotated ([paths] train), and call initialize with real examples."
+    )
+    S303 = (
+        "Can't add the label '{label}' to '{name}': its labels are those of the training data. Add "
+        "examples with that tag and train again."
+    )
+    S304 = (
+        "Words, tags, coarse tags and morphology of the sentences differ in number. Give one "
+        'entry a word in each list, "" (or None for morphology) where it is missing.'
+    )
+    S305 = (
+        "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "
+        "at least as many sentences."
+    )
     S401 = (
         "There is nothing to train the parser on: no token has both a head and a label. Check that "
         "the training data contains dependency trees."
@@ -367,7 +387,6 @@ class Errors(metaclass=_WithCodes):
         "configs/rerank_list.cfg, or give its name with --component."
     )
     S509 = "There is no complete tree in {path}: give a treebank with dependency annotation."
-
     S531 = (
         "'{name}' can't rerank the parses of '{base}' ({kind}): it gives no list of parses. Set base "
         "to the name of a spectral_parser or a beam_parser of the pipeline."
@@ -410,7 +429,6 @@ class Errors(metaclass=_WithCodes):
         "{folds} blocks can't be made of {sentences} sentences. Give more training sentences, or set folds "
         "to a smaller number."
     )
-
     S601 = (
         "spacy-spectral.Corpus.v1 can put {names} on documents with the treebank's tokens only. Set "
         "gold_tokens = true, or annotations = []."
@@ -466,7 +484,6 @@ class Errors(metaclass=_WithCodes):
         "Can't read {path}, which tells what was parsed already. Remove it and what was parsed, or give "
         "another directory (--output)."
     )
-
     S619 = (
         "Can't read '{path}': line {line} has more than {most} MB, and has to be in memory as a whole. Cut "
         "it into several: one for each document."
@@ -483,65 +500,25 @@ class Errors(metaclass=_WithCodes):
         "The Dask scheduler has gone: {reason}. Start the cluster again, then give the same command again; "
         "files that are written stay."
     )
-
-    S901 = (
-        "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "
-        "Keep fewer values of each variable (a higher threshold), or give fewer conditions that bind "
-        "variables far apart."
+    S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
+    S702 = (
+        "Bad settings of a parser for constituents: it needs states between 1 and 64, epochs, min_count and "
+        "em_iterations of at least 1, and a rate above 0 and at most 10."
     )
-    S902 = "Variable {variable} of a packed forest has no values: give it one at least."
-    S903 = "A condition on the variables {scope} of a packed forest does not fit: {reason}."
-    S904 = "A packed forest has {expected} properties, but got {found} weights. Give one for each."
-    S905 = (
-        "There is no tree in the packed forest: its no-goods forbid every assignment. Ask its method "
-        "'contradiction' which of them can't hold together, and take one away."
+    S703 = (
+        "There is nothing to learn a parser for constituents from: no training document has a tree with "
+        "words. Give bracketed trees (.ptb, .mrg, .brackets) to the reader spacy-spectral.Corpus.v1, or "
+        "check the training data with 'python -m spacy spectral check FILE'."
     )
-    S906 = "There is nothing to learn from: no packed forest has an observation."
-    S907 = "Line {line} of a packed forest can't be read: {reason}."
-    S908 = (
-        "A chart can't be made a packed forest: the item {item!r} {reason}. Items must be parts of larger "
-        "ones, each at most once."
+    S704 = "'{name}' can't keep {value} trees of a sentence: set nbest to 0 or more."
+    S705 = "Unknown format '{value}'. Choose one of: {choices}."
+    S708 = (
+        "The pipeline '{model}' finds no constituents: it has no trained 'spectral_constituency'."
     )
-    S909 = "This is no hypergraph: {reason}."
-    S911 = "A forest reranker needs 1 to 64 templates for each of six kinds of units."
-    S912 = (
-        "A forest reranker needs a threshold between 0 and 1, folds >= 2, epochs, min_count and "
-        "min_word_count >= 1, learn_rate > 0, l2 >= 0 and seed >= 0."
+    S709 = (
+        "Bad weights of a product of parsers for constituents: it needs three, of anchored rules, of the "
+        "grammar with states and of spans, between 0 and 100, and a temperature between 0.01 and 100."
     )
-    S913 = (
-        "There is nothing to learn a forest reranker from: no training sentence has a gold tree and arcs to "
-        "choose from. Check the training data."
-    )
-    S914 = (
-        "'{name}' looks at the packed forest of a 'spectral_parser', which '{base}' is not. Set base to the "
-        "name of one, or model to spacy-spectral.Reranker.v1."
-    )
-    S915 = (
-        "{condition} can't be met: its tokens must be words of one sentence of the document, all different, "
-        "and a label one of the parser's: {labels}."
-    )
-    S916 = "No projective tree with one root meets these conditions together: {conditions}. Drop one of them."
-    S917 = (
-        "There are {ways} ways to meet these conditions, more than {most}: give fewer that bind several "
-        "tokens of one sentence."
-    )
-    S920 = (
-        "'{name}' chooses from lists, which conditions can't be put on. Ask its parser '{base}', or use the "
-        "model spacy-spectral.ForestReranker.v1."
-    )
-    S919 = (
-        "{value} is no condition on a tree. Use HeadIs, HeadIsNot, RootIs, LabelIs, SameHead and NoCrossing "
-        "from spacy_spectral.forest.conditions."
-    )
-    S918 = (
-        "{condition} is about a sentence of {n} tokens; conditions can be put on sentences of up to {most}. "
-        "Put sentence boundaries into the text, e.g. by 'spectral_senter'."
-    )
-    S910 = (
-        "Bad arcs of a sentence of {n} tokens (there may be 1 to {most}): every token needs a head at least, "
-        "another position of the sentence or 0 for the root; arcs come by modifier, then by head."
-    )
-
     S801 = "Unknown labelling '{value}' of a refined grammar. Choose one of: {choices}."
     S802 = (
         "Bad settings of a refined grammar: it needs states, dimensions, cycles, sweeps, min_symbol_count "
@@ -567,25 +544,62 @@ class Errors(metaclass=_WithCodes):
         "A refined grammar of {states} states of {tags} tags is too large for these data. Set fewer states, "
         "or fewer tags (max_symbols)."
     )
-
-    S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
-    S702 = (
-        "Bad settings of a parser for constituents: it needs states between 1 and 64, epochs, min_count and "
-        "em_iterations of at least 1, and a rate above 0 and at most 10."
+    S901 = (
+        "This packed forest needs tables of {cells} cells to do without its variables, more than {most}. "
+        "Keep fewer values of each variable (a higher threshold), or give fewer conditions that bind "
+        "variables far apart."
     )
-    S703 = (
-        "There is nothing to learn a parser for constituents from: no training document has a tree with "
-        "words. Give bracketed trees (.ptb, .mrg, .brackets) to the reader spacy-spectral.Corpus.v1, or "
-        "check the training data with 'python -m spacy spectral check FILE'."
+    S902 = "Variable {variable} of a packed forest has no values: give it one at least."
+    S903 = "A condition on the variables {scope} of a packed forest does not fit: {reason}."
+    S904 = "A packed forest has {expected} properties, but got {found} weights. Give one for each."
+    S905 = (
+        "There is no tree in the packed forest: its no-goods forbid every assignment. Ask its method "
+        "'contradiction' which of them can't hold together, and take one away."
     )
-    S704 = "'{name}' can't keep {value} trees of a sentence: set nbest to 0 or more."
-    S705 = "Unknown format '{value}'. Choose one of: {choices}."
-    S708 = (
-        "The pipeline '{model}' finds no constituents: it has no trained 'spectral_constituency'."
+    S906 = "There is nothing to learn from: no packed forest has an observation."
+    S907 = "Line {line} of a packed forest can't be read: {reason}."
+    S908 = (
+        "A chart can't be made a packed forest: the item {item!r} {reason}. Items must be parts of larger "
+        "ones, each at most once."
     )
-    S709 = (
-        "Bad weights of a product of parsers for constituents: it needs three, of anchored rules, of the "
-        "grammar with states and of spans, between 0 and 100, and a temperature between 0.01 and 100."
+    S909 = "This is no hypergraph: {reason}."
+    S910 = (
+        "Bad arcs of a sentence of {n} tokens (there may be 1 to {most}): every token needs a head at least, "
+        "another position of the sentence or 0 for the root; arcs come by modifier, then by head."
+    )
+    S911 = "A forest reranker needs 1 to 64 templates for each of six kinds of units."
+    S912 = (
+        "A forest reranker needs a threshold between 0 and 1, folds >= 2, epochs, min_count and "
+        "min_word_count >= 1, learn_rate > 0, l2 >= 0 and seed >= 0."
+    )
+    S913 = (
+        "There is nothing to learn a forest reranker from: no training sentence has a gold tree and arcs to "
+        "choose from. Check the training data."
+    )
+    S914 = (
+        "'{name}' looks at the packed forest of a 'spectral_parser', which '{base}' is not. Set base to the "
+        "name of one, or model to spacy-spectral.Reranker.v1."
+    )
+    S915 = (
+        "{condition} can't be met: its tokens must be words of one sentence of the document, all different, "
+        "and a label one of the parser's: {labels}."
+    )
+    S916 = "No projective tree with one root meets these conditions together: {conditions}. Drop one of them."
+    S917 = (
+        "There are {ways} ways to meet these conditions, more than {most}: give fewer that bind several "
+        "tokens of one sentence."
+    )
+    S918 = (
+        "{condition} is about a sentence of {n} tokens; conditions can be put on sentences of up to {most}. "
+        "Put sentence boundaries into the text, e.g. by 'spectral_senter'."
+    )
+    S919 = (
+        "{value} is no condition on a tree. Use HeadIs, HeadIsNot, RootIs, LabelIs, SameHead and NoCrossing "
+        "from spacy_spectral.forest.conditions."
+    )
+    S920 = (
+        "'{name}' chooses from lists, which conditions can't be put on. Ask its parser '{base}', or use the "
+        "model spacy-spectral.ForestReranker.v1."
     )
 
 
@@ -617,12 +631,12 @@ class Warnings(metaclass=_WithCodes):
         "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: no "
         "projective tree of the arcs that its pruner keeps agrees with their annotation."
     )
+    W440 = (
+        "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "
+        "max_length, or no projective tree with one root has their heads."
+    )
     W501 = (
         "'{name}' was sourced from another pipeline, and spaCy's own '{base}' does not tell in which "
         "pipeline it stands: the parser that the component was made for is used. Call "
         "nlp.get_pipe('{name}').attach(nlp) to use that of this pipeline."
-    )
-    W440 = (
-        "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "
-        "max_length, or no projective tree with one root has their heads."
     )

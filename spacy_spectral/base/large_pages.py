@@ -13,8 +13,7 @@ _PAGE = 1 << 21
 
 
 def zeros_in_large_pages(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """shape (Tuple[int, ...]), dtype (Any): As for `numpy.zeros`.
-    RETURNS (ndarray): Zeros that begin with a line of memory; with a large page if they fill one."""
+    """Zeros that begin with a line of memory; with a large page if they fill one."""
     kind = numpy.dtype(dtype)
     size = prod(shape) * kind.itemsize
     room: Any = bytearray(size + 64)

@@ -19,9 +19,6 @@ class Learnt:
     """An object that is learnt by `initialize`, or nothing yet."""
 
     def __init__(self, kind: type, value: Any = None):
-        """kind (type): The class of the object.
-        value (Any): The object, or None.
-        """
         self.kind = kind
         self.value = value
 
@@ -51,11 +48,8 @@ def _deserialize_learnt(attribute: Learnt, value: bytes, name: str, model: Model
 def learnt_model(name: str, kind: type, recipe: Any, *, ask: str = "parse") -> Model:
     """The Thinc model of a component that is trained as a whole, when its pipeline is initialized.
 
-    name (str): Its name.
-    kind (type): The class of what is learnt.
-    recipe (Any): The settings, with `fit`, which trains. Thinc does not serialise it: the config has it.
-    ask (str): The method of what is learnt that gets the model's input, a tuple.
-    RETURNS (Model): The model.
+    recipe: The settings, with `fit`, which trains. Thinc does not serialise it: the config has it.
+    ask: The method of what is learnt that gets the model's input, a tuple.
     """
     return Model(name, partial(_ask, ask), attrs={"recipe": recipe, "learnt": Learnt(kind)})
 
@@ -80,11 +74,10 @@ def architecture(
     """A function that configs can name: settings in, a model out.
 
     name, kind, ask: See `learnt_model`.
-    recipe (type): A dataclass of settings, with `fit`. Settings that are dataclasses again stand beside the
+    recipe: A dataclass of settings, with `fit`. Settings that are dataclasses again stand beside the
         others in configs.
-    hidden (Sequence[str]): Settings that configs do not have.
-    fixed (Any): Such settings with other values than their defaults.
-    RETURNS (Callable[..., Model]): The function.
+    hidden: Settings that configs do not have.
+    fixed: Such settings with other values than their defaults.
     """
     shown = {
         key: Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

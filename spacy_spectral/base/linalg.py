@@ -20,9 +20,9 @@ def product(rows: Any, matrix: Any) -> Any:
     trees is better can depend on the last bits of scores, and a sentence should have the same tree in every
     batch.
 
-    rows (Union[ndarray, cupy.ndarray]): [rows, inputs].
-    matrix (Union[ndarray, cupy.ndarray]): [outputs, inputs].
-    RETURNS (Union[ndarray, cupy.ndarray]): [rows, outputs]. A GPU multiplies its own arrays.
+    rows: [rows, inputs].
+    matrix: [outputs, inputs].
+    RETURNS: [rows, outputs]. A GPU multiplies its own arrays.
     """
     if isinstance(rows, numpy.ndarray):
         return _gemm_product(rows, matrix)
@@ -37,13 +37,11 @@ def svd(
     The sign of a pair of singular vectors is arbitrary: the largest component of the left one is positive
     here.
 
-    matrix (Union[ndarray, scipy.sparse.spmatrix, scipy.sparse.linalg.LinearOperator]): The matrix. Large
-        ones that are no arrays are done by Lanczos iteration (ARPACK).
-    k (Optional[int]): How many at most; all by default.
-    tolerance (float): Relative accuracy of the values of large sparse matrices; 0 for all digits.
-    seed (int): Of the start of the iteration.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): Left vectors as columns, values from large to small, right
-        vectors as columns.
+    matrix: The matrix. Large ones that are no arrays are done by Lanczos iteration (ARPACK).
+    k: How many at most; all by default.
+    tolerance: Relative accuracy of the values of large sparse matrices; 0 for all digits.
+    seed: Of the start of the iteration.
+    RETURNS: Left vectors as columns, values from large to small, right vectors as columns.
     """
     smaller = min(matrix.shape)
     k = smaller if k is None else min(k, smaller)
@@ -73,7 +71,7 @@ def _dense(matrix: Any) -> NDArray:
 
 
 def unit_rows(matrix: NDArray) -> NDArray:
-    """RETURNS (ndarray): The matrix with rows of length 1; rows of zeros stay what they are."""
+    """The matrix with rows of length 1; rows of zeros stay what they are."""
     lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / numpy.where(lengths > 0, lengths, 1.0)
 
@@ -90,15 +88,14 @@ def kmeans(
 ) -> NDArray[numpy.int32]:
     """k-means from a k-means++ start (Arthur & Vassilvitskii 2007).
 
-    vectors (ndarray): One row per point.
-    k (int): Number of clusters, at most the number of rows.
-    weights (Optional[ndarray]): How much each point pulls its centre.
-    spherical (bool): Whether to compare by cosine; rows must have length 1.
-    spread (bool): Whether to start from the points that are farthest from each other, without chance; if
-        fewer than k differ, there are fewer clusters.
-    iterations (int): Largest number of rounds; it stops earlier when nothing moves.
-    seed (int): Seed of the start.
-    RETURNS (ndarray): int32, the cluster of every row.
+    vectors: One row per point.
+    k: Number of clusters, at most the number of rows.
+    weights: How much each point pulls its centre.
+    spherical: Whether to compare by cosine; rows must have length 1.
+    spread: Whether to start from the points that are farthest from each other, without chance; if fewer
+        than k differ, there are fewer clusters.
+    iterations: Largest number of rounds; it stops earlier when nothing moves.
+    RETURNS: int32, the cluster of every row.
     """
     if weights is None:
         weights = numpy.ones(len(vectors))

@@ -10,11 +10,7 @@ from spacy.util import logger
 
 
 def progress_bar(description: str) -> Callable[[Iterable], Iterable]:
-    """Make a wrapper for loops.
-
-    description (str): What the loop does.
-    RETURNS (Callable[[Iterable], Iterable]): Wraps an iterable.
-    """
+    """Make a wrapper for loops."""
 
     def wrap(items: Iterable) -> Iterable:
         from tqdm import tqdm
@@ -25,11 +21,7 @@ def progress_bar(description: str) -> Callable[[Iterable], Iterable]:
 
 
 def report(name: str, message: str) -> None:
-    """Tell how far a component has come: in spaCy's log, or on a terminal if that shows no such messages.
-
-    name (str): The component.
-    message (str): What it has done.
-    """
+    """Tell how far a component has come: in spaCy's log, or on a terminal if that shows no such messages."""
     with _beside_bars():
         logger.info("%s: %s", name, message)
         if not logger.isEnabledFor(logging.INFO) and sys.stderr.isatty():
@@ -47,14 +39,11 @@ class EpochBar:
     """A progress bar with the loss of the last epoch, quiet when nobody is looking."""
 
     def __init__(self, name: str, total: int):
-        """name (str): What is trained.
-        total (int): The number of epochs.
-        """
         self.name = name
         self.total = total
 
     def __enter__(self) -> Callable[[Any], None]:
-        """RETURNS (Callable[[Epoch], None]): To be told about every epoch, see `models.linear.classifier`."""
+        """To be told about every epoch, see `models.linear.classifier`."""
         from tqdm import tqdm
 
         self._bar = tqdm(total=self.total, desc=self.name, unit="epoch", leave=False, disable=None)

@@ -42,11 +42,9 @@ class Part:
 def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> list[Part]:
     """Divide files into parts that can be read independently.
 
-    paths (Iterable[Union[str, Path]]): Files; the format is told by the suffix: .spacy is a DocBin,
-        .jsonl has one object a line with "text" or "tokens", anything else is plain text.
-        Plain text and .jsonl may be compressed (.gz).
-    part_size (int): Bytes per part, roughly.
-    RETURNS (List[Part]): The parts, in order. Compressed files and DocBins are one part each.
+    paths: Files; the format is told by the suffix: .spacy is a DocBin, .jsonl has one object a line with
+        "text" or "tokens", anything else is plain text. Plain text and .jsonl may be compressed (.gz).
+    RETURNS: The parts, in order. Compressed files and DocBins are one part each.
     """
     parts: list[Part] = []
     for path in map(Path, paths):
@@ -62,13 +60,13 @@ def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> li
 
 
 def is_stream(path: str | Path) -> bool:
-    """RETURNS (bool): Whether it is standard input or a pipe, which can be read once, from its beginning."""
+    """Whether it is standard input or a pipe, which can be read once, from its beginning."""
     path = Path(path)
     return str(path) == STDIN or path.is_fifo() or path.is_char_device() or path.is_socket()
 
 
 def whole_file(path: str | Path) -> Part:
-    """RETURNS (Part): All of a file or stream."""
+    """All of a file or stream."""
     return Part(str(path), 0, sys.maxsize if is_stream(path) else Path(path).stat().st_size)
 
 
@@ -76,9 +74,7 @@ def whole_file(path: str | Path) -> Part:
 def opened(path: str | Path) -> Iterator[tuple[Any, Callable[[], int]]]:
     """Open a file or stream.
 
-    path (Union[str, Path]): The file, perhaps compressed (.gz), or "-" for standard input.
-    YIELDS (Tuple[BinaryIO, Callable[[], int]]): What is to be read, and how many bytes of the file were, as
-        far as that is known.
+    YIELDS: What is to be read, and how many bytes of the file were, as far as that is known.
     """
     if str(path) == STDIN:
         yield sys.stdin.buffer, lambda: 0
@@ -91,9 +87,7 @@ def opened(path: str | Path) -> Iterator[tuple[Any, Callable[[], int]]]:
 def raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
     """Read the lines that begin in a part.
 
-    part (Part): What to read.
-    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
-    YIELDS (bytes): Blocks of about BLOCK_SIZE bytes, cut anywhere.
+    YIELDS: Blocks of about BLOCK_SIZE bytes, cut anywhere.
     """
     with opened(part.path) as (file, n_read):
         end = sys.maxsize if part.path.endswith(".gz") else part.end
@@ -127,10 +121,7 @@ def raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
 def text_blocks(part: Part, report: Callable[[int], Any], ends: bytes) -> Iterator[bytes]:
     """Read the lines that begin in a part.
 
-    part (Part): What to read.
-    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
-    ends (bytes): What blocks may end with.
-    YIELDS (bytes): Blocks of valid UTF-8, cut after one of the bytes `ends`.
+    YIELDS: Blocks of valid UTF-8, cut after one of the bytes `ends`.
     """
     at_file_start = part.start == 0
     rest: list[bytes] = []
@@ -157,9 +148,7 @@ def text_blocks(part: Part, report: Callable[[int], Any], ends: bytes) -> Iterat
 def decoded_blocks(path: str | Path, report: Callable[[int], Any]) -> Iterator[str]:
     """Read a whole file.
 
-    path (Union[str, Path]): The file, perhaps compressed (.gz).
-    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
-    YIELDS (str): Its text in blocks that are cut anywhere, but not inside of a character.
+    YIELDS: Its text in blocks that are cut anywhere, but not inside of a character.
     """
     decoder = getincrementaldecoder("utf-8-sig")()
     for block in chain(raw_blocks(whole_file(path), report), [b""]):
@@ -186,9 +175,7 @@ def _not_utf8(path: str | Path, error: UnicodeDecodeError) -> ValueError:
 def read_records(part: Part, report: Callable[[int], Any]) -> Iterator[dict]:
     """Read the objects of a .jsonl file that begin in a part.
 
-    part (Part): What to read.
-    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
-    YIELDS (dict): Objects with "text" (a string) or "tokens" (see `token_form`).
+    YIELDS: Objects with "text" (a string) or "tokens" (see `token_form`).
     """
     path = Path(part.path)
     for block in text_blocks(part, report, b"\n"):
@@ -222,6 +209,6 @@ def _fault(record: Any) -> str | None:
 
 
 def token_form(token: Any) -> Any:
-    """RETURNS (Any): The form of an entry of "tokens"."""
+    """The form of an entry of "tokens"."""
     # spaCy's own JSON formats have dicts with offsets here, other tools plain strings
     return token.get("orth", token.get("text", "")) if isinstance(token, dict) else token

@@ -1,5 +1,6 @@
 """The command group that every command module adds itself to, and how commands fail."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import typer
 from spacy.cli._util import app
 from typer.core import TyperGroup
+
+from ..base.errors import is_own
 
 
 class _Sorted(TyperGroup):
@@ -33,34 +36,30 @@ def reported() -> Iterator[None]:
 
     try:
         yield
-    except (ValueError, OSError, ImportError) as error:
+    except (OSError, ImportError) as error:
+        msg.fail(str(error), exits=1)
+    except ValueError as error:
+        # spaCy's own have codes, too; what is none of ours or theirs is a fault of the program
+        if not is_own(error) and not re.search(r"\[E\d{3,}\]", str(error)):
+            raise
         msg.fail(str(error), exits=1)
 
 
 def write_output(path: Path, data: bytes | str) -> None:
-    """Write a file, or say why that does not work and end the command.
-
-    path (Path): The file.
-    data (Union[bytes, str]): What it is to hold.
-    """
-    from ..base.serialize import write_atomically
+    """Write a file, or say why that does not work and end the command."""
+    from ..base.files import write_atomically
 
     with reported():
         write_atomically(path, data)
 
 
 def output_option(*names: str, help: str) -> Any:
-    """An option for a file or directory to write to.
-
-    names (str): What users type.
-    help (str): What is written there.
-    RETURNS (OptionInfo): The option. Its check comes before all work, as the name is read.
-    """
+    """An option for a file or directory to write to."""
     return typer.Option(*names, help=help, metavar="PATH", parser=_read_output)
 
 
 def _read_output(name: str) -> Path:
-    from ..base.serialize import output_path
+    from ..base.files import output_path
 
     with reported():
         path = output_path(name)

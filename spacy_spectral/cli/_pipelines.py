@@ -15,11 +15,7 @@ _TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
 
 
 def load_pipeline(model: str) -> "Language":
-    """Load a pipeline, or say why that does not work and end the command.
-
-    model (str): A directory or an installed package.
-    RETURNS (Language): The pipeline.
-    """
+    """Load a pipeline, or say why that does not work and end the command."""
     from spacy import util
     from wasabi import msg
 
@@ -40,12 +36,7 @@ def load_vectors(model: str) -> "Language":
 
 
 def parser_of(nlp: "Language", component: str) -> Any:
-    """A pipeline's spectral parser.
-
-    nlp (Language): The pipeline.
-    component (str): The parser's name in it.
-    RETURNS (SpectralParser): The component.
-    """
+    """A pipeline's spectral parser."""
     from ..base.errors import Errors
 
     pipe = nlp.get_pipe(component) if component in nlp.component_names else None
@@ -72,10 +63,6 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
     A text whose words all carry tags ("The_DT dog_NN barks_VBZ") is parsed on them; where it is known what
     tags there are, one of them must be among these ("snake_case" is a word). Where the pipeline sets no
     sentence boundaries before parsing, the text is one sentence.
-
-    nlp (Language): The pipeline.
-    text (str): The text.
-    RETURNS (Doc): The parsed document.
     """
     from spacy.tokens import Doc
 
@@ -119,12 +106,7 @@ def _known_tags(nlp: "Language") -> set[str]:
 
 
 def without_parses(references: Iterable["Doc"], *, gold_tags: bool) -> list["Doc"]:
-    """Documents to run a pipeline on: the words and sentences of a treebank.
-
-    references (Iterable[Doc]): The gold documents.
-    gold_tags (bool): Whether to give tags, parts of speech and morphology too.
-    RETURNS (List[Doc]): New documents.
-    """
+    """Documents to run a pipeline on: the words and sentences of a treebank."""
     from ..readers import copy_words
 
     annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
@@ -132,12 +114,7 @@ def without_parses(references: Iterable["Doc"], *, gold_tags: bool) -> list["Doc
 
 
 def superseded(nlp: "Language", *, gold_tags: bool) -> list[str]:
-    """The components whose work the treebank has done: they assign nothing else of a parse.
-
-    nlp (Language): The pipeline.
-    gold_tags (bool): Whether tags come from the treebank.
-    RETURNS (List[str]): Their names.
-    """
+    """The components whose work the treebank has done: they assign nothing else of a parse."""
     names = []
     for name in nlp.pipe_names:
         assigned = set(nlp.get_pipe_meta(name).assigns)

@@ -26,7 +26,7 @@ def convert_brackets_cli(
     from spacy.tokens import DocBin
     from wasabi import msg
 
-    from ..base.serialize import require_writable, write_atomically
+    from ..base.files import require_writable, write_atomically
     from ..pipeline.constituents import gold_docs
 
     with reported():
@@ -43,13 +43,11 @@ def convert_brackets_cli(
 def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
     """Gold documents with constituents.
 
-    path (Path): A treebank.
-    vocab (Vocab): The vocabulary of the documents.
-    RETURNS (Optional[List[Doc]]): The documents of a file of bracketed trees, or of a .spacy file that was
-        made of them; None for treebanks of another kind.
+    RETURNS: The documents of a file of bracketed trees, or of a .spacy file that was made of them; None
+        for treebanks of another kind.
     """
     from ..pipeline.constituents import gold_docs, stored_trees
-    from ..treebank.bracketed import is_bracketed
+    from ..treebank.brackets import is_bracketed
     from ..treebank.documents import read_docs
 
     if is_bracketed(path):
@@ -64,11 +62,8 @@ def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
 def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> dict[str, Any]:
     """Score a pipeline on bracketed trees, inside their sentences; print the table, and give the scores.
 
-    nlp (Language): The pipeline.
-    references (List[Doc]): The gold documents.
-    model (str): The name of the pipeline, for messages.
-    RETURNS (Dict[str, Any]): The scores of `pipeline.constituency.score_constituents`, `words_per_second`
-        (of CPU time), `words` and `sentences`.
+    RETURNS: The scores of `pipeline.constituency.score_constituents`, `words_per_second` (of CPU time),
+        `words` and `sentences`.
     """
     from time import process_time
 

@@ -104,15 +104,8 @@ def draw_cli(
 def parsed_sentences(
     nlp: "Language", data: str, *, limit: int, gold_tags: bool = False
 ) -> list["Span"]:
-    """Parse a text, or the words of a treebank.
-
-    nlp (Language): The pipeline.
-    data (str): A path of a treebank, or a text.
-    limit (int): Most sentences.
-    gold_tags (bool): Whether to parse on the treebank's tags.
-    RETURNS (List[Span]): The parsed sentences.
-    """
-    from ..treebank.bracketed import is_bracketed
+    """Parse a text, or the words of a treebank."""
+    from ..treebank.brackets import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
     from ._pipelines import parse_text, superseded, without_parses
     from .brackets import bracketed_docs
@@ -146,13 +139,7 @@ def _good_to_look_at(items: Iterable[Any], limit: int, is_good: Callable[[Any], 
 
 
 def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str) -> str:
-    """Make the HTML page.
-
-    sentences (List[Span]): Parsed sentences.
-    graphs (List[AutomatonGraph]): Automata to show below them.
-    title (str): The heading.
-    RETURNS (str): The page; nothing else is needed to show it.
-    """
+    """Make the HTML page."""
     from ..viz.page import html_page
 
     has_arcs = any(sentence.doc.has_annotation("DEP") for sentence in sentences)

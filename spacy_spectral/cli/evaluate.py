@@ -50,7 +50,7 @@ def evaluate_cli(
     from wasabi import msg
 
     from ..base.errors import Errors
-    from ..base.serialize import require_writable
+    from ..base.files import require_writable
     from ..viz.reliability import render_reliability
     from ._pipelines import load_pipeline
     from .brackets import bracketed_docs, evaluate_brackets
@@ -133,13 +133,10 @@ def evaluate(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score a pipeline on a treebank.
 
-    nlp (Language): The pipeline.
-    data (Path): CoNLL-U or .spacy file, or a directory of such files.
-    gold_tags (bool): Give the pipeline the treebank's tags, parts of speech and morphology, and
-        don't run the components that would assign them.
-    RETURNS (Tuple[Dict[str, Any], Dict[str, Reliability]]): The scores of `scorers.score_ud`,
-        `words_per_second` (of CPU time) and by "heads" and "arcs" how far probabilities can be trusted; and
-        what `scorers.score_calibration` says of these.
+    gold_tags: Give the pipeline the treebank's tags, parts of speech and morphology, and don't run the
+        components that would assign them.
+    RETURNS: The scores of `scorers.score_ud`, `words_per_second` (of CPU time) and by "heads" and "arcs"
+        how far probabilities can be trusted; and what `scorers.score_calibration` says of these.
     """
     from time import process_time
 
@@ -178,11 +175,7 @@ def _summary(curve: Any) -> dict[str, float]:
 
 
 def ceiling(data: Path) -> float:
-    """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it.
-
-    data (Path): A file of the sample treebank.
-    RETURNS (float): UAS over all tokens.
-    """
+    """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it."""
     from spacy.vocab import Vocab
 
     from ..base.errors import Errors

@@ -106,10 +106,7 @@ def parse_cli(
 
 @dataclass
 class Job:
-    """A file to be parsed, and where its parse goes: the ending is put behind the number of the part.
-
-    state (Optional[Tuple[int, ...]]): What tells whether the file has changed since it was opened.
-    """
+    """A file to be parsed, and where its parse goes: the ending is put behind the number of the part."""
 
     path: Path
     target: Path
@@ -118,13 +115,13 @@ class Job:
 
     @property
     def source(self) -> str:
-        """RETURNS (str): Where the text is."""
+        """Where the text is."""
         from ..base.text_files import STDIN
 
         return STDIN if str(self.path) == STDIN else str(self.path.resolve())
 
     def find_state(self) -> tuple[int, ...] | None:
-        """RETURNS (Optional[Tuple[int, ...]]): What changes when the file does; None for streams."""
+        """What changes when the file does; None for streams."""
         from ..base.text_files import is_stream
 
         if is_stream(self.path):
@@ -136,16 +133,16 @@ class Job:
         return status.st_size, status.st_mtime_ns, status.st_ino
 
     def has_changed(self) -> bool:
-        """RETURNS (bool): Whether the file is another than the one that was opened."""
+        """Whether the file is another than the one that was opened."""
         return self.state is not None and self.state != self.find_state()
 
     @property
     def whole(self) -> Path:
-        """RETURNS (Path): Where the parse goes if it is one file."""
+        """Where the parse goes if it is one file."""
         return self.target.with_name(self.target.name + self.suffix)
 
     def target_of(self, part: "TextPart") -> Path:
-        """RETURNS (Path): Where the parse of a part goes."""
+        """Where the parse of a part goes."""
         number = "" if part.is_whole else f"-{part.number:05}"
         return self.target.with_name(f"{self.target.name}{number}{self.suffix}")
 
@@ -160,7 +157,7 @@ class WorkItem:
 
     @cached_property
     def digest(self) -> str:
-        """RETURNS (str): What tells its texts from others."""
+        """What tells its texts from others."""
         from .parse_record import digest
 
         return digest(repr(self.part.sources).encode("utf8", "surrogatepass"))
@@ -180,7 +177,6 @@ class Total:
     finished: int = 0
 
     def add(self, counts: tuple[int, int, int]) -> None:
-        """counts (Tuple[int, int, int]): Documents, sentences and words more."""
         self.docs += counts[0]
         self.sents += counts[1]
         self.words += counts[2]
@@ -195,11 +191,7 @@ class Total:
 def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> list[Job]:
     """Find what is to be parsed.
 
-    files (Iterable[Path]): Files, and directories that are searched with their subdirectories.
-    record (Optional[Record]): Of the directory to write to; None if nothing is written. What was written
-        there is not found.
-    suffix (str): How the names of parsed files end.
-    RETURNS (List[Job]): The files, and what they become.
+    record: Of the directory to write to; None if nothing is written. What was written there is not found.
     """
     from ..base.errors import Errors
     from ..base.text_files import is_stream
@@ -323,11 +315,7 @@ def _interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
 def parse_part(model: str, item: WorkItem, *, format_: str) -> tuple[bytes, tuple[int, int, int]]:
     """Parse some documents of a file; workers do this.
 
-    model (str): The pipeline.
-    item (WorkItem): The documents.
-    format_ (str): One of `FORMATS`.
-    RETURNS (Tuple[bytes, Tuple[int, int, int]]): The parsed file, and how many documents, sentences and words
-        it has.
+    RETURNS: The parsed file, and how many documents, sentences and words it has.
     """
     from ..base.errors import Errors
 
@@ -368,8 +356,8 @@ def _doc(nlp: "Language", source: "Source") -> "Doc":
     from spacy.tokens import Doc
 
     from ..readers import copy_words
+    from ..treebank.conllu import as_tokens
     from ..treebank.documents import MULTIWORD, sentences_to_doc
-    from ..treebank.multiword import as_tokens
 
     if source.tokens:
         return Doc(nlp.vocab, words=source.tokens)

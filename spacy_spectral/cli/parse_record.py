@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import Errors
-from ..base.serialize import append_line, remove_leftovers, require_writable, write_atomically
+from ..base.files import append_line, remove_leftovers, require_writable, write_atomically
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -30,10 +30,10 @@ _HEADER = {"record": "spacy spectral parse", "version": 1}
 class Fact(NamedTuple):
     """What a file with a certain content is.
 
-    target (str): What the parsed text is called, without the number of a part and the ending.
-    source (str): Where the text was.
-    text (str): A digest of the text.
-    way (str): The pipeline, and what else the parse depends on.
+    target: What the parsed text is called, without the number of a part and the ending.
+    source: Where the text was.
+    text: A digest of the text.
+    way: The pipeline, and what else the parse depends on.
     """
 
     target: str
@@ -46,7 +46,6 @@ class Record:
     """The record of a directory."""
 
     def __init__(self, directory: Path) -> None:
-        """directory (Path): The directory; it may be missing."""
         self.directory = directory
         self.path = directory / NAME
         self._facts: dict[str, dict[str, list[Fact]]] = {}  # by file, then by content
@@ -58,7 +57,7 @@ class Record:
         self._overwrite = False
 
     def made(self) -> set[Path]:
-        """RETURNS (Set[Path]): Resolved paths of all that was ever written here, the record, too."""
+        """Resolved paths of all that was ever written here, the record, too."""
         self.refresh()
         directory = self.directory.resolve()
         return {directory / name for name in (NAME, *self._facts)}
@@ -66,9 +65,8 @@ class Record:
     def begin(self, jobs: Sequence["Job"], way: dict[str, Any], *, overwrite: bool) -> None:
         """Find out whether parses can be written, and begin to.
 
-        jobs (Sequence[Job]): What is to be parsed.
-        way (Dict[str, Any]): What parses depend on beside the text.
-        overwrite (bool): Whether what is there counts for nothing: it is removed.
+        way: What parses depend on beside the text.
+        overwrite: Whether what is there counts for nothing: it is removed.
         """
         if self.directory.exists() and not self.directory.is_dir():
             raise ValueError(Errors.S615.format(path=self.directory))
@@ -108,11 +106,7 @@ class Record:
             raise ValueError(Errors.S616.format(path=path))
 
     def is_finished(self, item: "WorkItem") -> bool:
-        """Find out whether a part is parsed. What was parsed of what the text was before is removed.
-
-        item (WorkItem): The part.
-        RETURNS (bool): Whether it is.
-        """
+        """Find out whether a part is parsed. What was parsed of what the text was before is removed."""
         job, path = item.job, item.target
         name, target = self._name(path), self._name(job.target)
         known = self._facts_of(path)
@@ -136,16 +130,12 @@ class Record:
         return False
 
     def files_of(self, job: "Job") -> set[Path]:
-        """RETURNS (Set[Path]): Where parses of a text were ever written."""
+        """Where parses of a text were ever written."""
         names = self._files.get(self._name(job.target), ())
         return {self.directory / name for name in names if name.endswith(job.suffix)}
 
     def keep_only(self, job: "Job", files: Container[Path]) -> None:
-        """Remove parses of what a text was before.
-
-        job (Job): The text.
-        files (Container[Path]): Which of its files stay.
-        """
+        """Remove parses of what a text was before."""
         target = self._name(job.target)
         for path in sorted(self.files_of(job)):
             known = None if path in files or job.has_changed() else self._facts_of(path)
@@ -155,11 +145,7 @@ class Record:
                 self._remove(path, job)
 
     def write(self, item: "WorkItem", data: bytes) -> None:
-        """Write the parse of a part.
-
-        item (WorkItem): The part.
-        data (bytes): Its parse.
-        """
+        """Write the parse of a part."""
         fact = Fact(self._name(item.job.target), item.job.source, item.digest, self._way)
         line = {"file": self._name(item.target), "content": digest(data), **fact._asdict()}
         line["way"] = json.loads(fact.way)
@@ -224,7 +210,7 @@ class _Listing:
         self._known: dict[tuple[Path, str], defaultdict[str, list[Path]]] = {}
 
     def parses_of(self, job: "Job") -> list[Path]:
-        """RETURNS (List[Path]): The files that are named as parses of a text, whole or in parts."""
+        """The files that are named as parses of a text, whole or in parts."""
         key = job.target.parent, job.suffix
         if key not in self._known:
             self._known[key] = self._read(*key)
@@ -264,12 +250,12 @@ def _is_whole(line: dict[str, Any]) -> bool:
 
 
 def digest(data: bytes) -> str:
-    """RETURNS (str): What tells contents apart."""
+    """What tells contents apart."""
     return blake2b(data, digest_size=16).hexdigest()
 
 
 def fingerprint(nlp: "Language") -> str:
-    """RETURNS (str): Name, version and checksum of the files of a pipeline."""
+    """Name, version and checksum of the files of a pipeline."""
     directory = nlp.path
     checksum = 0
     for path in sorted(directory.rglob("*")) if directory is not None else ():

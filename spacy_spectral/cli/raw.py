@@ -13,9 +13,7 @@ MEASURES = (
 class RawTreebank(NamedTuple):
     """A treebank and its raw text.
 
-    path (Path): Where it is.
-    texts (List[str]): The text of each document, put together again.
-    gold (str): The treebank as CoNLL-U.
+    texts: The text of each document, put together again.
     """
 
     path: Path
@@ -24,12 +22,7 @@ class RawTreebank(NamedTuple):
 
 
 def read_raw(vocab: Any, data: Path) -> RawTreebank:
-    """Read a treebank and its raw text.
-
-    vocab (Vocab): A vocabulary.
-    data (Path): CoNLL-U or .spacy file, or a directory of such files.
-    RETURNS (RawTreebank): What was read.
-    """
+    """Read a treebank and its raw text."""
     from ..treebank.documents import CONLLU_SUFFIXES, read_docs, treebank_files
     from ..treebank.write import write_doc
 
@@ -47,7 +40,7 @@ def read_raw(vocab: Any, data: Path) -> RawTreebank:
 
 
 def udeval() -> Any:
-    """RETURNS (ModuleType): The measures, of the package udtools; an error says how to install it."""
+    """The measures, of the package udtools; an error says how to install it."""
     from ..base.errors import Errors
 
     try:
@@ -60,10 +53,8 @@ def udeval() -> Any:
 def score_raw(treebank: RawTreebank, parsed: str) -> dict[str, float]:
     """Score what was made of raw text.
 
-    treebank (RawTreebank): The treebank.
-    parsed (str): Its texts, parsed, as CoNLL-U.
-    RETURNS (Dict[str, float]): F1 by measure, between 0 and 1. Labels are compared without subtypes, as
-        the CoNLL 2018 shared task does it.
+    RETURNS: F1 by measure, between 0 and 1. Labels are compared without subtypes, as the CoNLL 2018
+        shared task does it.
     """
     from ..base.errors import Errors
 
@@ -81,9 +72,7 @@ def score_raw(treebank: RawTreebank, parsed: str) -> dict[str, float]:
 def evaluate_raw(nlp: Any, data: Path) -> dict[str, Any]:
     """Score a pipeline from raw text, put together again from a treebank.
 
-    nlp (Language): The pipeline.
-    data (Path): CoNLL-U or .spacy file, or a directory of such files.
-    RETURNS (Dict[str, Any]): What `score_raw` gives, and `words_per_second` (of CPU time).
+    RETURNS: What `score_raw` gives, and `words_per_second` (of CPU time).
     """
     from time import process_time
 
@@ -100,10 +89,7 @@ def evaluate_raw(nlp: Any, data: Path) -> dict[str, Any]:
 
 
 def print_raw(scores: dict[str, Any]) -> None:
-    """Print what `evaluate_raw` gave.
-
-    scores (Dict[str, Any]): The scores.
-    """
+    """Print what `evaluate_raw` gave."""
     from wasabi import msg
 
     rows = [(name, f"{100 * scores[name.lower()]:.2f} %") for name in MEASURES]

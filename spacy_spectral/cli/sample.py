@@ -23,7 +23,7 @@ def sample_cli(
     """
     from wasabi import msg
 
-    from ..base.serialize import require_writable
+    from ..base.files import require_writable
     from ..treebank.sample.draw import write_sample
 
     with reported():

@@ -12,7 +12,7 @@ Positions count from 1; 0 is the root.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ..base.errors import Errors
 from ..trees._eisner import best_tree
 from ..trees.interface import Labels, TreeDistribution
-from .contradiction import smallest_contradiction
+
+T = TypeVar("T")
 
 MAX_WAYS = 2_000
 # Where a parser has ruled out all trees that meet conditions, sentences of so many tokens may have any arc;
@@ -34,16 +35,15 @@ class Condition:
 
     @property
     def tokens(self) -> dict[str, int]:
-        """RETURNS (Dict[str, int]): The tokens that it is about, by the names of the fields."""
+        """The tokens that it is about, by the names of the fields."""
         return {own.name: getattr(self, own.name) for own in fields(self) if own.type is int}
 
     def ways(self, n: int) -> list[NDArray[numpy.bool_]]:
-        """n (int): How many tokens there are.
-        RETURNS (List[ndarray]): [n+1, n+1] by head and modifier, allowed arcs, for each way to meet it."""
+        """[n+1, n+1] by head and modifier, allowed arcs, for each way to meet it."""
         raise NotImplementedError
 
     def moved(self, position: Callable[[int], int]) -> "Condition":
-        """RETURNS (Condition): The same of other positions."""
+        """The same of other positions."""
         moved = {name: position(token) for name, token in self.tokens.items()}
         return type(self)(**(vars(self) | moved))
 
@@ -157,10 +157,6 @@ def conditioned(
     count as its trees, with the weights that it gives them; if none of these does, an error names some
     conditions that contradict each other.
 
-    n (int): How many tokens there are.
-    distribution (Distribution): Gives the distribution over trees.
-    conditions (Sequence[Condition]): The conditions.
-    names (Sequence[str]): The labels, without decoration.
     told (Optional[Sequence[Condition]]): The conditions as somebody wrote them, for the error.
     RETURNS (Conditioned): The best tree and all probabilities.
     """
@@ -267,3 +263,21 @@ def _only(n: int, token: int, head: int) -> NDArray[numpy.bool_]:
     allowed[:, token] = False
     allowed[head, token] = True
     return allowed
+
+
+def smallest_contradiction(
+    conditions: Iterable[T], possible: Callable[[Sequence[T]], bool]
+) -> list[T] | None:
+    """Leave out one condition after the other, as long as the rest still contradicts itself.
+
+    RETURNS (Optional[List[T]]): Some that can't, though they could without any one of them; None if all
+        can.
+    """
+    kept = list(conditions)
+    if possible(kept):
+        return None
+    for one in list(kept):
+        rest = [other for other in kept if other is not one]
+        if not possible(rest):
+            kept = rest
+    return kept

@@ -20,8 +20,6 @@ def from_list(
 ) -> PackedForest:
     """The trees of an n-best list: one variable.
 
-    log_weights (Sequence[float]): The logarithm of each tree's weight.
-    properties (Optional[Sequence[Mapping[int, float]]]): The properties of each tree.
     RETURNS (PackedForest): The value of its variable is a tree's place in the list.
     """
     n = len(log_weights)
@@ -41,8 +39,7 @@ class ArcForest(NamedTuple):
     arcs: list[NDArray[numpy.int64]]
 
     def tree(self, values: Sequence[int]) -> NDArray[numpy.int64]:
-        """values (Sequence[int]): The value of every variable.
-        RETURNS (ndarray): The number of every token's arc."""
+        """The number of every token's arc."""
         return numpy.array(
             [own[v] for own, v in zip(self.arcs, values, strict=True)], dtype="int64"
         )
@@ -63,11 +60,7 @@ def from_arcs(
     round in a circle. Where nothing crosses, a circle goes one way over tokens in their order and back by
     one arc, so that all of them can be found.
 
-    n (int): How many tokens there are.
     heads, modifiers (ndarray): Positions from 1; 0 is the root.
-    log_weights (ndarray): The logarithm of each arc's weight.
-    max_cells (int): See `PackedForest`.
-    RETURNS (ArcForest): The forest.
     """
     order = numpy.argsort(modifiers, kind="stable")
     bounds = numpy.searchsorted(modifiers[order], numpy.arange(1, n + 2))
@@ -166,20 +159,13 @@ class ChartForest(NamedTuple):
     edges: list[list[int]]
 
     def tree(self, values: Sequence[int]) -> list[int]:
-        """values (Sequence[int]): The value of every variable.
-        RETURNS (List[int]): The edges of the tree."""
+        """The edges of the tree."""
         return [own[v - 1] for own, v in zip(self.edges, values, strict=False) if v]
 
 
 def from_chart(edges: Iterable[Edge], goal: Hashable, *, max_cells: int = MAX_CELLS) -> ChartForest:
     """The derivations of a chart: of constituents, of dependencies, of a grammar made by hand. In a
-    derivation an item can be but once, as items with spans of text are.
-
-    edges (Iterable[Edge]): All ways to make items.
-    goal (Hashable): What every derivation ends in.
-    max_cells (int): See `PackedForest`.
-    RETURNS (ChartForest): The forest.
-    """
+    derivation an item can be but once, as items with spans of text are."""
     listed = list(edges)
     made: dict[Hashable, list[int]] = {}
     for number, edge in enumerate(listed):

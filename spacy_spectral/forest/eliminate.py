@@ -61,13 +61,7 @@ class Plan(NamedTuple):
 def plan(
     domains: Sequence[int], scopes: Iterable[Sequence[int]], *, max_cells: int | None = MAX_CELLS
 ) -> Plan:
-    """Find an order of elimination.
-
-    domains (Sequence[int]): How many values each variable has.
-    scopes (Iterable[Sequence[int]]): The variables of each factor.
-    max_cells (Optional[int]): An error tells when more cells are needed.
-    RETURNS (Plan): The order.
-    """
+    """Find an order of elimination."""
     neighbours: list[set[int]] = [set() for _ in domains]
     for scope in scopes:
         for variable in scope:
@@ -115,7 +109,6 @@ class Semiring(Protocol):
 
         tables (Sequence[ndarray]): Logarithms of weights, with axes as in `shape` (some of length 1).
         messages (Sequence[ndarray]): Messages of earlier steps likewise, with one more axis, for places.
-        shape (Tuple[int, ...]): The variables that are left, and the one that goes.
         RETURNS (Tuple[ndarray, Any]): The message, and what is needed to go back.
         """
         ...
@@ -195,18 +188,15 @@ class Eliminated:
     """
 
     def __init__(self, factors: Sequence[Factor], steps: list[_Step], message: NDArray):
-        """factors (Sequence[Factor]): What was multiplied.
-        steps (List[_Step]): One for each variable; that of the root, which all others wait for, is last.
-        message (ndarray): What came out of the last.
-        """
+        """The step of the root, which all others wait for, is last; `message` came out of it."""
         self.value = float(message[0])
         self._factors = factors
         self._steps = steps
         self._message = message
 
     def adjoints(self) -> tuple[list[NDArray[numpy.float64]], list[NDArray[numpy.float64]]]:
-        """RETURNS (Tuple[List[ndarray], List[ndarray]]): After LogSum, the derivatives of log Z by all cells
-        of factors, which are their probabilities; and the probabilities of the variables' values."""
+        """After LogSum, the derivatives of log Z by all cells of factors, which are their probabilities;
+        and the probabilities of the variables' values."""
         nothing = numpy.ones(())
         of_factors, of_messages = [nothing] * len(self._factors), [nothing] * len(self._steps)
         of_values = [nothing] * len(self._steps)
@@ -221,7 +211,7 @@ class Eliminated:
         return of_factors, of_values[:-1]
 
     def assignments(self) -> tuple[list[NDArray[numpy.int64]], list[float]]:
-        """RETURNS (Tuple[List[ndarray], List[float]]): After KBest, the assignments and their values."""
+        """After KBest, the assignments and their values."""
         values = self._message[numpy.isfinite(self._message)].tolist()
         return [self._assignment(place) for place in range(len(values))], values
 
@@ -238,8 +228,7 @@ class Eliminated:
         return chosen[:-1]
 
     def sample(self, rng: numpy.random.Generator) -> NDArray[numpy.int64]:
-        """rng (Generator): Where randomness comes from.
-        RETURNS (ndarray): After LogSum, an assignment drawn with its probability."""
+        """After LogSum, an assignment drawn with its probability."""
         chosen = numpy.zeros(len(self._steps), dtype="int64")
         for step in reversed(self._steps):
             ends = numpy.cumsum(step.record[tuple(chosen[list(step.scope)])])
@@ -254,14 +243,7 @@ def eliminate(
     *,
     max_cells: int = MAX_CELLS,
 ) -> Eliminated:
-    """Eliminate all variables.
-
-    domains (Sequence[int]): How many values each variable has.
-    factors (Sequence[Factor]): What is multiplied.
-    semiring (Semiring): How.
-    max_cells (int): An error tells when more cells are needed.
-    RETURNS (Eliminated): The result.
-    """
+    """Eliminate all variables."""
     cells = max_cells // semiring.places
     order, scopes, *_ = plan(domains, [factor.scope for factor in factors], max_cells=cells)
     # a root with a single value comes last: what has no variable left goes there

@@ -16,18 +16,17 @@ class GraphBuilder:
     """Makes a hypergraph, item by item, parts before wholes."""
 
     def __init__(self, scores: Sequence[float]):
-        """scores (Sequence[float]): The first slots; more are added by `slot`."""
         self.scores = list(scores)
         self._starts = [0]
         self._edges: list[Edge] = []
 
     def slot(self, score: float) -> int:
-        """RETURNS (int): A new slot with this score."""
+        """A new slot with this score."""
         self.scores.append(score)
         return len(self.scores) - 1
 
     def item(self, edges: Iterable[Edge]) -> int:
-        """RETURNS (int): A new item that these edges make; -1 if there are none."""
+        """A new item that these edges make; -1 if there are none."""
         self._edges.extend(edges)
         if len(self._edges) == self._starts[-1]:
             return -1
@@ -35,7 +34,7 @@ class GraphBuilder:
         return len(self._starts) - 2
 
     def graph(self) -> Graph:
-        """RETURNS (Graph): All items; the last is the goal."""
+        """All items; the last is the goal."""
         columns = numpy.array(self._edges, dtype="int32").reshape(-1, 3).T
         return Graph(
             numpy.array(self._starts, dtype="int32"), *map(numpy.ascontiguousarray, columns)
@@ -57,11 +56,7 @@ class GraphTrees:
         modifiers: NDArray[numpy.int32],
         labels: NDArray[numpy.int32],
     ):
-        """n (int): How many tokens there are.
-        graph (Optional[Graph]): The hypergraph; None without a tree.
-        scores (ndarray): The scores of its slots.
-        heads, modifiers, labels (ndarray): int32, the labelled arcs that its first slots stand for.
-        """
+        """heads, modifiers, labels (ndarray): int32, the labelled arcs that its first slots stand for."""
         self._n, self._graph, self._scores = n, graph, scores
         self._heads, self._modifiers, self._labels = heads, modifiers, labels
         self.has_tree = graph is not None

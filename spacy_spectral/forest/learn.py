@@ -20,13 +20,7 @@ Observed = tuple[PackedForest, PackedForest]
 def loss(
     data: Sequence[Observed], weights: NDArray[numpy.float64], *, l2: float = 0.0
 ) -> tuple[float, NDArray[numpy.float64]]:
-    """The negative logarithm of the likelihood, with a penalty of l2 / 2 times the squared weights.
-
-    data (Sequence[Tuple[PackedForest, PackedForest]]): Forests, each with what was observed of it.
-    weights (ndarray): The weight of every property.
-    l2 (float): The penalty.
-    RETURNS (Tuple[float, ndarray]): The value and its slope.
-    """
+    """The negative logarithm of the likelihood, with a penalty of l2 / 2 times the squared weights."""
     value, slope = 0.5 * l2 * float(weights @ weights), l2 * weights
     for forest, observed in data:
         log_z, expected = forest.expectations(weights)
@@ -49,11 +43,6 @@ def fit(
 
     data (Sequence[Tuple[PackedForest, PackedForest]]): Forests, each with what was observed of it, from
         `PackedForest.given`.
-    l2 (float): See `loss`.
-    max_iterations (int): Iterations at most.
-    tolerance (float): It stops where the slope is as flat as this.
-    report (Callable[[str], None]): Told about the result.
-    RETURNS (ndarray): The weight of every property.
     """
     from scipy.optimize import minimize
 

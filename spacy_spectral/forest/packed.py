@@ -18,7 +18,7 @@ import numpy
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.errors import Errors
-from .contradiction import smallest_contradiction
+from .conditions import smallest_contradiction
 from .eliminate import MAX_CELLS, Eliminated, Factor, KBest, LogSum, Plan, Semiring, eliminate, plan
 
 Assignment = NDArray[numpy.int64]
@@ -64,8 +64,7 @@ class PackedForest:
         *,
         max_cells: int = MAX_CELLS,
     ):
-        """domains (Iterable[int]): The number of values of each variable.
-        factors (Iterable[Tuple[Sequence[int], ArrayLike]]): Scopes and tables: logarithms of weights, by
+        """factors (Iterable[Tuple[Sequence[int], ArrayLike]]): Scopes and tables: logarithms of weights, by
             the values of the variables, -inf where they are forbidden; or bools, False for forbidden.
         features (Iterable[Feature]): The features, with weights that are given when something is asked.
         max_cells (int): More cells than this are never computed; see `eliminate.plan`.
@@ -84,7 +83,6 @@ class PackedForest:
 
         values (Mapping[int, Union[int, Collection[int]]]): The value of each variable that is known, or
             those that it may have.
-        RETURNS (PackedForest): Those trees.
         """
         seen = []
         for variable, known in values.items():
@@ -99,36 +97,32 @@ class PackedForest:
         return self.with_factors(seen)
 
     def with_factors(self, factors: Iterable[tuple[Sequence[int], ArrayLike]]) -> "PackedForest":
-        """factors (Iterable[Tuple[Sequence[int], ArrayLike]]): More factors, see `__init__`.
-        RETURNS (PackedForest): The forest with these, too."""
+        """The forest with these, too."""
         result = object.__new__(PackedForest)
         result.__dict__.update(self.__dict__)
         result.factors = (*self.factors, *(self._factor(*factor) for factor in factors))
         return result
 
     def plan(self) -> Plan:
-        """RETURNS (Plan): The order of elimination and what it costs."""
+        """The order of elimination and what it costs."""
         scopes = [factor.scope for factor in self.factors]
         scopes += [group.scope for group in self._features]
         return plan(self.domains, scopes, max_cells=None)
 
     def log_z(self, weights: ArrayLike = ()) -> float:
-        """weights (ArrayLike): The weight of every property.
-        RETURNS (float): The logarithm of the sum of all trees' weights; -inf without a tree."""
+        """The logarithm of the sum of all trees' weights; -inf without a tree."""
         return self._eliminated(LogSum(), weights).value
 
     def count(self) -> float:
-        """RETURNS (float): How many trees there are: a whole number, exact up to about 10**12."""
+        """How many trees there are: a whole number, exact up to about 10**12."""
         return float(numpy.rint(numpy.exp(self._bare(self.factors).log_z())))
 
     def marginals(self, weights: ArrayLike = ()) -> list[NDArray[numpy.float64]]:
-        """weights (ArrayLike): The weight of every property.
-        RETURNS (List[ndarray]): The probability of every value, for each variable."""
+        """The probability of every value, for each variable."""
         return self._tree_exists(weights).adjoints()[1]
 
     def factor_marginals(self, weights: ArrayLike = ()) -> list[NDArray[numpy.float64]]:
-        """weights (ArrayLike): The weight of every property.
-        RETURNS (List[ndarray]): For each of `factors` the probability of every cell of its table."""
+        """For each of `factors` the probability of every cell of its table."""
         found, _ = self._tree_exists(weights).adjoints()
         return found[: len(self.factors)]
 
@@ -145,9 +139,7 @@ class PackedForest:
         return eliminated.value, expected
 
     def best(self, weights: ArrayLike = (), k: int = 1) -> list[Tree]:
-        """weights (ArrayLike): The weight of every property.
-        k (int): How many trees.
-        RETURNS (List[Tree]): The k best trees, or all; best first, ties in a fixed order."""
+        """The k best trees, or all; best first, ties in a fixed order."""
         if k < 1:
             return []
         found = self._eliminated(KBest(k), weights)
@@ -156,24 +148,18 @@ class PackedForest:
     def sample(
         self, rng: numpy.random.Generator, n: int = 1, weights: ArrayLike = ()
     ) -> list[Assignment]:
-        """rng (Generator): Where randomness comes from.
-        n (int): How many trees.
-        weights (ArrayLike): The weight of every property.
-        RETURNS (List[ndarray]): Trees, each drawn with its probability: the value of every variable."""
+        """Trees, each drawn with its probability: the value of every variable."""
         eliminated = self._tree_exists(weights)
         return [eliminated.sample(rng) for _ in range(n)]
 
     def score(self, values: ArrayLike, weights: ArrayLike = ()) -> float:
-        """values (ArrayLike): The value of every variable.
-        weights (ArrayLike): The weight of every property.
-        RETURNS (float): The logarithm of the tree's weight."""
+        """The logarithm of the tree's weight."""
         own = numpy.asarray(values)
         factors = self._tables(self._weights(weights))
         return float(sum(table[tuple(own[list(scope)])] for scope, table in factors))
 
     def properties(self, values: ArrayLike) -> NDArray[numpy.float64]:
-        """values (ArrayLike): The value of every variable.
-        RETURNS (ndarray): The properties of the tree."""
+        """The properties of the tree."""
         own, result = numpy.asarray(values), numpy.zeros(self.n_properties)
         for group in self._features:
             shape = tuple(self.domains[i] for i in group.scope)
@@ -183,8 +169,7 @@ class PackedForest:
         return result
 
     def features(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], dict[int, float]]]:
-        """YIELDS (Tuple[Tuple[int, ...], Tuple[int, ...], Dict[int, float]]): Variables, values that they
-        have together, and the properties of trees in which they do."""
+        """Variables, values that they have together, and the properties of trees in which they do."""
         for scope, cells, numbers, values in self._features:
             shape = tuple(self.domains[i] for i in scope)
             for cell in numpy.unique(cells).tolist():
@@ -195,8 +180,8 @@ class PackedForest:
                 yield scope, tuple(map(int, place)), own
 
     def contradiction(self) -> list[int] | None:
-        """RETURNS (Optional[List[int]]): The numbers of some of `factors` that no assignment satisfies,
-        though it would without any one of them; None if there is a tree."""
+        """The numbers of some of `factors` that no assignment satisfies, though it would without any one
+        of them; None if there is a tree."""
 
         def has_tree(chosen: Sequence[int]) -> bool:
             return self._bare(self.factors[i] for i in chosen).log_z() > -numpy.inf

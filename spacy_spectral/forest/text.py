@@ -45,8 +45,6 @@ class NamedForest:
     lines: list[int]
 
     def values(self, tree: NDArray[numpy.int64]) -> dict[str, str]:
-        """tree (ndarray): The value of every variable, by number.
-        RETURNS (Dict[str, str]): By name."""
         named = zip(self.variables.items(), tree.tolist(), strict=True)
         return {name: values[i] for (name, values), i in named}
 
@@ -107,7 +105,7 @@ class _Reader:
             self.features.append(Feature((), True, properties))
 
     def condition(self, text: str) -> tuple[tuple[int, ...], NDArray[numpy.bool_]]:
-        """RETURNS (Tuple[Tuple[int, ...], ndarray]): The variables of a condition, and where it holds."""
+        """The variables of a condition, and where it holds."""
         either = [list(self.tests(part)) for part in re.split(r"(?:^|\s)or(?:\s|$)", text)]
         scope = tuple(sorted({variable for both in either for variable, _ in both}))
         domains = [len(values) for values in self.variables.values()]
@@ -142,15 +140,13 @@ class _Reader:
 
 
 def read_forest(text: str) -> NamedForest:
-    """text (str): A packed forest as text.
-    RETURNS (NamedForest): The forest."""
+    """Read a packed forest."""
     return _Reader().read(text)
 
 
 def write_forest(named: NamedForest) -> str:
-    """named (NamedForest): A packed forest whose factors are no-goods.
-    RETURNS (str): Its text. No-goods and features are written cell by cell: longer, perhaps, than what was
-        read, but the same forest."""
+    """The text of a forest whose factors are no-goods. No-goods and features are written cell by cell:
+    longer, perhaps, than what was read, but the same forest."""
     names = [*named.variables]
     lines = [f"variable {name} = {' '.join(values)}" for name, values in named.variables.items()]
 

@@ -31,17 +31,16 @@ _TAGS = "spectral_tagger"
 _PARSE = "spectral_parser"
 _CANDIDATES = "spectral_reranker"
 _SUB_TAGS = "spectral_refiner"
+_CONSTITUENTS = "spectral_constituency"
 
 
 @dataclass
 class SentenceParse:
     """One parse of one sentence, in terms of the document's tokens.
 
-    start (int): Index of the sentence's first token.
-    heads (List[int]): Head of every token of the sentence, as an index into the document; the root's
-        head is itself.
-    deps (List[str]): Labels.
-    logprob (float): log P(tree | sentence); of the labelled tree if the model is about labelled trees.
+    start: Index of the sentence's first token.
+    heads: Head of every token of the sentence, as an index into the document; the root's head is itself.
+    logprob: log P(tree | sentence); of the labelled tree if the model is about labelled trees.
     """
 
     start: int
@@ -53,9 +52,9 @@ class SentenceParse:
 class RankedParse(NamedTuple):
     """One candidate of a sentence.
 
-    tree (SentenceParse): The tree; its `logprob` is the base parser's.
-    score (float): The reranker's score, relative to that of the base parser's likeliest tree.
-    probability (float): The probability of being the best of the candidates.
+    tree: The tree; its `logprob` is the base parser's.
+    score: The reranker's score, relative to that of the base parser's likeliest tree.
+    probability: The probability of being the best of the candidates.
     """
 
     tree: SentenceParse
@@ -66,9 +65,8 @@ class RankedParse(NamedTuple):
 class TagGuesses(NamedTuple):
     """The most probable tags of tokens.
 
-    labels (Sequence[str]): The names of tags.
-    tags (ndarray): int32, tokens x k, indices of labels, best first; -1 for none.
-    probs (ndarray): float32, tokens x k, their probabilities.
+    tags: int32, tokens x k, indices of labels, best first; -1 for none.
+    probs: float32, tokens x k, their probabilities.
     """
 
     labels: Sequence[str]
@@ -80,11 +78,11 @@ class TagGuesses(NamedTuple):
 class ParseValues:
     """What a parser knows about the parse of a document, as far as it is to be kept.
 
-    sents (ndarray): int32, the tokens that sentences begin with, closed by the number of tokens.
-    head_prob, dep_prob (Optional[ndarray]): float32, by token, NaN where there is none.
-    parse_logprob (Optional[ndarray]): float32, by sentence.
-    marginals (Optional[List[Optional[ndarray]]]): By sentence, float32, modifiers x heads without white
-        space, roots on the diagonal; None for a sentence without words.
+    sents: int32, the tokens that sentences begin with, closed by the number of tokens.
+    head_prob, dep_prob: float32, by token, NaN where there is none.
+    parse_logprob: float32, by sentence.
+    marginals: By sentence, float32, modifiers x heads without white space, roots on the diagonal; None
+        for a sentence without words.
     """
 
     sents: NDArray[numpy.int32]
@@ -97,12 +95,12 @@ class ParseValues:
 class SentenceCandidates(NamedTuple):
     """The ranked trees of one sentence.
 
-    tokens (ndarray): Its tokens, without white space.
-    heads (ndarray): trees x tokens, the token that is the head; a root's is its own.
-    labels (ndarray): trees x tokens, indices of labels.
-    log_probs (ndarray): The base parser's, by tree.
-    scores (ndarray): The reranker's, by tree.
-    probs (ndarray): The probability of being the best, by tree.
+    tokens: Its tokens, without white space.
+    heads: trees x tokens, the token that is the head; a root's is its own.
+    labels: trees x tokens, indices of labels.
+    log_probs: The base parser's, by tree.
+    scores: The reranker's, by tree.
+    probs: The probability of being the best, by tree.
     """
 
     tokens: NDArray[numpy.int64]
@@ -116,27 +114,18 @@ class SentenceCandidates(NamedTuple):
 def store_sent_starts(doc: Doc, probs: NDArray[numpy.float32]) -> None:
     """Keep how likely tokens are to start a sentence.
 
-    doc (Doc): The document.
-    probs (ndarray): float32, by token, NaN where there is none.
+    probs: float32, by token, NaN where there is none.
     """
     store_entry(doc, _STARTS, {"probs": probs})
 
 
 def store_tags(doc: Doc, guesses: TagGuesses) -> None:
-    """Keep the tags that tokens may have.
-
-    doc (Doc): The document.
-    guesses (TagGuesses): A row for each of its tokens.
-    """
+    """Keep the tags that tokens may have."""
     store_entry(doc, _TAGS, guesses._asdict())
 
 
 def store_parse(doc: Doc, values: ParseValues) -> None:
-    """Keep values of the parse that a document has now.
-
-    doc (Doc): The document.
-    values (ParseValues): The values.
-    """
+    """Keep values of the parse that a document has now."""
     arcs = doc.to_array([HEAD, DEP])
     tree = {"head": arcs[:, 0].astype("int32"), "dep": arcs[:, 1]}
     store_entry(doc, _PARSE, tree | {k: v for k, v in vars(values).items() if v is not None})
@@ -145,12 +134,7 @@ def store_parse(doc: Doc, values: ParseValues) -> None:
 def store_candidates(
     doc: Doc, names: Sequence[str], sentences: Sequence[SentenceCandidates]
 ) -> None:
-    """Keep the trees that sentences may have.
-
-    doc (Doc): The document.
-    names (Sequence[str]): The labels.
-    sentences (Sequence[SentenceCandidates]): The trees.
-    """
+    """Keep the trees that sentences may have."""
     own = [sentence._asdict() for sentence in sentences]
     store_entry(doc, _CANDIDATES, {"names": list(names), "sentences": own})
 
@@ -163,10 +147,8 @@ def store_sub_tags(
 ) -> None:
     """Keep the sub-tags of tokens.
 
-    doc (Doc): The document.
-    names (Sequence[str]): The names of sub-tags.
-    states (ndarray): For every token which of them it has, -1 for none.
-    probs (ndarray): And with what probability.
+    states: For every token which of them it has, -1 for none.
+    probs: And with what probability.
     """
     # of hundreds of names a document has a few
     used, numbers = numpy.unique(states, return_inverse=True)
@@ -175,7 +157,7 @@ def store_sub_tags(
 
 
 def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
-    """YIELDS (Tuple[Union[List[int], slice], TagGuesses]): Some tokens and their tags; all tokens at once if
+    """Some tokens and their tags; all tokens at once if
     the document is as it was tagged."""
     entry = whole_entry(doc, _TAGS)
     if entry is not None:
@@ -192,7 +174,7 @@ def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
 
 
 def parse_values(doc: Doc) -> ParseValues | None:
-    """RETURNS (Optional[ParseValues]): A copy of what is kept of a parse, without the values of arcs that
+    """A copy of what is kept of a parse, without the values of arcs that
     the document has no longer; None if nothing is kept, or the document has other tokens now."""
     entry = whole_entry(doc, _PARSE)
     if entry is None:
@@ -212,8 +194,7 @@ def parse_values(doc: Doc) -> ParseValues | None:
 def sent_start_prob(token: Token) -> float | None:
     """The probability that a token starts a sentence: `token._.sent_start_prob`.
 
-    token (Token): The token.
-    RETURNS (Optional[float]): None for white space, and if the senter did not see the token.
+    RETURNS: None for white space, and if the senter did not see the token.
     """
     place = find_token(token, _STARTS)
     value = float("nan") if place is None else float(place.entry["probs"][place.row])
@@ -223,8 +204,7 @@ def sent_start_prob(token: Token) -> float | None:
 def tag_probs(token: Token) -> dict[str, float]:
     """The most probable tags of a token, best first: `token._.tag_probs`.
 
-    token (Token): The token.
-    RETURNS (Dict[str, float]): Tags with probabilities; empty if the tagger did not see the token.
+    RETURNS: Tags with probabilities; empty if the tagger did not see the token.
     """
     place = find_token(token, _TAGS)
     if place is None:
@@ -237,8 +217,7 @@ def tag_probs(token: Token) -> dict[str, float]:
 def head_prob(token: Token) -> float | None:
     """The probability of a token's head: `token._.head_prob`.
 
-    token (Token): The token.
-    RETURNS (Optional[float]): The probability; None if the parser did not choose this head.
+    RETURNS: The probability; None if the parser did not choose this head.
     """
     return _arc_value(token, "head_prob", labelled=False)
 
@@ -246,8 +225,7 @@ def head_prob(token: Token) -> float | None:
 def dep_prob(token: Token) -> float | None:
     """The probability of a token's label, given its head: `token._.dep_prob`.
 
-    token (Token): The token.
-    RETURNS (Optional[float]): The probability; None if the parser did not choose this head and label.
+    RETURNS: The probability; None if the parser did not choose this head and label.
     """
     return _arc_value(token, "dep_prob", labelled=True)
 
@@ -255,8 +233,7 @@ def dep_prob(token: Token) -> float | None:
 def parse_logprob(span: Span) -> float | None:
     """The log-probability of the tree of a sentence, or of the trees of several: `span._.parse_logprob`.
 
-    span (Span): The sentence.
-    RETURNS (Optional[float]): None if the span is not made of whole sentences with the parser's trees.
+    RETURNS: None if the span is not made of whole sentences with the parser's trees.
     """
     found = _sentences(span)
     if found is None or "parse_logprob" not in found[0].entry:
@@ -271,10 +248,9 @@ def parse_logprob(span: Span) -> float | None:
 def marginals(span: Span) -> NDArray[numpy.float32] | None:
     """The probabilities of all arcs of a sentence: `span._.marginals`.
 
-    span (Span): The sentence.
-    RETURNS (Optional[ndarray]): [n, n], row m holds the probability of every word of the sentence as head
-        of its word m, the diagonal that of being the root; white space is left out. None if the span
-        is not one sentence that the parser saw.
+    RETURNS: [n, n], row m holds the probability of every word of the sentence as head of its word m, the
+        diagonal that of being the root; white space is left out. None if the span is not one sentence
+        that the parser saw.
     """
     found = _sentences(span)
     if found is None or "marginals" not in found[0].entry:
@@ -286,8 +262,7 @@ def marginals(span: Span) -> NDArray[numpy.float32] | None:
 def parses(span: Span) -> list[RankedParse] | None:
     """The candidates of a sentence, best first: `span._.parses`.
 
-    span (Span): The sentence.
-    RETURNS (Optional[List[RankedParse]]): None if the span is no sentence that the reranker saw.
+    RETURNS: None if the span is no sentence that the reranker saw.
     """
     place = find_span(span, _CANDIDATES)
     if place is None:
@@ -315,8 +290,7 @@ def parses(span: Span) -> list[RankedParse] | None:
 def subtag(token: Token) -> str | None:
     """The sub-tag of a token, e.g. "NN.3": `token._.subtag`.
 
-    token (Token): The token.
-    RETURNS (Optional[str]): None if the refiner did not see the token.
+    RETURNS: None if the refiner did not see the token.
     """
     place = find_token(token, _SUB_TAGS)
     return place.entry["names"][int(place.entry["subtags"][place.row])] or None if place else None
@@ -325,8 +299,7 @@ def subtag(token: Token) -> str | None:
 def subtag_prob(token: Token) -> float | None:
     """The probability of a token's sub-tag: `token._.subtag_prob`.
 
-    token (Token): The token.
-    RETURNS (Optional[float]): None if the refiner did not see the token.
+    RETURNS: None if the refiner did not see the token.
     """
     place = find_token(token, _SUB_TAGS)
     value = float(place.entry["probs"][place.row]) if place else numpy.nan
@@ -347,17 +320,18 @@ _TOGETHER = frozenset((_STARTS, _TAGS, _PARSE))
 def register(*factories: str) -> None:
     """Make what components keep readable by `token._` and `span._`.
 
-    factories (str): The factories of components, e.g. "spectral_parser"; all by default. Probabilities of
+    factories: The factories of components, e.g. "spectral_parser"; all by default. Probabilities of
         sentences, tags and trees can be asked for as soon as one of their components is there: they are
         None without the others.
     """
-    from .constituents import EXTENSIONS, NAME
-
-    known = _EXTENSIONS | {NAME: EXTENSIONS}
     if not _TOGETHER.isdisjoint(factories):
         factories = tuple(sorted({*factories, *_TOGETHER}))
-    for factory in factories or known:
-        for owner, getter in known[factory]:
+    for factory in factories or (*_EXTENSIONS, _CONSTITUENTS):
+        if factory == _CONSTITUENTS:
+            from .constituents import EXTENSIONS as found
+        else:
+            found = _EXTENSIONS[factory]
+        for owner, getter in found:
             register_extension(owner, getter.__name__, getter=getter)
 
 

@@ -12,10 +12,10 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
-from ..base.errors import Errors, Warnings
+from ..base.errors import Errors, SpectralError, Warnings
+from ..base.files import loading
 from ..base.learnt import Learnt
 from ..base.progress import report
-from ..base.serialize import loading
 from .examples import all_examples
 
 
@@ -33,11 +33,7 @@ class SpectralPipe(TrainablePipe):
     def __init__(
         self, vocab: Vocab, model: Model, name: str, *, scorer: Callable | None = None
     ) -> None:
-        """vocab (Vocab): The shared vocabulary; strings of a document are looked up in the document's.
-        model (Model): The model.
-        name (str): The component's name in the pipeline.
-        scorer (Optional[Callable]): The scoring method.
-        """
+        """vocab: The shared vocabulary; strings of a document are looked up in the document's."""
         super().__init__(vocab, model, name)
         # spaCy's commands write settings to it that they try; those that count are in the config
         self.cfg: dict[str, Any] = {}
@@ -49,7 +45,7 @@ class SpectralPipe(TrainablePipe):
     def learnt(self) -> Any:
         """What was learnt; an error says so if nothing was."""
         if not self.is_learnt:
-            raise ValueError(Errors.S115.format(name=self.name))
+            raise SpectralError(Errors.S115.format(name=self.name))
         return self.model.attrs["learnt"].value
 
     @property
@@ -81,17 +77,14 @@ class SpectralPipe(TrainablePipe):
     ) -> None:
         """Learn from all training examples; this is the whole training.
 
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline.
-        labels (Optional[Sequence[str]]): From `spacy init labels`; the examples decide.
+        get_examples: Gives the training examples.
+        nlp: The pipeline.
+        labels: From `spacy init labels`; the examples decide.
         """
         self.learn(self.fit(get_examples, nlp))
 
     def fit(self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None) -> Any:
-        """get_examples (Callable[[], Iterable[Example]]): For `training_examples`.
-        nlp (Optional[Language]): The pipeline.
-        RETURNS (Any): What was learnt.
-        """
+        """What was learnt."""
         raise NotImplementedError
 
     def training_examples(
@@ -99,19 +92,15 @@ class SpectralPipe(TrainablePipe):
     ) -> list[Example]:
         """All examples that `initialize` is to learn from.
 
-        get_examples (Callable[[], Iterable[Example]]): Gives them.
-        nlp (Optional[Language]): The pipeline, whose settings must not keep any back.
-        RETURNS (List[Example]): The examples.
+        nlp: The pipeline, whose settings must not keep any back.
         """
         return all_examples(get_examples, nlp, name=self.name, kind=type(self).__name__)
 
     def learn(self, value: Any) -> None:
-        """value (Any): What was learnt, with `to_bytes` and `from_bytes`."""
         self.model.attrs["learnt"] = Learnt(type(value), value)
         self._was_loaded = False
 
     def report(self, message: str) -> None:
-        """message (str): How far training has come."""
         report(self.name, message)
 
     def update(
@@ -125,11 +114,11 @@ class SpectralPipe(TrainablePipe):
         """Learn from a batch. There is nothing left to learn after `initialize`, but for models that are
         trained step by step.
 
-        examples (Iterable[Example]): The batch.
-        drop (float): The dropout rate.
-        sgd (Optional[Optimizer]): The optimizer; without, gradients are kept for `finish_update`.
-        losses (Optional[Dict[str, float]]): Losses by component.
-        RETURNS (Dict[str, float]): The losses.
+        examples: The batch.
+        drop: The dropout rate.
+        sgd: The optimizer; without, gradients are kept for `finish_update`.
+        losses: Losses by component.
+        RETURNS: The losses.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -148,14 +137,12 @@ class SpectralPipe(TrainablePipe):
     def step(self, examples: Sequence[Example], *, drop: float) -> float | None:
         """Add the gradients of a batch to the model's.
 
-        examples (Sequence[Example]): The batch.
-        drop (float): The dropout rate.
-        RETURNS (Optional[float]): The loss; None if the component does not learn like this.
+        RETURNS: The loss; None if the component does not learn like this.
         """
         return None
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """RETURNS (bytes): What was learnt."""
+        """What was learnt."""
         return super().to_bytes(exclude=(*exclude, "cfg"))
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:

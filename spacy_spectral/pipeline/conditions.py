@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..forest.conditions import Condition, LabelIs, NoCrossing, conditioned
 from ..trees.interface import Parses, TreeDistribution
 from ..trees.inventory import plain
@@ -20,10 +20,10 @@ MAX_LENGTH = 1_000
 class ConditionedParse(NamedTuple):
     """The parse of one sentence under conditions.
 
-    tree (SentenceParse): The best tree that meets them; its `logprob` is given them, of the labelled tree if
-        the model is about labelled trees.
-    head_probs (List[float]): The probability of every head, given them.
-    probability (float): The probability of the conditions.
+    tree: The best tree that meets them; its `logprob` is given them, of the labelled tree if the model is
+        about labelled trees.
+    head_probs: The probability of every head, given them.
+    probability: The probability of the conditions.
     """
 
     tree: SentenceParse
@@ -36,11 +36,7 @@ def parse_under(
 ) -> list[ConditionedParse]:
     """Parse the sentences of one document under conditions.
 
-    batch (Batch): The sentences.
-    parses (Parses): The parser's parses.
-    names (Sequence[str]): Its labels.
-    conditions (Sequence[Condition]): Conditions on tokens of the document.
-    RETURNS (List[ConditionedParse]): One for each sentence with words.
+    RETURNS: One for each sentence with words.
     """
     labels = list(map(plain, names))
     own = _by_sentence(batch, conditions, labels)
@@ -51,7 +47,9 @@ def parse_under(
         if end - begin <= MAX_LENGTH:
             result.append(_sentence(parses, s, places, labels, moved, told))
         elif moved:
-            raise ValueError(Errors.S918.format(condition=told[0], n=end - begin, most=MAX_LENGTH))
+            raise SpectralError(
+                Errors.S918.format(condition=told[0], n=end - begin, most=MAX_LENGTH)
+            )
         else:
             result.append(_as_it_is(parses, s, slice(begin, end), places, labels))
     return result
@@ -72,7 +70,7 @@ def _by_sentence(
     known_labels = {label.lower() for label in labels}
     for condition in conditions:
         if not isinstance(condition, Condition):
-            raise ValueError(Errors.S919.format(value=repr(condition)))
+            raise SpectralError(Errors.S919.format(value=repr(condition)))
         tokens = list(condition.tokens.values())
         known = [place_of.get(token) for token in tokens]
         sentences = {place[0] for place in known if place is not None}
@@ -84,7 +82,7 @@ def _by_sentence(
             sound = sound and condition.first <= condition.last
         if not sound:
             listed = ", ".join(sorted(set(labels)))
-            raise ValueError(Errors.S915.format(condition=condition, labels=listed))
+            raise SpectralError(Errors.S915.format(condition=condition, labels=listed))
         moved, told = result[sentences.pop()]
         moved.append(condition.moved(lambda token: place_of[token][1]))
         told.append(condition)

@@ -14,8 +14,7 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..models.constituency.evalb import Constituent, Counts
-from ..models.constituency.nodes import Parsed
-from ..models.constituency.trees import ROOTS
+from ..models.constituency.trees import ROOTS, Parsed
 from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
@@ -95,16 +94,17 @@ class SpectralConstituency(SpectralPipe):
         docs (Iterable[Doc]): The documents.
         RETURNS (List[List[SentenceTree]]): The trees of every document.
         """
-        docs, learnt = list(docs), self.learnt
-        places = [sentence for doc in docs for sentence in _sentences(doc)]
+        return self._trees(docs, self.nbest)
+
+    def _trees(self, docs: Iterable[Doc], k: int) -> list[list[SentenceTree]]:
+        sentences = [_sentences(doc) for doc in docs]
+        places = [place for own in sentences for place in own]
         words = [word for _, own in places for word in own]
         starts = numpy.cumsum([0, *(len(own) for _, own in places)])
-        parsed, nbest = learnt.parse(words, starts, k=self.nbest)
-        trees = iter(
-            SentenceTree(tokens, tree, best)
-            for (tokens, _), tree, best in zip(places, parsed, nbest, strict=True)
-        )
-        return [[next(trees) for _ in _sentences(doc)] for doc in docs]
+        parsed, nbest = self.learnt.parse(words, starts, k=k)
+        found = zip(places, parsed, nbest, strict=True)
+        trees = iter(SentenceTree(tokens, tree, best) for (tokens, _), tree, best in found)
+        return [[next(trees) for _ in own] for own in sentences]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[list[SentenceTree]]) -> None:
         """Write constituents.
@@ -116,14 +116,9 @@ class SpectralConstituency(SpectralPipe):
             store_trees(doc, trees)
             if self.spans_key is not None:
                 doc.spans[self.spans_key] = [
-                    Span(
-                        doc,
-                        tree.tokens[node.begin],
-                        tree.tokens[node.end - 1] + 1,
-                        label=node.label,
-                    )
-                    for tree in trees
-                    for node in tree.parsed.nodes
+                    Span(doc, tokens[node.begin], tokens[node.end - 1] + 1, label=node.label)
+                    for tokens, parsed in ((tree.tokens, tree.parsed) for tree in trees)
+                    for node in parsed.nodes
                     if node.label not in ROOTS
                 ]
             if self.set_tags and len(doc):
@@ -143,10 +138,7 @@ class SpectralConstituency(SpectralPipe):
         """
         if k < 1:
             raise ValueError(Errors.S120.format(name=self.name, k=k))
-        places = _sentences(doc)
-        words = [word for _, own in places for word in own]
-        starts = numpy.cumsum([0, *(len(own) for _, own in places)])
-        return self.learnt.parse(words, starts, k=k)[1]
+        return [tree.nbest for tree in self._trees([doc], k)[0]]
 
 
 def _sentences(doc: Doc) -> list[tuple[list[int], list[str]]]:

@@ -17,10 +17,8 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from ..models.constituency.evalb import constituents as tree_constituents
-from ..models.constituency.nodes import Node, Parsed
-from ..models.constituency.trees import ROOTS, clean
-from ..treebank.bracketed import bracket_docs
-from ..treebank.brackets import Tree, read_brackets, write_tree
+from ..models.constituency.trees import ROOTS, Node, Parsed, clean
+from ..treebank.brackets import Tree, bracket_docs, read_brackets, write_tree
 from .entries import Place, entries, find_span, store_entry
 
 NAME = "spectral_constituency"
@@ -48,11 +46,7 @@ class RankedTree(NamedTuple):
 
 
 def store_trees(doc: Doc, trees: Sequence[SentenceTree]) -> None:
-    """Keep trees.
-
-    doc (Doc): The document.
-    trees (Sequence[SentenceTree]): The trees of its sentences, in order.
-    """
+    """Keep trees."""
     labels: dict[str, int] = {}
 
     def packed(parsed: Parsed) -> dict[str, Any]:
@@ -77,7 +71,7 @@ def store_trees(doc: Doc, trees: Sequence[SentenceTree]) -> None:
 
 
 def stored_trees(doc: Doc) -> list[SentenceTree]:
-    """RETURNS (List[SentenceTree]): The trees whose tokens the document still has."""
+    """The trees whose tokens the document still has."""
     result = []
     for (*_, begin, _), entry in entries(doc, NAME):
         for sentence in entry["sentences"]:
@@ -173,7 +167,6 @@ def _places(view: _View) -> list[tuple[int, int]]:
 def labels(span: Span) -> tuple[str, ...]:
     """The labels of a constituent, the outermost first: `span._.labels`.
 
-    span (Span): The span.
     RETURNS (Tuple[str, ...]): Several for a chain of constituents over the same words; none if the span is no
         constituent, or a word alone.
     """
@@ -192,7 +185,6 @@ def _nodes(span: Span) -> list[Node]:
 def prob(span: Span) -> float | None:
     """The probability that a constituent is there, with its label: `span._.prob`.
 
-    span (Span): The span.
     RETURNS (Optional[float]): Of several labels, the least probable counts; None if the span has no label.
     """
     values = [node.prob for node in _nodes(span)]
@@ -202,7 +194,6 @@ def prob(span: Span) -> float | None:
 def constituents(span: Span) -> Iterator[Span]:
     """The constituents inside a span, itself included, and its words: `span._.constituents`.
 
-    span (Span): The span.
     YIELDS (Span): Parents before children and left before right.
     """
     view = _view(span)
@@ -215,11 +206,7 @@ def constituents(span: Span) -> Iterator[Span]:
 
 
 def children(span: Span) -> Iterator[Span]:
-    """The largest constituents inside a constituent, and words that are in none of them: `span._.children`.
-
-    span (Span): The span.
-    YIELDS (Span): From left to right.
-    """
+    """The largest constituents inside a constituent, and its words in none of them: `span._.children`."""
     view = _view(span)
     if view is not None:
         reached = view.begin
@@ -237,7 +224,6 @@ def children(span: Span) -> Iterator[Span]:
 def parent(span: Span) -> Span | None:
     """The smallest constituent around a span: `span._.parent`.
 
-    span (Span): The span.
     RETURNS (Optional[Span]): None for a whole sentence.
     """
     view = _view(span)
@@ -257,7 +243,6 @@ def parent(span: Span) -> Span | None:
 def parse_string(span: Span) -> str | None:
     """A sentence or constituent in brackets: `span._.parse_string`.
 
-    span (Span): The span.
     RETURNS (Optional[str]): E.g. "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"; None if it is no constituent.
     """
     view = _view(span)
@@ -271,7 +256,6 @@ def parse_string(span: Span) -> str | None:
 def constituency_nbest(span: Span) -> list[RankedTree] | None:
     """The most probable trees of a sentence, if they were asked for: `span._.constituency_nbest`.
 
-    span (Span): The sentence.
     RETURNS (Optional[List[RankedTree]]): Best first; None if the span is no sentence that was parsed.
     """
     place = find_span(span, NAME)
@@ -301,9 +285,6 @@ def to_tree(
 ) -> Tree | None:
     """Constituents as a tree.
 
-    parsed (Parsed): The constituents of a sentence.
-    words (Sequence[str]): Its words.
-    begin (int), end (Optional[int]): Which of them.
     root (bool): Whether the label around the whole tree is part of it.
     RETURNS (Optional[Tree]): The tree; None if these words are no constituent.
     """
@@ -335,9 +316,6 @@ def to_tree(
 def gold_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[Doc]:
     """Read bracketed trees as gold documents.
 
-    path (Union[str, Path]): The file.
-    vocab (Vocab): The vocabulary of the documents.
-    n_sents (int): How many trees make a document.
     YIELDS (Doc): Documents with words, tags, sentences and trees; functions and empty elements are left out.
     RAISES (TreebankError): At the first problem.
     """

@@ -16,7 +16,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..base.cache import Repeated, distinct
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..trees.pseudoprojective import DELIMITER
 from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank
 from .annotations import tag_guesses
@@ -29,20 +29,19 @@ class TokenReader:
     """Reads what parsers see of documents."""
 
     def __init__(self, symbol: Sequence[str], *, name: str, required: bool = True):
-        """symbol (Sequence[str]): The token attributes that make a symbol, e.g. ["TAG"] or
-            ["POS", "MORPH"]; several are joined.
-        name (str): The component that needs them, for error messages.
-        required (bool): Whether documents must have these attributes.
+        """symbol: The token attributes that make a symbol, e.g. ["TAG"] or ["POS", "MORPH"]; several are
+            joined.
+        required: Whether documents must have these attributes.
         """
         self.name = name
         self.required = required
         self._attributes = [attribute.upper() for attribute in symbol]
         self._ids = [intify_attr(attribute) for attribute in self._attributes]
         if not self._ids or None in self._ids:
-            raise ValueError(Errors.S111.format(value=list(symbol), name=name))
+            raise SpectralError(Errors.S111.format(value=list(symbol), name=name))
 
     def can_read(self, doc: Doc) -> bool:
-        """RETURNS (bool): Whether a document has what makes a symbol, and sentences."""
+        """Whether a document has what makes a symbol, and sentences."""
         return all(map(doc.has_annotation, [*self._attributes, "SENT_START"]))
 
     def __call__(
@@ -50,10 +49,7 @@ class TokenReader:
     ) -> Batch:
         """Read documents.
 
-        docs (Iterable[Doc]): The documents.
-        starts (Optional[Iterable[ndarray]]): For each document which tokens start sentences. By default
-            the documents must know it.
-        RETURNS (Batch): Their sentences.
+        starts: For each document which tokens start sentences. By default the documents must know it.
         """
         docs = list(docs)
         offsets = numpy.cumsum([0, *map(len, docs)])
@@ -89,8 +85,7 @@ class TokenReader:
         return Batch(docs, offsets, places, tokens, values)
 
     def is_current(self, batch: Batch) -> bool:
-        """batch (Batch): What this reader has read.
-        RETURNS (bool): Whether its documents still have the same tokens, sentences and tags."""
+        """Whether its documents still have the same tokens, sentences and tags."""
         return numpy.array_equal(self._values(batch.docs), batch.values)
 
     def _values(self, docs: list[Doc]) -> NDArray[numpy.uint64]:
@@ -107,7 +102,7 @@ class TokenReader:
     def _require_sentences(self, docs: list[Doc]) -> None:
         for doc in docs:
             if len(doc) and not doc.has_annotation("SENT_START"):
-                raise ValueError(Errors.S110.format(name=self.name))
+                raise SpectralError(Errors.S110.format(name=self.name))
 
     def _require_symbols(
         self, docs: list[Doc], offsets: NDArray, is_word: NDArray, values: NDArray
@@ -122,17 +117,17 @@ class TokenReader:
                 continue
             for doc, (begin, end) in zip(docs, pairwise(offsets.tolist()), strict=True):
                 if is_word[begin:end].any() and not doc.has_annotation(attribute):
-                    raise ValueError(Errors.S112.format(name=self.name, attribute=attribute))
+                    raise SpectralError(Errors.S112.format(name=self.name, attribute=attribute))
 
 
 def vocabularies(docs: Iterable[Doc]) -> list[Vocab]:
-    """RETURNS (List[Vocab]): The vocabularies of documents: those of a pipeline share one, but a component
+    """The vocabularies of documents: those of a pipeline share one, but a component
     that stands in several pipelines meets several, and in none of them need be what its own has."""
     return list({id(doc.vocab): doc.vocab for doc in docs}.values())
 
 
 def string_finder(docs: Iterable[Doc]) -> Callable[[int], str]:
-    """RETURNS (Callable[[int], str]): Gives the string that a value of a token stands for."""
+    """Gives the string that a value of a token stands for."""
     stores: list[Any] = [vocab.strings for vocab in vocabularies(docs)]
     if len(stores) == 1:
         return stores[0].__getitem__
@@ -140,7 +135,7 @@ def string_finder(docs: Iterable[Doc]) -> Callable[[int], str]:
 
 
 def string_values(docs: Iterable[Doc], strings: Iterable[str]) -> NDArray[numpy.uint64]:
-    """RETURNS (ndarray): What stands for strings in documents, whose vocabularies have them from now on."""
+    """What stands for strings in documents, whose vocabularies have them from now on."""
     stores, strings = [vocab.strings for vocab in vocabularies(docs)], list(strings)
     for store in stores:
         keys = [store.add(string) for string in strings]
@@ -186,10 +181,8 @@ def training_batch(
     Heads that are missing, that leave their sentence or that stand on whitespace count as missing. Labels
     that look like decorated ones (see `trees.pseudoprojective`) are an error.
 
-    examples (Sequence[Example]): Where heads, labels and sentence boundaries come from.
-    annotated (Iterable[Doc]): One document per example with its predicted tokens, for the tags.
-    read (TokenReader): What to read.
-    RETURNS (Tuple[Batch, Treebank]): The documents, and their sentences with trees.
+    examples: Where heads, labels and sentence boundaries come from.
+    annotated: One document per example with its predicted tokens, for the tags.
     """
     aligned = [_aligned(example) for example in examples]
     batch = read(annotated, [starts for _, _, starts in aligned])
@@ -218,13 +211,13 @@ def _require_plain_labels(treebank: Treebank) -> None:
         for word, label in zip(words, treebank.labels[begin:end], strict=True):
             if DELIMITER in label:
                 text = " ".join(words)[:80]
-                raise ValueError(Errors.S123.format(word=word, words=text, label=label))
+                raise SpectralError(Errors.S123.format(word=word, words=text, label=label))
 
 
 def training_treebank(
     examples: Sequence[Example], annotated: Iterable[Doc], read: TokenReader
 ) -> Treebank:
-    """RETURNS (Treebank): The sentences and trees of `training_batch`."""
+    """The sentences and trees of `training_batch`."""
     return training_batch(examples, annotated, read)[1]
 
 
@@ -268,10 +261,9 @@ def fixed_heads(batch: Batch) -> NDArray[numpy.int32]:
 def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uint64]) -> None:
     """Write heads and labels to a document; sentence boundaries follow from its roots.
 
-    doc (Doc): The document.
-    heads (ndarray): Index of every token's head; roots point to themselves. -1 for whitespace tokens,
-        which are hung on the token before them in their sentence, or else on the one after.
-    labels (ndarray): Hashes of the labels.
+    heads: Index of every token's head; roots point to themselves. -1 for whitespace tokens, which are
+        hung on the token before them in their sentence, or else on the one after.
+    labels: Hashes of the labels.
     """
     if not len(doc):
         return

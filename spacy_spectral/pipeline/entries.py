@@ -40,24 +40,19 @@ def _key(name: str) -> tuple[str, str, int, None]:
 
 
 def whole_entry(doc: Doc, name: str) -> dict[str, Any] | None:
-    """RETURNS (Optional[Dict[str, Any]]): The entry of a component whose rows are the tokens of a document;
+    """The entry of a component whose rows are the tokens of a document;
     None if there is none, or the document has other tokens now."""
     entry = doc.user_data.get(_key(name))
     return entry if entry is not None and numpy.array_equal(entry["orth"], words_of(doc)) else None
 
 
 def words_of(tokens: Doc | Span) -> NDArray[numpy.uint32]:
-    """RETURNS (ndarray): uint32, what entries know of words."""
+    """What entries know of words, uint32."""
     return tokens.to_array([ORTH]).astype("uint32").ravel()
 
 
 def store_entry(doc: Doc, name: str, values: dict[str, Any]) -> None:
-    """Keep the values of a component, in place of those it has kept before.
-
-    doc (Doc): The document.
-    name (str): The component's factory.
-    values (Dict[str, Any]): Plain values and arrays.
-    """
+    """Keep the values of a component, in place of those it has kept before."""
     for key in [key for key, _ in entries(doc, name)]:
         del doc.user_data[key]
     array = doc.to_array([IDX, ORTH])
@@ -105,12 +100,7 @@ def find_span(span: Span, name: str) -> Place | None:
 
 
 def register_extension(owner: Any, name: str, **definition: Any) -> None:
-    """Define an extension attribute, unless somebody else has one of that name: theirs is left alone.
-
-    owner (Union[Type[Doc], Type[Span], Type[Token]]): Where.
-    name (str): The name of the attribute.
-    definition (Any): What spaCy's `set_extension` takes.
-    """
+    """Define an extension attribute, unless somebody else has one of that name: theirs is left alone."""
     if not owner.has_extension(name):
         owner.set_extension(name, **definition)
     elif owner.get_extension(name) != get_ext_args(**definition):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy
 from spacy.attrs import LEMMA, MORPH, ORTH, POS, SENT_START, TAG
@@ -10,21 +11,18 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 from spacy.util import resolve_dot_names
 
-from ..base.errors import Errors
-from ..models.linear.tagger_training import TaggedSentence
+from ..base.errors import Errors, SpectralError
 from ..treebank.documents import set_sentence_starts
+
+if TYPE_CHECKING:
+    from ..models.linear.tagger_training import TaggedSentence
 
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"
 
 
 def read_examples(get_examples: Callable[[], Iterable[Example]], method: str) -> list[Example]:
-    """All training examples, checked as spaCy does it, but without reading the corpus twice.
-
-    get_examples (Callable[[], Iterable[Example]]): Gives the examples.
-    method (str): Who asks, for error messages.
-    RETURNS (List[Example]): The examples.
-    """
+    """All training examples, checked as spaCy does it, but without reading the corpus twice."""
     examples = list(get_examples() or ()) if callable(get_examples) else []
     validate_get_examples((lambda: examples) if examples else get_examples, method)
     return examples
@@ -33,31 +31,23 @@ def read_examples(get_examples: Callable[[], Iterable[Example]], method: str) ->
 def all_examples(
     get_examples: Callable[[], Iterable[Example]], nlp: Language | None, *, name: str, kind: str
 ) -> list[Example]:
-    """All that a component learns from when its pipeline is initialized, or an error if some is kept back.
-
-    get_examples (Callable[[], Iterable[Example]]): Gives the examples.
-    nlp (Optional[Language]): The pipeline.
-    name, kind (str): The component and its class, for error messages.
-    RETURNS (List[Example]): The examples.
-    """
+    """All that a component learns from when its pipeline is initialized, or an error if some is kept back."""
     if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
-        raise ValueError(Errors.S116.format(name=name))
+        raise SpectralError(Errors.S116.format(name=name))
     return read_examples(get_examples, f"{kind}.initialize")
 
 
 def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Example]:
     """The examples of a corpus of the pipeline's own config.
 
-    nlp (Optional[Language]): The pipeline.
-    name (str): Where the config has the corpus, e.g. "corpora.dev".
-    parser (str): Who asks, for the error message.
-    RETURNS (List[Example]): The examples; none if the corpus has no path.
+    name: Where the config has the corpus, e.g. "corpora.dev".
+    RETURNS: The examples; none if the corpus has no path.
     """
     section, _, key = name.partition(".")
     config = nlp.config.interpolate() if nlp is not None else {}
     block = config.get(section, {}).get(key)
     if block is None:
-        raise ValueError(Errors.S122.format(name=parser, corpus=name))
+        raise SpectralError(Errors.S122.format(name=parser, corpus=name))
     if "path" in block and block["path"] is None:
         return []
     (corpus,) = resolve_dot_names(config, [name])
@@ -65,13 +55,13 @@ def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Exa
 
 
 def with_gold_tags(examples: Iterable[Example]) -> Iterator[Doc]:
-    """YIELDS (Doc): Documents of the predicted tokens with gold annotation."""
+    """Documents of the predicted tokens with gold annotation."""
     for example in examples:
         yield example.y if _same_tokens(example) else _with_aligned_tags(example)
 
 
 def with_gold_sentences(example: Example) -> Doc:
-    """RETURNS (Doc): A copy of the predicted document, with the sentences of the reference."""
+    """A copy of the predicted document, with the sentences of the reference."""
     doc = example.predicted.copy()
     if len(doc):
         is_start = numpy.array(example.get_aligned_sent_starts(), dtype=object) == 1
@@ -82,17 +72,14 @@ def with_gold_sentences(example: Example) -> Doc:
 
 def tagged_sentences(
     examples: Iterable[Example], nlp: Language | None = None, name: str = ""
-) -> Iterator[TaggedSentence]:
+) -> "Iterator[TaggedSentence]":
     """The tokens of the predicted Docs with the annotation of the reference, without white space.
 
     Sentences are as the tagger will find them: those of the predicted Doc where they are set, those
     of the reference if a component before this one sets them, and otherwise the whole Doc is one.
-
-    examples (Iterable[Example]): The examples.
-    nlp (Optional[Language]): The pipeline the tagger is in.
-    name (str): The name of the tagger in it.
-    YIELDS (TaggedSentence): The sentences.
     """
+    from ..models.linear.tagger_training import TaggedSentence
+
     gold_sentences = nlp is not None and _sentences_come_first(nlp, name)
     for eg in examples:
         words = [token.text for token in eg.predicted]
@@ -124,12 +111,7 @@ def _sentences_come_first(nlp: Language, name: str) -> bool:
 
 
 def aligned(eg: Example, attr: int) -> list[str | None]:
-    """Gold annotation on the predicted tokens.
-
-    eg (Example): The example.
-    attr (int): TAG, POS, MORPH or LEMMA.
-    RETURNS (List[Optional[str]]): Its value for each token of the predicted document.
-    """
+    """Gold annotation on the predicted tokens."""
     if _same_tokens(eg):
         # aligning is slow, and most training data has gold tokens
         strings = eg.reference.vocab.strings

@@ -46,14 +46,12 @@ class UDNounChunks:
     """A rule for `Vocab.get_noun_chunks`. What has other labels is left to another rule, if there is one."""
 
     def __init__(self, other: Rule | None):
-        """other (Optional[Rule]): The rule that the vocabulary's language has."""
         self.other = other
 
     def __call__(self, doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
         """Find noun chunks.
 
-        doclike (Union[Doc, Span]): A parsed document, or a part of one.
-        YIELDS (Tuple[int, int, int]): First token, the token after the last, label; they do not overlap.
+        YIELDS: First token, the token after the last, label; they do not overlap.
         """
         doc = doclike.doc
         if not doc.has_annotation("DEP"):
@@ -74,17 +72,14 @@ class UDNounChunks:
 
 
 def use_ud_noun_chunks(vocab: Vocab) -> None:
-    """Let the documents of a vocabulary find noun chunks of parses by Universal Dependencies.
-
-    vocab (Vocab): The vocabulary. Other parses are dealt with as before.
-    """
+    """Let the documents of a vocabulary find noun chunks of parses by Universal Dependencies."""
     rule: Any = vocab.get_noun_chunks
     if not isinstance(rule, UDNounChunks):
         vocab.get_noun_chunks = UDNounChunks(rule)
 
 
 def has_ud_labels(doclike: Doc | Span) -> bool:
-    """RETURNS (bool): Whether all labels are those of Universal Dependencies, or more special ones."""
+    """Whether all labels are those of Universal Dependencies, or more special ones."""
     labels = {
         doclike.doc.vocab.strings[key] for key in set(doclike.to_array([DEP]).ravel().tolist())
     }

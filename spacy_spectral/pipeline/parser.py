@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -14,9 +14,8 @@ from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..base.errors import Errors, Warnings
+from ..base.errors import Errors, SpectralError, Warnings
 from ..forest.conditions import Condition
-from ..models.eigenwords.word_vectors import WordVectors
 from ..trees.constraints import possible
 from ..trees.interface import Parses
 from ..trees.inventory import plain
@@ -27,7 +26,6 @@ from .documents import TokenReader, fixed_heads, string_values, write_parse
 from .learners import learner_of
 from .listening import ListenedTo
 from .noun_chunks import use_ud_noun_chunks
-from .tagger import find_clusters
 from .training_data import ParserData
 from .views import (
     STORABLE,
@@ -38,13 +36,16 @@ from .views import (
     sentence_parses,
 )
 
+if TYPE_CHECKING:
+    from ..models.eigenwords.word_vectors import WordVectors
+
 
 class SpectralParser(ListenedTo):
     """Dependency parser with exact probabilities, by one of several models.
 
     It parses inside the sentences that a document has, so something before it must set boundaries and,
     for models that look at tags, the attributes named by `symbol`. Models with a recipe are trained when
-    the pipeline is initialized; others (see `stepwise`) step by step.
+    the pipeline is initialized; others (see `learners`) step by step.
     """
 
     def __init__(
@@ -84,11 +85,11 @@ class SpectralParser(ListenedTo):
         super().__init__(vocab, model, name, scorer=scorer)
         unknown = [item for item in store if item not in STORABLE]
         if unknown:
-            raise ValueError(
+            raise SpectralError(
                 Errors.S113.format(name=name, value=unknown, choices=", ".join(STORABLE))
             )
         if decode not in ("mbr", "viterbi"):
-            raise ValueError(Errors.S114.format(name=name, value=decode))
+            raise SpectralError(Errors.S114.format(name=name, value=decode))
         self.decode = decode
         self.constrain = constrain
         self.store = list(store)
@@ -106,13 +107,15 @@ class SpectralParser(ListenedTo):
         choices = self.learner.decoders
         if self.decode not in choices:
             listed = ", ".join(map(repr, choices))
-            raise ValueError(Errors.S119.format(name=self.name, value=self.decode, choices=listed))
+            raise SpectralError(
+                Errors.S119.format(name=self.name, value=self.decode, choices=listed)
+            )
 
     @property
     def grammar(self) -> Any:
         """What was learnt: a `Grammar` or another model, as the architecture has it."""
         if not self.is_learnt:
-            raise ValueError(Errors.S115.format(name=self.name))
+            raise SpectralError(Errors.S115.format(name=self.name))
         return self.learner.grammar
 
     @property
@@ -153,6 +156,8 @@ class SpectralParser(ListenedTo):
         dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
             models that are trained in epochs; and to learn from how sure the parser may be.
         """
+        from .tagger import find_clusters
+
         self.learner.check(clusters=clusters, vectors=vectors, dev_corpus=dev_corpus)
         data = replace(
             self._data(nlp, dev_corpus),
@@ -218,7 +223,7 @@ class SpectralParser(ListenedTo):
         RETURNS (Tuple[Batch, Parses]): Their sentences, and the parses of these.
         """
         if not self.is_learnt:
-            raise ValueError(Errors.S115.format(name=self.name))
+            raise SpectralError(Errors.S115.format(name=self.name))
         batch = self.read(docs)
         fixed = self._fixed_heads(batch) if self.constrain else None
         return batch, self.learner.parse(batch, fixed=fixed, decode=self.decode)
@@ -278,7 +283,7 @@ class SpectralParser(ListenedTo):
         RETURNS (List[List[SentenceParse]]): Per sentence, most probable first.
         """
         if k < 1:
-            raise ValueError(Errors.S120.format(name=self.name, k=k))
+            raise SpectralError(Errors.S120.format(name=self.name, k=k))
         batch, parses = self.parse([doc])
         names = self.grammar.label_names
         return sentence_parses(batch, parses, k, names, labelled=labelled)
@@ -316,17 +321,19 @@ class SpectralParser(ListenedTo):
         return [heads for heads, _ in pairs], [labels for _, labels in pairs]
 
 
-def find_word_vectors(path: str | Path | None, vocab: Vocab) -> WordVectors | None:
+def find_word_vectors(path: str | Path | None, vocab: Vocab) -> "WordVectors | None":
     """Word vectors of a directory, or else those of the vocabulary if it has some.
 
     path (Optional[Union[str, Path]]): A directory made by `spacy spectral eigenwords`, or any pipeline.
     vocab (Vocab): The vocabulary.
     RETURNS (Optional[WordVectors]): The vectors.
     """
+    from ..models.eigenwords.word_vectors import WordVectors
+
     if path is None:
         return WordVectors.from_vocab(vocab)
     directory = Path(path) / "vocab"
     vectors = WordVectors.from_vocab(Vocab().from_disk(directory)) if directory.is_dir() else None
     if vectors is None:
-        raise ValueError(Errors.S216.format(path=path))
+        raise SpectralError(Errors.S216.format(path=path))
     return vectors

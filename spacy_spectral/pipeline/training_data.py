@@ -12,13 +12,12 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import logger
 
-from ..base.errors import Errors, Warnings
+from ..base.errors import Errors, SpectralError, Warnings
 from ..trees.interface import Clusters, Vectors
 from ..trees.sentences import MISSING, Treebank
 from .annotations import TagGuesses, store_tags
 from .documents import TokenReader, training_treebank, vocabularies
 from .examples import corpus_examples, tagged_sentences, with_gold_sentences, with_gold_tags
-from .tagger import SpectralTagger, annotation_values
 
 FOLDS = 5
 
@@ -27,14 +26,7 @@ FOLDS = 5
 class ParserData:
     """What a parser is trained on, as its settings have it.
 
-    nlp (Optional[Language]): The pipeline.
-    read (TokenReader): What the parser reads of documents.
-    name (str): The parser, for messages.
-    annotate_with (Sequence[str]), jackknife (Optional[str]), dev_corpus (Optional[str]): See
-        `SpectralParser`.
-    report (Callable[[str], None]): Told how it went.
-    labels (Optional[Sequence[str]]): The labels, so that not all examples must be looked at.
-    clusters (Optional[Clusters]), vectors (Optional[Vectors]): Word clusters and vectors.
+    labels: The labels, so that not all examples must be looked at.
     """
 
     nlp: Language | None
@@ -49,14 +41,14 @@ class ParserData:
     vectors: Vectors | None = None
 
     def treebank(self, examples: list[Example]) -> Treebank:
-        """RETURNS (Treebank): Gold trees of examples, on tags as the settings have them."""
+        """Gold trees of examples, on tags as the settings have them."""
         if self.jackknife is None:
             return self._annotated(self.annotate_with, examples)
         docs = jackknifed(self.jackknife, examples, self.nlp, parser=self.name, report=self.report)
         return training_treebank(examples, docs, self.read)
 
     def dev(self) -> Treebank | None:
-        """RETURNS (Optional[Treebank]): The trees of the development corpus, if it has some."""
+        """The trees of the development corpus, if it has some."""
         if not self.dev_corpus:
             return None
         examples = corpus_examples(self.nlp, self.dev_corpus, parser=self.name)
@@ -79,11 +71,7 @@ class ParserData:
 
 
 def warn_of_missing(treebank: Treebank, name: str) -> None:
-    """Say how many tokens of a parser's training data have no head, if some have none.
-
-    treebank (Treebank): The training data.
-    name (str): The parser.
-    """
+    """Say how many tokens of a parser's training data have no head, if some have none."""
     missing, tokens = int((treebank.heads == MISSING).sum()), len(treebank.heads)
     if missing:
         logger.warning(Warnings.W101.format(name=name, missing=missing, tokens=tokens))
@@ -94,11 +82,7 @@ def annotated_by(
 ) -> Iterable[Doc]:
     """Run trained components over the predicted tokens, inside gold sentences.
 
-    names (Iterable[str]): The components.
-    examples (Iterable[Example]): The examples; they are not changed.
-    nlp (Optional[Language]): The pipeline with the components.
-    parser (str): Who asks, for the error message.
-    RETURNS (Iterable[Doc]): One document per example.
+    examples: The examples; they are not changed.
     """
     docs: Iterable[Doc] = (with_gold_sentences(example) for example in examples)
     for name in names:
@@ -107,9 +91,9 @@ def annotated_by(
 
 
 def component(nlp: Language | None, name: str, *, parser: str) -> Any:
-    """RETURNS (Callable): A component of the pipeline, frozen ones included."""
+    """A component of the pipeline, frozen ones included."""
     if nlp is None or name not in nlp.component_names:
-        raise ValueError(Errors.S118.format(name=parser, missing=name))
+        raise SpectralError(Errors.S118.format(name=parser, missing=name))
     return nlp.get_pipe(name)
 
 
@@ -123,16 +107,14 @@ def jackknifed(
 ) -> Iterator[Doc]:
     """Tags as the tagger would give them, had it not been trained on the document.
 
-    name (str): A `spectral_tagger` that stands before the parser, so that it is trained already.
-    examples (List[Example]): The training examples in the order of the text; they are not changed.
-    nlp (Optional[Language]): The pipeline.
-    parser (str): Who asks, for the error message.
-    report (Callable[[str], None]): Told how it went.
-    YIELDS (Doc): One document per example.
+    name: A `spectral_tagger` that stands before the parser, so that it is trained already.
+    examples: The training examples in the order of the text; they are not changed.
     """
+    from .tagger import SpectralTagger, annotation_values
+
     tagger = component(nlp, name, parser=parser)
     if not isinstance(tagger, SpectralTagger):
-        raise ValueError(Errors.S121.format(name=parser, tagger=name))
+        raise SpectralError(Errors.S121.format(name=parser, tagger=name))
     sentences = list(tagged_sentences(examples, nlp, name))
     result = tagger.jackknife(sentences, folds=min(FOLDS, len(sentences)))
     gold = numpy.array([tag for sentence in sentences for tag in sentence.tags])

@@ -19,9 +19,9 @@ STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals")
 class Prediction:
     """What is written to one document.
 
-    heads (ndarray): Index of every token's head; -1 for whitespace.
-    labels (ndarray): Index of every token's label in the model's labels.
-    values (ParseValues): What is kept on the document.
+    heads: Index of every token's head; -1 for whitespace.
+    labels: Index of every token's label in the model's labels.
+    values: What is kept on the document.
     """
 
     heads: NDArray[numpy.int64]
@@ -30,13 +30,7 @@ class Prediction:
 
 
 def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Prediction]:
-    """The parse of every document, and what is kept beside it.
-
-    batch (Batch): The documents.
-    parses (Parses): The parses of their sentences.
-    store (Sequence[str]): What is kept, any of STORABLE.
-    RETURNS (List[Prediction]): One per document.
-    """
+    """The parse of every document, and what is kept beside it."""
     n = int(batch.offsets[-1])
     heads, labels = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64")
     heads[batch.places] = batch.head_places(parses.heads)
@@ -78,7 +72,7 @@ def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Pred
 def sentence_parses(
     batch: Batch, parses: Parses, k: int, label_names: Sequence[str], *, labelled: bool = False
 ) -> list[list[SentenceParse]]:
-    """RETURNS (List[List[SentenceParse]]): The k best parses of every sentence of one document."""
+    """The k best parses of every sentence of one document."""
     names = list(map(plain, label_names))
     result = []
     for s, (begin, end) in enumerate(batch.tokens.bounds()):
@@ -95,7 +89,7 @@ def sentence_parses(
 def head_and_label_probs(
     batch: Batch, parses: Parses, label_names: Sequence[str]
 ) -> tuple[dict[tuple[int, int], float], dict[tuple[int, str], float]]:
-    """RETURNS (Tuple[dict, dict]): The probabilities of every (token, head) of one document, and of every
+    """The probabilities of every (token, head) of one document, and of every
     (token, label) for the chosen head."""
     names = list(map(plain, label_names))
     by_head: dict[tuple[int, int], float] = {}

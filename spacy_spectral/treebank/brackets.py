@@ -2,10 +2,14 @@
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from ..base.errors import Errors
 from ..base.text_files import LONGEST, opened
@@ -24,7 +28,7 @@ class Tree:
     word: str = ""
 
     def leaves(self) -> "Iterator[Tree]":
-        """YIELDS (Tree): The preterminals from left to right."""
+        """The preterminals from left to right."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -34,9 +38,7 @@ class Tree:
 
 
 def write_tree(tree: Tree) -> str:
-    """tree (Tree): A tree.
-    RETURNS (str): The tree on one line, with brackets in words as -LRB- and -RRB-, and white space as _.
-    """
+    """The tree on one line, with brackets in words as -LRB- and -RRB-, and white space as _."""
     pieces: list[str] = []
     stack: list[Tree | str] = [tree]
     while stack:
@@ -56,9 +58,7 @@ def write_tree(tree: Tree) -> str:
 def read_brackets(path: str | Path) -> Iterator[Tree]:
     """Read bracketed trees. A tree may span several lines; an unlabelled outer bracket is removed.
 
-    path (Union[str, Path]): The file; it is not held in memory as a whole.
-    YIELDS (Tree): The trees in order.
-    RAISES (TreebankError): At the first problem.
+    path: The file; it is not held in memory as a whole.
     """
     stack: list[Tree] = []
     first_line = 0
@@ -138,3 +138,34 @@ def _unescape(word: str) -> str:
     for bracket, escape in _ESCAPES.items():
         word = word.replace(escape, bracket)
     return word
+
+
+# As spaCy's documents; `pipeline.constituents` keeps the trees on them.
+BRACKET_SUFFIXES = (".ptb", ".mrg", ".brackets")
+
+
+def is_bracketed(path: str | Path) -> bool:
+    """Whether a file has bracketed trees, by its name."""
+    return Path(path).suffix.lower() in BRACKET_SUFFIXES
+
+
+def bracket_docs(
+    trees: Iterable[Tree], vocab: Vocab, *, n_sents: int = 1
+) -> Iterator[tuple[Doc, list[Tree]]]:
+    """Documents of bracketed trees, with their words, tags and sentences. Brackets say nothing of white
+    space, so that spaces are unknown: spaCy then trains and evaluates on the treebank's tokens.
+
+    trees: The trees, without empty elements.
+    YIELDS: Documents, and the trees of their sentences.
+    """
+    trees = iter(trees)
+    while group := list(islice(trees, max(n_sents, 1))):
+        leaves = [list(tree.leaves()) for tree in group]
+        words = [[leaf.word for leaf in own] for own in leaves]
+        doc = Doc(
+            vocab,
+            words=[word for own in words for word in own],
+            tags=[leaf.label for own in leaves for leaf in own],
+            sent_starts=[i == 0 for own in words for i in range(len(own))],
+        )
+        yield doc, group

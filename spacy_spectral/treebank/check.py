@@ -7,8 +7,7 @@ from pathlib import Path
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from .bracketed import is_bracketed
-from .brackets import read_brackets
+from .brackets import is_bracketed, read_brackets
 from .documents import scan_docs, treebank_files
 from .validate import MISSING, TreebankError, is_projective
 
@@ -29,20 +28,19 @@ class Summary:
 
     @property
     def has_heads(self) -> bool:
-        """RETURNS (bool): Whether its trees are dependency trees."""
+        """Whether its trees are dependency trees."""
         return not is_bracketed(self.path)
 
     @property
     def non_projective_percent(self) -> float:
-        """RETURNS (float): The percentage of sentences with crossing arcs."""
+        """The percentage of sentences with crossing arcs."""
         return 100 * self.non_projective / max(self.sentences, 1)
 
 
 def check_treebanks(paths: list[Path]) -> list[Summary]:
     """Check treebank files.
 
-    paths (List[Path]): Files or directories of them.
-    RETURNS (List[Summary]): One for each file; a path that stands for no file has only a problem.
+    RETURNS: One for each file; a path that stands for no file has only a problem.
     """
     summaries = []
     for path in paths:
@@ -61,9 +59,7 @@ def check_treebanks(paths: list[Path]) -> list[Summary]:
 def only_in_one_split(summaries: list[Summary], kind: str) -> dict[Path, Counter[str]]:
     """Find what a learner meets in one file only, e.g. a tag written differently elsewhere.
 
-    summaries (List[Summary]): The summaries of the splits of one treebank.
-    kind (str): "tags" or "labels".
-    RETURNS (Dict[Path, Counter]): For each file, what no other file has, with its frequency.
+    RETURNS: For each file, what no other file has, with its frequency.
     """
     found = {}
     for summary in summaries:

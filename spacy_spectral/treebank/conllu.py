@@ -6,7 +6,7 @@ One scan serves all: `read_conllu` raises the first problem, `spacy spectral che
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -33,12 +33,11 @@ _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 class Sentence:
     """A sentence of syntactic words. Unspecified values (`_`) are empty strings.
 
-    after (List[str]): The white space after each word: " ", "" (`SpaceAfter=No`, and inside a multiword
-        token), or what `SpacesAfter` has.
-    heads (List[int]): 0-based; the root points to itself, a missing head is `MISSING`.
-    multiword (List[Tuple[int, int, str]]): First word, last word (both 0-based), form.
-    before (str): The white space in front of the sentence, where `SpacesBefore` has it.
-    line (int): The line of the first token, 1-based.
+    after: The white space after each word: " ", "" (`SpaceAfter=No`, and inside a multiword token), or
+        what `SpacesAfter` has.
+    heads: 0-based; the root points to itself, a missing head is `MISSING`.
+    multiword: First word, last word (both 0-based), form.
+    line: The line of the first token, 1-based.
     """
 
     words: list[str] = field(default_factory=list)
@@ -59,30 +58,30 @@ class Sentence:
 
     @property
     def spaces(self) -> list[bool]:
-        """RETURNS (List[bool]): Whether white space follows the words."""
+        """Whether white space follows the words."""
         return [bool(after) for after in self.after]
 
     @property
     def sent_id(self) -> str:
-        """RETURNS (str): The value of the comment `# sent_id = ...`, or an empty string."""
+        """The value of the comment `# sent_id = ...`, or an empty string."""
         return self.comment("sent_id") or ""
 
     @property
     def starts_document(self) -> bool:
-        """RETURNS (bool): Whether there is a comment `# newdoc`."""
+        """Whether there is a comment `# newdoc`."""
         return self.comment("newdoc") is not None
 
     @property
     def starts_paragraph(self) -> bool:
-        """RETURNS (bool): Whether there is a comment `# newpar`."""
+        """Whether there is a comment `# newpar`."""
         return self.comment("newpar") is not None
 
     def comment(self, name: str) -> str | None:
         """Read a comment.
 
-        name (str): What it is called, e.g. "sent_id" or "newdoc".
-        RETURNS (Optional[str]): What is behind `# name =` or `# name id =`, "" for a comment that is the
-            name alone; None if there is no such comment.
+        name: What it is called, e.g. "sent_id" or "newdoc".
+        RETURNS: What is behind `# name =` or `# name id =`, "" for a comment that is the name alone; None
+            if there is no such comment.
         """
         for comment in self.comments:
             key, _, value = comment[1:].partition("=")
@@ -92,7 +91,7 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """RETURNS (str): The text as it is written: multiword tokens by their surface form."""
+        """The text as it is written: multiword tokens by their surface form."""
         surface = {first: (last, form) for first, last, form in self.multiword}
         pieces, i = [], 0
         while i < len(self):
@@ -103,12 +102,7 @@ class Sentence:
 
 
 def read_conllu(path: str | Path) -> Iterator[Sentence]:
-    """Read a CoNLL-U file.
-
-    path (Union[str, Path]): The file.
-    YIELDS (Sentence): The sentences in order.
-    RAISES (TreebankError): At the first problem.
-    """
+    """Read a CoNLL-U file."""
     for item in scan_conllu(path):
         if isinstance(item, TreebankError):
             raise item
@@ -120,11 +114,9 @@ def scan_conllu(
 ) -> Iterator[Sentence | TreebankError]:
     """Read a CoNLL-U file to its end, whatever is wrong with it.
 
-    path (Union[str, Path]): The file, perhaps compressed (.gz); it is not held in memory as a whole.
-    trees (bool): Whether every sentence must have a tree, at least some of it.
-    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
-    YIELDS (Union[Sentence, TreebankError]): The valid sentences and, in place of an invalid
-        sentence, all its problems.
+    path: The file, perhaps compressed (.gz); it is not held in memory as a whole.
+    trees: Whether every sentence must have a tree, at least some of it.
+    YIELDS: The valid sentences and, in place of an invalid sentence, all its problems.
     """
     path = Path(path)
     try:
@@ -264,3 +256,98 @@ def _parse_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[
     if not trees and all(head == MISSING for head in sentence.heads):
         return []
     return [(line_of_word[word], message) for word, message in tree_problems(sentence.heads)]
+
+
+# Multiword tokens as tokens of a text: cut where their words can be cut out of them, else one token.
+# Syntactic words need not stand in the text: of "du" the words are "de" and "le". A pipeline that starts
+# from text has tokens that do, so it can learn "do" and "n't", but "du" must stay whole.
+def as_tokens(sentence: Sentence) -> Sentence:
+    """Make the words of a sentence those of its text.
+
+    RETURNS: The same if its words stand in the text; else one whose multiword tokens are cut where that
+        is possible (these are left in `multiword`), and single words where it is not. Such a word has all
+        tags, lemmas and features of its parts, like those of `spacy convert --merge-subtokens`, and the
+        head, relation and part of speech of the part highest in the tree.
+    """
+    if not sentence.multiword:
+        return sentence
+    words = list(sentence.words)
+    cut, whole = [], []
+    for first, last, form in sentence.multiword:
+        pieces = _cut(form, words[first : last + 1])
+        if pieces is None:
+            whole.append((first, last, form))
+        else:
+            words[first : last + 1] = pieces
+            cut.append((first, last, form))
+    sentence = replace(sentence, words=words, multiword=cut)
+    return _merge(sentence, whole) if whole else sentence
+
+
+def _cut(form: str, words: list[str]) -> list[str] | None:
+    """The pieces of a form that are the words, but for case."""
+    if form.lower() != "".join(words).lower() or len(form) != sum(map(len, words)):
+        return None
+    pieces, end = [], 0
+    for word in words:
+        end += len(word)
+        pieces.append(form[end - len(word) : end])
+    return pieces
+
+
+def _merge(sentence: Sentence, spans: list[tuple[int, int, str]]) -> Sentence:
+    groups = []  # the words of every token
+    end = 0
+    for first, last, _ in spans:
+        groups += [[i] for i in range(end, first)] + [list(range(first, last + 1))]
+        end = last + 1
+    groups += [[i] for i in range(end, len(sentence))]
+    token_of = [token for token, group in enumerate(groups) for _ in group]
+    forms = {first: form for first, _, form in spans}
+    depths = _depths(sentence.heads)
+    merged = Sentence(
+        multiword=[(token_of[first], token_of[last], form) for first, last, form in sentence.multiword],
+        comments=sentence.comments,
+        before=sentence.before,
+        line=sentence.line,
+    )  # fmt: skip
+    for token, group in enumerate(groups):
+        # the head of the highest part hangs on no part: heads of tokens are a tree, too
+        top = min(group, key=depths.__getitem__)
+        head = sentence.heads[top]
+        merged.words.append(forms.get(group[0], sentence.words[group[0]]))
+        merged.after.append(sentence.after[group[-1]])
+        merged.lemmas.append(" ".join(filter(None, (sentence.lemmas[i] for i in group))))
+        merged.upos.append(sentence.upos[top])
+        merged.xpos.append("_".join(filter(None, (sentence.xpos[i] for i in group))))
+        merged.feats.append(_all_features([sentence.feats[i] for i in group]))
+        merged.heads.append(
+            MISSING if head == MISSING else token if head == top else token_of[head]
+        )
+        merged.deps.append(sentence.deps[top])
+    return merged
+
+
+def _depths(heads: list[int]) -> list[int]:
+    """How far words are from the root; those that hang on nothing known count as roots."""
+    depths = [-1] * len(heads)
+    for i in range(len(heads)):
+        path = []
+        while depths[i] < 0:
+            path.append(i)
+            if heads[i] in (i, MISSING):
+                depths[i] = 0
+            else:
+                i = heads[i]
+        for depth, j in enumerate(reversed(path), start=depths[i] + (path[-1:] != [i])):
+            depths[j] = depth
+    return depths
+
+
+def _all_features(parts: list[str]) -> str:
+    """Every feature of the parts, with all its values: "Case=Acc" and "Case=Nom" are "Case=Acc,Nom"."""
+    values: dict[str, set[str]] = {}
+    for feature in chain.from_iterable(part.split("|") for part in parts if part):
+        name, _, value = feature.partition("=")
+        values.setdefault(name, set()).update(value.split(","))
+    return "|".join(f"{name}={','.join(sorted(values[name]))}" for name in sorted(values))

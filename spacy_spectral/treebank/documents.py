@@ -14,8 +14,7 @@ from spacy.vocab import Vocab
 
 from ..base.errors import Errors
 from ..trees.pseudoprojective import DELIMITER
-from .conllu import Sentence, scan_conllu
-from .multiword import as_tokens
+from .conllu import Sentence, as_tokens, scan_conllu
 from .validate import MISSING, TreebankError, tree_problems
 
 CONLLU_SUFFIXES = (".conllu", ".conll")
@@ -38,16 +37,15 @@ def read_docs(
 ) -> Iterator[Doc]:
     """Read gold documents with tags, parts of speech, morphology, lemmas, heads, labels, sentences.
 
-    path (Union[str, Path]): A `.conllu`, `.conll` or `.spacy` file, or a directory of such files.
-    vocab (Vocab): The vocabulary of the documents.
-    n_sents (int): How many sentences of CoNLL-U make a document. 0 for documents as they were written:
-        from one `newdoc` to the next, with an empty line in front of every `newpar`.
-    syntactic_words (bool): Whether the words of multiword tokens are tokens as they are. Otherwise
-        tokens are those of the text, see `multiword.as_tokens`.
-    trees (bool): Whether documents without any head are a problem.
-    YIELDS (Doc): The documents in order. A token with a missing head has the label "". Multiword tokens
-        that are made of their words are the spans `doc.spans["multiword_tokens"]`.
-    RAISES (TreebankError): At the first problem.
+    path: A `.conllu`, `.conll` or `.spacy` file, or a directory of such files.
+    n_sents: How many sentences of CoNLL-U make a document. 0 for documents as they were written: from one
+        `newdoc` to the next, with an empty line in front of every `newpar`.
+    syntactic_words: Whether the words of multiword tokens are tokens as they are. Otherwise tokens are
+        those of the text, see `conllu.as_tokens`.
+    trees: Whether documents without any head are a problem.
+    YIELDS: The documents in order. A token with a missing head has the label "". Multiword tokens that
+        are made of their words are the spans `doc.spans["multiword_tokens"]`.
+    RAISES: At the first problem.
     """
     options: Any = {"n_sents": n_sents, "syntactic_words": syntactic_words, "trees": trees}
     for file in treebank_files(path):
@@ -58,11 +56,7 @@ def read_docs(
 
 
 def treebank_files(path: str | Path) -> list[Path]:
-    """Find the treebank files that a path stands for.
-
-    path (Union[str, Path]): A file, or a directory that is searched with its subdirectories.
-    RETURNS (List[Path]): The files, sorted.
-    """
+    """Find the treebank files that a path stands for."""
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
@@ -84,10 +78,7 @@ def scan_docs(
 ) -> Iterator[Doc | TreebankError]:
     """Read a treebank file to its end, whatever is wrong with it.
 
-    path (Path): A `.conllu`, `.conll` or `.spacy` file.
-    vocab (Vocab): The vocabulary of the documents.
-    n_sents (int), syntactic_words (bool), trees (bool): See `read_docs`.
-    YIELDS (Union[Doc, TreebankError]): The valid documents and all problems of the others.
+    YIELDS: The valid documents and all problems of the others.
     """
     if path.suffix in CONLLU_SUFFIXES:
         return _scan_conllu_docs(path, vocab, n_sents, syntactic_words, trees)
@@ -97,10 +88,8 @@ def scan_docs(
 def sentences_to_doc(sentences: list[Sentence], vocab: Vocab) -> Doc:
     """Make one gold document of sentences.
 
-    sentences (List[Sentence]): The sentences.
-    vocab (Vocab): The vocabulary of the document.
-    RETURNS (Doc): The document. A word without XPOS has its UPOS as tag, as in `spacy convert`. White
-        space other than single spaces is made tokens, as spaCy's tokenizers do it.
+    RETURNS: The document. A word without XPOS has its UPOS as tag, as in `spacy convert`. White space
+        other than single spaces is made tokens, as spaCy's tokenizers do it.
     """
     columns = _Columns()
     multiword = []
@@ -178,8 +167,7 @@ def set_sentence_starts(doc: Doc, sent_starts: list[int] | numpy.ndarray) -> Non
     """Write sentence boundaries that stay true where spaCy's own, guessed from the roots, are not:
     in front of a word without head, or in a sentence without root.
 
-    doc (Doc): The document.
-    sent_starts (List[int]): 1 for the first word of a sentence, -1 for any other.
+    sent_starts: 1 for the first word of a sentence, -1 for any other.
     """
     doc.from_array([SENT_START], numpy.asarray(sent_starts, dtype="int64").astype("uint64"))
 
@@ -206,10 +194,9 @@ def _groups(items: Iterator[Item], n: int) -> Iterator[list[Item]]:
 def written_documents(items: Iterable[Item], *, most_words: int = 0) -> Iterator[list[Item]]:
     """Put sentences together to documents as they were written.
 
-    items (Iterable[Union[Sentence, TreebankError]]): The sentences; their white space is changed.
-    most_words (int): Documents end after so many words, too. Defaults to 0, no limit.
-    YIELDS (List[Union[Sentence, TreebankError]]): The sentences of each document, with the white space that
-        is between and around them in raw text.
+    most_words: Documents end after so many words, too. Defaults to 0, no limit.
+    YIELDS: The sentences of each document, with the white space that is between and around them in raw
+        text.
     """
     group: list[Item] = []
     last: Sentence | None = None

@@ -11,16 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import Errors
-from ..base.text_files import (
-    STDIN,
-    decoded_blocks,
-    is_stream,
-    read_records,
-    token_form,
-    whole_file,
-)
-from .bracketed import BRACKET_SUFFIXES
-from .brackets import read_brackets
+from ..base.text_files import STDIN, decoded_blocks, is_stream, read_records, token_form, whole_file
+from .brackets import BRACKET_SUFFIXES, read_brackets
 from .conllu import Sentence, scan_conllu
 from .documents import CONLLU_SUFFIXES, written_documents
 from .validate import MISSING, TreebankError
@@ -36,13 +28,7 @@ Report = Callable[[int], Any]
 
 @dataclass
 class Source:
-    """A document to be parsed: a text, tokens or sentences.
-
-    name (str): What it is called.
-    text (str): A text, or "".
-    tokens (List[str]): The tokens of a text, if they are given.
-    sentences (List[Sentence]): Its sentences, if they are given.
-    """
+    """A document to be parsed: a text, tokens or sentences."""
 
     name: str
     text: str = ""
@@ -61,9 +47,8 @@ class Source:
 class TextPart:
     """Some documents of a file.
 
-    number (int): Which part it is, from 1.
-    is_whole (bool): Whether there are no others.
-    size (int): How many bytes of the file were read for it.
+    number: Which part it is, from 1.
+    size: How many bytes of the file were read for it.
     """
 
     number: int
@@ -73,7 +58,7 @@ class TextPart:
 
 
 def stem(path: Path) -> str:
-    """RETURNS (str): The name of a file without the endings that tell its format."""
+    """The name of a file without the endings that tell its format."""
     if str(path) == STDIN:
         return "stdin"
     name = path.name.removesuffix(".gz")
@@ -86,9 +71,7 @@ def stem(path: Path) -> str:
 def read_parts(path: Path, *, lines: bool = False) -> Iterator[TextPart]:
     """Read a file.
 
-    path (Path): The file; its name tells the format. "-" is standard input, a plain text.
-    lines (bool): Whether every line of a plain text is a document of its own.
-    YIELDS (TextPart): Its documents in order. There is one part at least.
+    YIELDS: Its documents in order. There is one part at least.
     """
     done = 0  # bytes read for the part at hand
 

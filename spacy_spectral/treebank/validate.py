@@ -12,18 +12,15 @@ class TreebankError(ValueError):
     """A problem in a treebank file: says where it is, what is wrong and what to do about it."""
 
     def __init__(self, path: str | Path, where: str | int, message: str) -> None:
-        """path (Union[str, Path]): The file.
-        where (Union[str, int]): A line number, a place like "doc 3, sentence 1", or "".
-        message (str): A message of `errors.py`, with its remedy.
-        """
+        """where: A line number, a place like "doc 3, sentence 1", or ""."""
         super().__init__(f"{path}:{where}: {message}" if where else f"{path}: {message}")
 
 
 def tree_problems(heads: Sequence[int]) -> list[tuple[int, str]]:
     """Check that the heads of a sentence form a tree with one root, as far as they are annotated.
 
-    heads (Sequence[int]): 0-based heads; the root points to itself, `MISSING` is allowed.
-    RETURNS (List[Tuple[int, str]]): The position and message of every problem.
+    heads: 0-based heads; the root points to itself, `MISSING` is allowed.
+    RETURNS: The position and message of every problem.
     """
     n_words = len(heads)
     problems = [
@@ -49,11 +46,7 @@ def tree_problems(heads: Sequence[int]) -> list[tuple[int, str]]:
 
 
 def is_projective(heads: Sequence[int]) -> bool:
-    """Say whether no arcs cross, the arc from the (left-hand) artificial root to the root included.
-
-    heads (Sequence[int]): As for `tree_problems`.
-    RETURNS (bool): Whether the tree is projective. Missing heads count as no arcs.
-    """
+    """Say whether no arcs cross, the arc from the (left-hand) artificial root to the root included."""
     spans = sorted(
         ((i, head) if i < head else (head, i)) if head != i else (-1, i)
         for i, head in enumerate(heads)

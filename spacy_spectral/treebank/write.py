@@ -14,11 +14,10 @@ _ESCAPES = {" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n"}
 def write_doc(doc: Doc, *, name: str = "", comments: Sequence[Sequence[str]] = ()) -> str:
     """Write a document.
 
-    doc (Doc): The document; what it does not have is unspecified (`_`).
-    name (str): What it is called: sentences are numbered after it.
-    comments (Sequence[Sequence[str]]): The comments of its sentences, if they have some already; that with
-        the text is written anew.
-    RETURNS (str): CoNLL-U; "" for a document without words.
+    doc: The document; what it does not have is unspecified (`_`).
+    comments: The comments of its sentences, if they have some already; that with the text is written
+        anew.
+    RETURNS: CoNLL-U; "" for a document without words.
     """
     before, after = _white_space(doc)
     multiword = _multiword(doc)

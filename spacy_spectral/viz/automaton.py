@@ -35,11 +35,7 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True)
 class AutomatonState:
-    """probability (float): Share of this state among all visits to states.
-    stop (float): Probability that there are no more modifiers.
-    hidden (float): Probability of the transitions that were too rare to show.
-    prefixes (Tuple[Tuple[str, ...], ...]): The most frequent histories that lead here.
-    """
+    """hidden: Probability of the transitions that were too rare to show."""
 
     probability: float
     stop: float
@@ -49,12 +45,7 @@ class AutomatonState:
 
 @dataclass(frozen=True)
 class AutomatonEdge:
-    """All transitions from one state to another.
-
-    source (int): Index of the state before.
-    target (int): Index of the state after.
-    symbols (Tuple[Tuple[str, float], ...]): Symbols and their probabilities, largest first.
-    """
+    """All transitions from one state to another."""
 
     source: int
     target: int
@@ -67,13 +58,7 @@ class AutomatonEdge:
 
 @dataclass(frozen=True)
 class AutomatonGraph:
-    """A deterministic automaton over the modifiers of a head, nearest first. State 0 is the first.
-
-    head (str): The symbol of the head.
-    direction (str): "left" or "right".
-    states (Tuple[AutomatonState, ...]): The states.
-    edges (Tuple[AutomatonEdge, ...]): The transitions, one edge per pair of states.
-    """
+    """A deterministic automaton over the modifiers of a head, nearest first. State 0 is the first."""
 
     head: str
     direction: str
@@ -107,15 +92,10 @@ def head_automaton(
 
     It shows the automata alone: length factor and lexical model of the grammar play no part.
 
-    grammar (Grammar): The grammar.
-    head (str): Symbol of the head, e.g. a tag.
-    direction (str): "left" or "right".
-    states (int): Most states of the result.
-    threshold (float): Less probable transitions are left out, with states only they lead to.
-    min_probability (float): Rarer prefixes are not looked at. All must fit into the DFA, so the
-        more rare ones there are, the more states are merged.
-    max_prefixes (int): Nor are more prefixes than this.
-    RETURNS (AutomatonGraph): The automaton.
+    head: Symbol of the head, e.g. a tag.
+    threshold: Less probable transitions are left out, with states only they lead to.
+    min_probability: Rarer prefixes are not looked at. All must fit into the DFA, so the more
+        rare ones there are, the more states are merged.
     """
     if direction not in DIRECTIONS:
         choices = ", ".join(DIRECTIONS)
@@ -169,8 +149,7 @@ def frequent_prefixes(
     continuations are clipped at 0 and normalised, so that what follows a prefix is a distribution.
     For a proper automaton this changes nothing.
 
-    start, operators, stop (ndarray): The automaton; [n], [X, n, n], [n].
-    YIELDS (_Prefix): The prefixes by falling probability, the empty one first.
+    start, operators, stop: The automaton; [n], [X, n, n], [n].
     """
     radius = numpy.abs(numpy.linalg.eigvals(operators.sum(axis=0))).max(initial=0.0)
     if radius > _MOST_GROWTH:
@@ -247,10 +226,7 @@ class _Determinised:
         return best
 
     def _merge(self, clusters: NDArray) -> NDArray[numpy.int64]:
-        """Merge clusters until equal symbols lead from equal clusters to equal clusters.
-
-        RETURNS (ndarray): State of every prefix, numbered by their first prefix.
-        """
+        """Merge clusters until equal symbols lead from equal clusters to equal clusters."""
         clusters = clusters.copy()
         consistent = False
         while not consistent:

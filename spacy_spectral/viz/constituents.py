@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 from math import isnan
 
-from ..models.constituency.nodes import Node, Parsed
+from ..models.constituency.trees import Node, Parsed
 from .layout import n_columns
 
 _INK, _SOFT = "#22303c", "#5b6874"

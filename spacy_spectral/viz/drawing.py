@@ -50,11 +50,7 @@ def format_probability(value: float) -> str:
 
 
 def to_dot(graph: "AutomatonGraph") -> str:
-    """The automaton in the language of Graphviz.
-
-    graph (AutomatonGraph): The automaton.
-    RETURNS (str): The text of a .dot file.
-    """
+    """The automaton in the language of Graphviz."""
 
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -93,11 +89,7 @@ class _Route:
 
 
 def to_svg(graph: "AutomatonGraph") -> str:
-    """Draw an automaton: states with their share of visits, START, STOP, transitions.
-
-    graph (AutomatonGraph): The automaton.
-    RETURNS (str): An SVG document.
-    """
+    """Draw an automaton: states with their share of visits, START, STOP, transitions."""
     loops = {edge.source: edge for edge in graph.edges if edge.source == edge.target}
     ranks = _ranks(graph)
     states = [

@@ -10,14 +10,7 @@ _SWEEPS = 60
 
 @dataclass(eq=False)
 class Item:
-    """Something that has a place in a column: a state, a label, or a bend of an edge.
-
-    column (int): Its column, counted from the left.
-    above, below (float): How far it reaches from its centre.
-    width (float): Its width.
-    neighbours (List[Tuple[Item, float]]): What it is connected to, and how much that pulls at it.
-    y (float): Height of its centre, downwards; set by `place`.
-    """
+    """Something that has a place in a column: a state, a label, or a bend of an edge."""
 
     column: int
     above: float
@@ -28,7 +21,7 @@ class Item:
 
 
 def n_columns(text: str) -> int:
-    """RETURNS (int): The width of a text in characters; Chinese, Japanese and Korean ones are two wide."""
+    """The width of a text in characters; Chinese, Japanese and Korean ones are two wide."""
     return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)
 
 
@@ -36,7 +29,7 @@ def place(columns: list[list[Item]]) -> None:
     """Order the items of every column by where their neighbours are, then move them as near to these
     as order and size allow.
 
-    columns (List[List[Item]]): The items of every column; sorted in place from top to bottom.
+    columns: The items of every column; sorted in place from top to bottom.
     """
     for column in columns:
         for position, item in enumerate(column):

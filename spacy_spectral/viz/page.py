@@ -14,14 +14,7 @@ h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; }
 def html_page(
     title: str, parts: Iterable[str], *, style: str, lang: str = "en", direction: str = "ltr"
 ) -> str:
-    """Make a page.
-
-    title (str): Its title, and the heading.
-    parts (Iterable[str]): What stands below it: HTML.
-    style (str): CSS of the parts.
-    lang (str), direction (str): The language and how it is written.
-    RETURNS (str): HTML.
-    """
+    """Make a page."""
     return (
         f'<!DOCTYPE html>\n<html lang="{escape(lang)}" dir="{direction}">\n<head>\n'
         '<meta charset="utf-8">\n'

@@ -17,10 +17,6 @@ def render_reliability(curves: Mapping[str, Reliability], *, title: str) -> str:
 
     A point on the diagonal says what it should; one below it is too sure. Areas of points are the shares of
     predictions.
-
-    curves (Mapping[str, Reliability]): What is compared, by name.
-    title (str): The heading.
-    RETURNS (str): SVG.
     """
     width = _LEFT + _SIZE + _RIGHT
     height = _TOP + _SIZE + _GAP + _BARS + _BOTTOM

@@ -51,12 +51,9 @@ li b { color: #22303c; }
 class SubTag:
     """What is shown of one sub-tag.
 
-    name (str): Its name.
-    share (float): Its share of the tag's tokens.
-    count (int): How many tokens of the treebank it has.
-    words (List[str]): Its typical words.
-    heads (List[Tuple[str, float]]): Where it hangs: "left of VB.1", and how often.
-    left, right (List[Tuple[str, float]]): Its children on both sides, and how many of each it has on average.
+    share: Its share of the tag's tokens.
+    heads: Where it hangs: "left of VB.1", and how often.
+    left, right: Its children on both sides, and how many of each it has on average.
     """
 
     name: str
@@ -69,7 +66,7 @@ class SubTag:
 
 
 def describe(grammar: RefinedGrammar) -> list[SubTag]:
-    """RETURNS (List[SubTag]): Every sub-tag of a grammar, in the order of their numbers."""
+    """Every sub-tag of a grammar, in the order of their numbers."""
     names, layer, lexicon = state_names(grammar), grammar.fine, grammar.lexicon
     k = len(names)
     side, head, _, child = layer.contexts.T
@@ -139,12 +136,7 @@ Example = tuple[Sequence[str], int]  # the words of a sentence, and which of the
 def collect_examples(
     names: Sequence[str], sentences: Sequence[tuple[Sequence[str], NDArray, NDArray]]
 ) -> dict[str, list[Example]]:
-    """Sentences in which sub-tags are most certain.
-
-    names (Sequence[str]): The names of sub-tags.
-    sentences (Sequence[Tuple[Sequence[str], ndarray, ndarray]]): Words, sub-tags and their probabilities.
-    RETURNS (Dict[str, List[Example]]): A few examples of every sub-tag, short sentences first.
-    """
+    """Sentences in which sub-tags are most certain."""
     found: dict[str, list[tuple[float, int, int]]] = {}
     for s, (words, states, probs) in enumerate(sentences):
         for i, (state, prob) in enumerate(zip(states.tolist(), probs.tolist(), strict=True)):
@@ -167,14 +159,14 @@ def collect_examples(
 
 
 def shown_tags(grammar: RefinedGrammar) -> list[str]:
-    """RETURNS (List[str]): The tags that the treebank had, the most frequent first."""
+    """The tags that the treebank had, the most frequent first."""
     order = numpy.argsort(-grammar.frequency, kind="stable").tolist()
     seen = numpy.bincount(grammar.fine.tag_states.tag_of, grammar.lexicon.totals) > 0
     return [grammar.symbols.names[tag] for tag in order if seen[tag]]
 
 
 def count_sub_tags(grammar: RefinedGrammar, tags: Sequence[str]) -> int:
-    """RETURNS (int): How many sub-tags some tags have."""
+    """How many sub-tags some tags have."""
     numbers = [grammar.symbols.names.index(tag) for tag in tags]
     return int(grammar.fine.tag_states.size[numbers].sum())
 
@@ -186,14 +178,7 @@ def render_sub_tags(
     examples: Mapping[str, Sequence[Example]] | None = None,
     title: str = "Sub-tags",
 ) -> str:
-    """Show what was learnt.
-
-    grammar (RefinedGrammar): The grammar.
-    tags (Sequence[str]): The tags to show.
-    examples (Optional[Mapping[str, Sequence[Example]]]): Sentences for sub-tags.
-    title (str): The heading.
-    RETURNS (str): HTML.
-    """
+    """Show what was learnt."""
     described = describe(grammar)
     tag_states = grammar.fine.tag_states
     numbers = [grammar.symbols.names.index(tag) for tag in tags]

@@ -31,7 +31,7 @@ _FONT_SIZE = 12
 
 
 def majority_tags(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """RETURNS (Dict[str, str]): The most frequent tag of every word form."""
+    """The most frequent tag of every word form."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for form, tag in tagged:
         counts[form][tag] += 1
@@ -43,10 +43,8 @@ def place_words(
 ) -> numpy.ndarray:
     """Exact t-SNE (van der Maaten and Hinton 2008) from the first two principal components.
 
-    vectors (ndarray): One row per word, at least 4 rows. Meant for some hundreds of words.
-    perplexity (float): About how many neighbours a word has.
-    iterations (int): Steps of gradient descent.
-    RETURNS (ndarray): float64, two coordinates per word; deterministic.
+    vectors: One row per word, at least 4 rows. Meant for some hundreds of words.
+    RETURNS: float64, two coordinates per word; deterministic.
     """
     vectors = vectors.astype("float64")
     n_words = len(vectors)
@@ -94,14 +92,7 @@ def _neighbour_probabilities(vectors: numpy.ndarray, perplexity: float) -> numpy
 def render_map(
     words: Sequence[str], tags: Sequence[str], places: numpy.ndarray, *, title: str
 ) -> str:
-    """Draw words at their places; where names would overlap, the later ones are dots.
-
-    words (Sequence[str]): The words, the most important first.
-    tags (Sequence[str]): The tag of each.
-    places (ndarray): Two coordinates of each.
-    title (str): The heading.
-    RETURNS (str): SVG.
-    """
+    """Draw words at their places; where names would overlap, the later ones are dots."""
     low, high = places.min(axis=0), places.max(axis=0)
     size = numpy.array([_WIDTH - 2 * _MARGIN - _LEGEND, _HEIGHT - 3 * _MARGIN])
     scaled = (places - low) / numpy.maximum(high - low, 1e-12) * size + [_MARGIN, 2 * _MARGIN]

@@ -1,7 +1,7 @@
 import numpy
 import pytest
 
-from spacy_spectral.base.fields import (
+from spacy_spectral.base.files import (
     Array,
     Bool,
     Bytes,
@@ -172,7 +172,7 @@ def test_given_sizes_and_further_requirements():
 
 
 def test_what_is_no_record():
-    from spacy_spectral.base.serialize import pack
+    from spacy_spectral.base.files import pack
 
     with pytest.raises(ValueError, match=r"\[S005\]"):
         FORMAT.unpack(pack("toy", 3, [1, 2]))

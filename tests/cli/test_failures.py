@@ -9,7 +9,7 @@ from spacy.cli._util import app
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from spacy_spectral.base.serialize import require_writable
+from spacy_spectral.base.files import require_writable
 from spacy_spectral.cli import spectral_cli
 from spacy_spectral.models.shag.tempered import TemperedParser
 

@@ -417,7 +417,7 @@ def test_extensions_of_others_stay():
 
 
 def test_settings_are_checked():
-    from spacy_spectral.models.constituency.training import ConstituencyRecipe
+    from spacy_spectral.models.constituency.architecture import ConstituencyRecipe
 
     with pytest.raises(ValueError, match="S701"):
         ConstituencyRecipe(estimator="magic")

@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from spacy_spectral.models.constituency.evalb import constituents, score_trees
-from spacy_spectral.models.constituency.nodes import Node, Parsed
-from spacy_spectral.models.constituency.trees import clean
+from spacy_spectral.models.constituency.trees import Node, Parsed, clean
 from spacy_spectral.treebank.brackets import read_brackets, write_tree
 
 

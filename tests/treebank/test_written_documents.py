@@ -9,9 +9,8 @@ from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 
 from spacy_spectral.readers import Corpus
-from spacy_spectral.treebank.conllu import Sentence, read_conllu
+from spacy_spectral.treebank.conllu import Sentence, as_tokens, read_conllu
 from spacy_spectral.treebank.documents import MULTIWORD, read_docs
-from spacy_spectral.treebank.multiword import as_tokens
 from spacy_spectral.treebank.validate import tree_problems
 
 # a document of two paragraphs, one of a single sentence, with a token to cut and one to merge

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from spacy_spectral.models.constituency.nodes import Node, Parsed
+from spacy_spectral.models.constituency.trees import Node, Parsed
 from spacy_spectral.viz.constituents import tree_svg
 
 WORDS = ["The", "<b>", "barks", "&"]

@@ -6,7 +6,7 @@
 The features of an anchored rule are its rule, or some of its symbols, with contexts at its three boundaries; their
 weights are in one table, found by hashing.
 """
-from libc.math cimport INFINITY, exp, log
+from libc.math cimport isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -16,9 +16,8 @@ import numpy
 from ...base._adagrad cimport Slope, average, climb, new_slopes
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._prefetch cimport FETCH
-from ._cells cimport log_sum, share_out
-from ._context cimport Context, join, mix, width_bin
-from ._table cimport FeatureTable
+from ._forest cimport Packed, pack, sum_up
+from ._table cimport Context, join, mix, width_bin, FeatureTable
 
 cdef enum:
     MOST_TEMPLATES = 64
@@ -172,13 +171,12 @@ cdef class AnchoredTable:
         const int64_t[::1] starts not None, const int32_t[::1] begin not None, const int32_t[::1] end not None,
         const int32_t[::1] symbol not None, const int64_t[::1] edge_starts not None,
         const int32_t[::1] left not None, const int32_t[::1] right not None, const int32_t[::1] rule not None,
-        const uint8_t[::1] gold not None, const uint8_t[::1] gold_edge not None, const double[::1] offset not None,
+        const uint8_t[::1] gold not None, const uint8_t[::1] gold_edge not None,
         const int32_t[::1] order not None, double rate, bint update=True,
     ):
         """Improve the likelihood of gold trees, one sentence after the other.
 
         gold (uint8[items]), gold_edge (uint8[edges]): What is in the gold trees.
-        offset (float64[edges]): What is added to the scores of edges.
         order (int32[]): Which sentences, and in which order.
         RETURNS (float): The negative log-likelihood of the trees.
         """
@@ -186,10 +184,10 @@ cdef class AnchoredTable:
         cdef Context c
         cdef int64_t s, x, e, first, last, first_edge
         cdef int o, n, failed = 0
-        cdef double loss = 0, best, total, log_z, score
+        cdef double loss = 0, log_z, score
+        cdef Packed packed
         cdef double *item_score
         cdef double *edge_score
-        cdef double *inside
         cdef double *post
         cdef double *edge_post
         memset(&arena, 0, sizeof(arena))
@@ -203,16 +201,14 @@ cdef class AnchoredTable:
                 first_edge = edge_starts[first]
                 arena_reset(&arena)
                 item_score = <double *>take(&arena, (last - first) * sizeof(double))
-                inside = <double *>take(&arena, (last - first) * sizeof(double))
                 post = <double *>take_zeros(&arena, (last - first) * sizeof(double))
                 edge_score = <double *>take(&arena, (edge_starts[last] - first_edge + 1) * sizeof(double))
                 edge_post = <double *>take_zeros(&arena, (edge_starts[last] - first_edge + 1) * sizeof(double))
-                if item_score == NULL or inside == NULL or post == NULL or edge_score == NULL or edge_post == NULL:
+                if item_score == NULL or post == NULL or edge_score == NULL or edge_post == NULL:
                     failed = 1
                     break
                 # numbers of items and edges count from the beginning of the batch
                 item_score -= first
-                inside -= first
                 post -= first
                 edge_score -= first_edge
                 edge_post -= first_edge
@@ -222,35 +218,22 @@ cdef class AnchoredTable:
                 if failed:
                     break
                 score = 0
-                best = -INFINITY
                 for x in range(first, last):
-                    inside[x] = item_score[x]
-                    if gold[x]:
-                        score += item_score[x]
-                    if end[x] - begin[x] > 1:
-                        for e in range(edge_starts[x], edge_starts[x + 1]):
-                            edge_score[e] += offset[e]
-                            if gold_edge[e]:
-                                score += edge_score[e]
-                        inside[x] += log_sum(
-                            edge_starts[x], edge_starts[x + 1], &left[0], &right[0], edge_score, inside)
-                    if end[x] - begin[x] == n:
-                        best = max(best, inside[x])
-                total = 0
-                for x in range(first, last):
-                    if end[x] - begin[x] == n:
-                        total += exp(inside[x] - best)
-                log_z = best + log(total)
+                    score += gold[x] * item_score[x]
+                    for e in range(edge_starts[x], edge_starts[x + 1]):
+                        score += gold_edge[e] * edge_score[e]
+                failed = pack(
+                    &packed, first, last, n, &begin[0], &end[0], &edge_starts[0], &left[0], &right[0],
+                    item_score, edge_score, NULL, &arena)
+                if failed:
+                    break
+                log_z = sum_up(&packed, first, post, edge_post, &arena)
+                failed = isnan(log_z)
+                if failed:
+                    break
                 loss += log_z - score
                 if not update:
                     continue
-                for x in range(last - 1, first - 1, -1):
-                    if end[x] - begin[x] == n:
-                        post[x] += exp(inside[x] - log_z)
-                    if end[x] - begin[x] > 1:
-                        share_out(
-                            x, &edge_starts[0], &left[0], &right[0], item_score, edge_score, inside, post,
-                            edge_post)
                 self.n_steps += 1
                 self.spans.n_steps += 1
                 failed = self._step(

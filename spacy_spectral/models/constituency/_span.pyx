@@ -16,8 +16,7 @@ from libc.string cimport memcpy, memset
 import numpy
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
-from ._context cimport Context
-from ._table cimport FeatureTable
+from ._table cimport Context, FeatureTable
 
 
 cdef struct Chart:

@@ -14,7 +14,7 @@ import numpy
 from ...base._adagrad cimport average, climb, new_slopes
 from ...base._arena cimport Arena, arena_free, arena_reset, take
 from ...base._prefetch cimport FETCH
-from ._context cimport CONTENT_WIDTH, Context, end_key, fill_context, pair_key, word_key
+from ...base._slots cimport Slot, find_row
 
 cdef enum:
     MOST_PAIRS = 96
@@ -57,13 +57,7 @@ cdef class FeatureTable:
         return (*arrays, numpy.asarray(self.weight), self.n_words, self.n_phrases)
 
     cdef uint32_t find(self, uint64_t key) noexcept nogil:
-        cdef uint32_t check = <uint32_t>(key >> 32)
-        cdef uint64_t at = key & self.mask
-        while self.slots[at].row:
-            if self.slots[at].check == check:
-                return self.slots[at].row
-            at = (at + 1) & self.mask
-        return 0
+        return find_row(&self.slots[0], self.mask, key)
 
     cdef void add_row(self, uint32_t row, float *out) noexcept nogil:
         """Add a row to [symbols of phrases + 1], the last for any symbol."""
@@ -246,13 +240,13 @@ def build_slots(const uint64_t[::1] keys not None):
     cdef uint64_t at
     while n_slots < 2 * <size_t>keys.shape[0]:
         n_slots *= 2
-    result = numpy.empty(n_slots, dtype=[("check", "<u4"), ("row", "<u4")])
+    result = numpy.empty(n_slots, dtype=[("check", "<u4"), ("start", "<u4")])
     result[:] = 0
     cdef Slot[::1] slots = result
     for i in range(<size_t>keys.shape[0]):
         at = keys[i] & (n_slots - 1)
-        while slots[at].row:
+        while slots[at].start:
             at = (at + 1) & (n_slots - 1)
         slots[at].check = <uint32_t>(keys[i] >> 32)
-        slots[at].row = <uint32_t>(i + 1)
+        slots[at].start = <uint32_t>(i + 1)
     return result

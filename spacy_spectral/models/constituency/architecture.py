@@ -1,8 +1,205 @@
-"""The registered architectures of parsers for constituents."""
+"""Parsers for constituents: their settings, how they are trained, and the registered architectures."""
 
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors
 from ...base.learnt import architecture
-from .model import ConstituencyModel
-from .training import ConstituencyRecipe
+from ...treebank.brackets import Tree
+from ...trees.interface import Clusters
+from ..linear.tagger import TaggerRecipe, jackknife
+from ..linear.tagger_training import TaggedSentence
+from ._anchored import AnchoredTable
+from ._span import items
+from ._table import FeatureTable
+from .estimate import estimate
+from .forest import Items, RulePairs
+from .lexicon import form
+from .model import ITEM, STRONG, ConstituencyModel
+from .packing import Mixture
+from .span import SMALL, compact, gold_forest, new_table, train_anchored, train_spans
+from .statistics import Corpus, binary_trees, encode, rule_features
+from .tokens import Encoder, Templates, compile_templates, fill_tags
+
+Report = Callable[[str], None]
+
+ESTIMATORS = ("spectral", "cluster", "em", "spectral+em")
+# words seen less often are not told apart by the models of spans
+_KNOWN = 2
+_TAGGER_FOLDS = 4
+_TAGGER_EPOCHS = 2
+_BITS = 22
+
+
+@dataclass(frozen=True)
+class ConstituencyRecipe:
+    """The settings of a parser for constituents.
+
+    spans (bool): Whether it has a model of spans.
+    anchored (bool): Whether it has a model of anchored rules, beside that of spans.
+    estimator (Optional[str]): How the grammar with states is estimated, one of ESTIMATORS; None for no
+        grammar.
+    states (int): The most states of a symbol.
+    epochs, anchored_epochs (int): Passes over the treebank of both conditional models.
+    rate (float): Their rate of learning.
+    min_count (int): On how many gold spans a feature must occur.
+    em_iterations (int): Rounds of EM, for estimators that have it.
+    weights (Sequence[float]): Exponents of the posteriors of anchored rules, of the grammar with states and
+        of the model of spans, where all are there.
+    temperature (float): What logarithms of their product are divided by, so that it is not too sure.
+    seed (int): Of everything that is drawn at random.
+    """
+
+    spans: bool = True
+    anchored: bool = True
+    estimator: str | None = "spectral"
+    states: int = 24
+    epochs: int = 2
+    anchored_epochs: int = 3
+    rate: float = 0.1
+    min_count: int = 2
+    em_iterations: int = 8
+    weights: Sequence[float] = Mixture()[:3]
+    temperature: float = Mixture().temperature
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        known = (*ESTIMATORS, None) if self.spans else ESTIMATORS
+        if self.estimator not in known:
+            raise ValueError(
+                Errors.S701.format(value=self.estimator, choices=", ".join(ESTIMATORS))
+            )
+        numbers = (
+            self.states,
+            self.epochs,
+            self.anchored_epochs,
+            self.min_count,
+            self.em_iterations,
+        )
+        if min(numbers) < 1 or self.states > 64 or not 0 < self.rate <= 10:
+            raise ValueError(Errors.S702)
+        sound = len(self.weights) == 3 and all(0 <= weight <= 100 for weight in self.weights)
+        if not sound or not 0.01 <= self.temperature <= 100:
+            raise ValueError(Errors.S709)
+
+    def fit(
+        self,
+        trees: Sequence[Tree],
+        *,
+        clusters: Clusters | None = None,
+        report: Report | None = None,
+    ) -> ConstituencyModel:
+        """Train a parser."""
+        report = report if report is not None else _silent
+        binary = binary_trees(trees)
+        if not binary:
+            raise ValueError(Errors.S703)
+        corpus = encode(binary)
+        report(
+            f"{len(corpus):,} trees, {len(corpus.grammar)} symbols, "
+            f"{int((corpus.grammar.seen > 0).sum()):,} rules"
+        )
+        encoder = spans = anchored = latent = None
+        if self.spans:
+            encoder, tokens = learn_encoder(corpus, clusters, self.seed)
+            spans, anchored = self._fit_spans(corpus, tokens, report)
+        if self.estimator is not None:
+            latent = estimate(
+                corpus,
+                self.estimator,
+                states=self.states,
+                seed=self.seed,
+                iterations=self.em_iterations,
+            ).rounded()
+            report(f"{self.estimator} grammar with {int(latent.n_states.sum()):,} states")
+        by_rules, by_states, by_spans = self.weights
+        return ConstituencyModel(
+            corpus.grammar,
+            encoder=encoder,
+            spans=spans,
+            anchored=anchored,
+            latent=latent,
+            mixture=Mixture(by_rules, by_states, by_spans, self.temperature),
+        )
+
+    def _fit_spans(
+        self, corpus: Corpus, tokens: NDArray[numpy.int32], report: Report
+    ) -> tuple[FeatureTable, AnchoredTable | None]:
+        """The models of spans and of anchored rules."""
+        templates = compile_templates()
+        table, keys = new_table(templates, corpus, tokens, min_count=self.min_count)
+        weights = train_spans(
+            table, corpus, tokens, epochs=self.epochs, rate=self.rate, seed=self.seed, report=report
+        )
+        if not self.anchored or not len(corpus.grammar.rules):
+            return compact(templates, table, keys, [weights])[0], None
+        spans = with_weights(templates, table, weights)
+        *columns, probs, _ = items(spans, tokens, corpus.starts, ITEM)
+        pairs = RulePairs(corpus.grammar, possible=True)
+        found, strong = Items(*columns), probs >= STRONG
+        forest, gold, gold_edge = gold_forest(corpus, found, strong=strong, pairs=pairs)
+        rules, empty = rule_features(corpus.grammar), numpy.zeros(len(weights), dtype="float32")
+        new = AnchoredTable(
+            with_weights(templates, table, empty),
+            templates.anchored,
+            rules,
+            numpy.zeros(1 << _BITS, dtype="float32"),
+        )
+        of_items, of_edges = train_anchored(
+            new, corpus, tokens, forest, gold, gold_edge,
+            epochs=self.anchored_epochs, rate=self.rate, seed=self.seed, report=report,
+        )  # fmt: skip
+        spans, item_table = compact(templates, table, keys, [weights, of_items])
+        of_edges = of_edges.astype("float16").astype("float32")
+        of_edges[numpy.abs(of_edges) < SMALL] = 0
+        return spans, AnchoredTable(item_table, templates.anchored, rules, of_edges)
+
+
+def with_weights(
+    templates: Templates, table: FeatureTable, weights: NDArray[numpy.float32]
+) -> FeatureTable:
+    """The features of a table with other weights."""
+    slots, row_start, label, _, n_words, n_phrases = table.parts()
+    return FeatureTable(templates, slots, row_start, label, weights, n_words, n_phrases)
+
+
+def learn_encoder(
+    corpus: Corpus, clusters: Clusters | None, seed: int
+) -> tuple[Encoder, NDArray[numpy.int32]]:
+    """What the models of spans know of words before they are trained.
+
+    RETURNS (Tuple[Encoder, ndarray]): The encoder, and the rows of all words, with tags of taggers that
+        were not trained on them.
+    """
+    labels = [symbol.labels[-1] for symbol in corpus.grammar.symbols]
+    tags = [labels[symbol] for symbol in corpus.symbol[corpus.left < 0].tolist()]
+    sentences = [
+        TaggedSentence(corpus.words[a:b], tags[a:b], [""] * (b - a), [None] * (b - a))
+        for a, b in zip(corpus.starts[:-1].tolist(), corpus.starts[1:].tolist(), strict=True)
+    ]
+    tagger = TaggerRecipe(_TAGGER_EPOCHS, seed).fit(sentences, clusters=clusters)
+    counts = Counter(map(form, corpus.words))
+    known = sorted(word for word, count in counts.items() if count >= _KNOWN)
+    encoder = Encoder(known, tagger, clusters)
+    if len(sentences) < 2 * _TAGGER_FOLDS:
+        return encoder, encoder(corpus.words, corpus.starts)
+    rows = encoder.words(corpus.words)
+    held_out = jackknife(
+        sentences, folds=_TAGGER_FOLDS, clusters=clusters, epochs=_TAGGER_EPOCHS, seed=seed, top=2
+    )
+    number = {tag: i for i, tag in enumerate(tagger.tags)}
+    numbers = numpy.array([*(number[tag] for tag in held_out.labels), -1], dtype="int32")
+    fill_tags(rows, numbers[held_out.tags], held_out.probs)
+    return encoder, rows
+
+
+def _silent(message: str) -> None:
+    pass
+
 
 _OF_SPANS = ("epochs", "anchored_epochs", "rate", "min_count")
 _OF_GRAMMARS = ("states", "em_iterations")

@@ -14,22 +14,252 @@ repetition.
 
 Moments of rare events are smoothed (Cohen et al. 2013): E[zyy] towards products of pairs, those towards
 products of means, those towards means of symbols, each with the weight sqrt(n) / (20 + sqrt(n)).
+
+Projections of the inside and outside of nodes to a few dimensions (Cohen et al. 2012, figure 4).
+
+For each symbol with M nodes, features X of insides and Y of outsides, the singular vectors of
+
+    X'Y / M  ~  U diag(S) V'
+
+give every node its inside y = U'x and outside z = diag(1/S) V'y', so that E[y z'] is the identity: the
+two are coordinates of the hidden state, in bases that fit. Any invertible change of the one is undone by
+a change of the other; here every y_i has mean square 1 and a mean that is not negative.
+
+What is seen of the inside and of the outside of a node, for spectral learning (Cohen et al. 2012,
+section 6).
+
+Every template gives each node one number or none (-1); equal numbers are the same feature. Numbers of
+different templates have nothing to do with each other.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy.typing import NDArray
 
-from ...base.linalg import kmeans, unit_rows
+from ...base.linalg import kmeans, svd, unit_rows
 from ._latent import posteriors
 from .forest import Forest
-from .latent import LatentGrammar
-from .lexicon import learn_lexicon
-from .precision import DENSE, MEANS, VECTORS
-from .projections import Projections, project
+from .latent import DENSE, MEANS, VECTORS, LatentGrammar
+from .lexicon import form, learn_lexicon, signatures
 from .statistics import Corpus
+
+Column = NDArray[numpy.int64]
+_LENGTHS = numpy.array([1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50])
+
+
+def _numbers(values: Sequence[str]) -> Column:
+    index: dict[str, int] = {}
+    return numpy.array([index.setdefault(value, len(index)) for value in values], dtype="int64")
+
+
+class NodeFeatures:
+    """The features of all nodes of a corpus.
+
+    inside, outside (List[ndarray]): int64, templates with a number for every node, -1 for none.
+    """
+
+    def __init__(self, corpus: Corpus):
+        forms = [form(word) for word in corpus.words]
+        self._words = [_numbers(forms)]
+        index: dict[str, tuple[str, str, str]] = {word: signatures(word) for word in set(forms)}
+        for level in (2, 1, 0):
+            self._words.append(_numbers([index[word][level] for word in forms]))
+        labels = [symbol.labels[-1] for symbol in corpus.grammar.symbols]
+        tag_numbers = _numbers(labels[: corpus.grammar.n_words])
+        is_leaf = corpus.left < 0
+        # nodes of words are in the order of words
+        leaves = numpy.flatnonzero(is_leaf)
+        self._tags = tag_numbers[corpus.symbol[leaves]]
+        self.inside = self._inside(corpus, is_leaf)
+        self.outside = self._outside(corpus)
+
+    def _inside(self, corpus: Corpus, is_leaf: NDArray[numpy.bool_]) -> list[Column]:
+        rule, left, right = corpus.rule.astype("int64"), corpus.left, corpus.right
+        head, first, last = corpus.head, corpus.begin, corpus.end - 1
+        n_rules = int(rule.max(initial=0)) + 1
+        word = self._words[0]
+        # a child by its rule, or its word
+        child = numpy.where(is_leaf, n_rules + word[first], rule)
+        tags = self._tags[head]
+        length = numpy.searchsorted(_LENGTHS, corpus.end - corpus.begin)
+        inner = [
+            rule,
+            _pair(rule, child[left]),
+            _pair(rule, child[right]),
+            tags,
+            word[head],
+            _pair(rule, tags),
+            length,
+        ]
+        inner = [numpy.where(is_leaf, -1, column) for column in inner]
+        ends = [
+            numpy.where(is_leaf, -1, column[at]) for at in (first, last) for column in self._words
+        ]
+        own = [numpy.where(is_leaf, column[first], -1) for column in self._words]
+        return [*inner, *ends, *own]
+
+    def _outside(self, corpus: Corpus) -> list[Column]:
+        parent, rule = corpus.parent, corpus.rule.astype("int64")
+        symbol = corpus.symbol.astype("int64")
+        is_root = parent < 0
+        up = numpy.where(is_root, 0, parent)
+        is_left = corpus.left[up] == numpy.arange(len(parent))
+        sibling = numpy.where(is_left, corpus.right[up], corpus.left[up])
+        one = numpy.where(is_root, -1, 2 * rule[up] + is_left)
+        two = _pair(one, _above(one, up, is_root))
+        three = _pair(two, _above(_above(one, up, is_root), up, is_root))
+        label = numpy.where(is_root, -1, symbol[up])
+        grand = _above(label, up, is_root)
+        tags, word = self._tags, self._words[0]
+        # where trees begin and end in the corpus, so that nothing is seen beyond them
+        tree = numpy.searchsorted(corpus.starts, corpus.begin, side="right") - 1
+        before = numpy.where(corpus.begin > corpus.starts[tree], corpus.begin - 1, -1)
+        after = numpy.where(corpus.end < corpus.starts[tree + 1], corpus.end, -1)
+        # the nearest ancestors that are constituents, not parts of one
+        is_part = numpy.array([s.is_part for s in corpus.grammar.symbols])
+        proper = _proper_ancestor(corpus, is_part)
+        ancestor = numpy.where(proper >= 0, symbol[proper], -1)
+        second = numpy.where(proper >= 0, proper[proper], -1)
+        return [
+            one,
+            two,
+            three,
+            numpy.where(is_root, -1, _pair(label, tags[corpus.head[up]])),
+            numpy.where(is_root, -1, word[corpus.head[up]]),
+            numpy.where(is_root, -1, _pair(symbol[sibling], tags[corpus.head[sibling]])),
+            grand,
+            _pair(ancestor, numpy.where(second >= 0, symbol[second], -2)),
+            numpy.searchsorted(_LENGTHS, corpus.begin - corpus.starts[tree]),
+            numpy.searchsorted(_LENGTHS, corpus.starts[tree + 1] - corpus.end),
+            *(
+                numpy.where(at >= 0, column[at], len(corpus.words))
+                for at in (before, after)
+                for column in (tags, word)
+            ),
+        ]
+
+
+def _pair(first: Column, second: Column) -> Column:
+    """Numbers of pairs; -1 where the first is none."""
+    joint = numpy.where(first < 0, -1, first * (second.max(initial=0) + 4) + second + 2)
+    return joint.astype("int64")
+
+
+def _above(column: Column, up: NDArray, is_root: NDArray) -> Column:
+    return numpy.where(is_root, -1, column[up])
+
+
+def _proper_ancestor(corpus: Corpus, is_part: NDArray[numpy.bool_]) -> Column:
+    """The nearest ancestor of every node that is a constituent, -1 for none."""
+    result = corpus.parent.astype("int64")
+    while True:
+        skip = (result >= 0) & is_part[corpus.symbol[result]]
+        if not skip.any():
+            return result
+        result[skip] = corpus.parent[result[skip]]
+
+
+def scaled_matrix(
+    columns: Sequence[Column], nodes: NDArray, min_count: int, add: float
+) -> tuple[object, int]:
+    """The features of some nodes as a sparse matrix, each column divided by the root of its frequency.
+
+    RETURNS (Tuple[csr_matrix, int]): float32, [nodes, features], and the number of features.
+    """
+    from scipy.sparse import csr_matrix
+
+    indices, values, used = [], [], 0
+    for column in columns:
+        own = column[nodes]
+        distinct, inverse, counts = numpy.unique(own, return_inverse=True, return_counts=True)
+        keep = (counts >= min_count) & (distinct >= 0)
+        place = numpy.where(keep, used + numpy.cumsum(keep) - 1, -1)
+        weight = numpy.sqrt(len(nodes) / (counts + add))
+        indices.append(place[inverse])
+        values.append(weight[inverse])
+        used += int(keep.sum())
+    flat, weights = numpy.stack(indices, axis=1), numpy.stack(values, axis=1)
+    there = flat >= 0
+    starts = numpy.concatenate([[0], numpy.cumsum(there.sum(axis=1))])
+    matrix = csr_matrix(
+        (weights[there].astype("float32"), flat[there].astype("int32"), starts),
+        shape=(len(nodes), used),
+    )
+    return matrix, used
+
+
+_MIN_COUNT = 2
+_ADD = 5.0
+_ROUNDS = 3
+_EXTRA = 8
+
+
+@dataclass
+class Projections:
+    """n_states (ndarray): int32, by symbol.
+    inside, outside (ndarray): float32, [nodes, states], 0 beyond the states of the node's symbol.
+    """
+
+    n_states: NDArray[numpy.int32]
+    inside: NDArray[numpy.float32]
+    outside: NDArray[numpy.float32]
+
+
+def project(
+    corpus: Corpus,
+    *,
+    states: int,
+    per_state: int = 20,
+    seed: int = 0,
+    features: NodeFeatures | None = None,
+) -> Projections:
+    """Project all nodes of a corpus.
+
+    per_state (int): How many nodes a symbol must have for each of its states.
+    """
+    features = NodeFeatures(corpus) if features is None else features
+    n_symbols = len(corpus.grammar)
+    n_states = numpy.ones(n_symbols, dtype="int32")
+    inside = numpy.zeros((len(corpus.symbol), states), dtype="float32")
+    outside = numpy.zeros((len(corpus.symbol), states), dtype="float32")
+    inside[:, 0] = outside[:, 0] = 1.0
+    order = numpy.argsort(corpus.symbol, kind="stable")
+    bounds = numpy.searchsorted(corpus.symbol[order], numpy.arange(n_symbols + 1))
+    for symbol in range(n_symbols):
+        nodes = order[bounds[symbol] : bounds[symbol + 1]]
+        wanted = min(states, len(nodes) // per_state)
+        if wanted < 2:
+            continue
+        x, n_x = scaled_matrix(features.inside, nodes, _MIN_COUNT, _ADD)
+        y, n_y = scaled_matrix(features.outside, nodes, _MIN_COUNT, _ADD)
+        if min(n_x, n_y) < wanted + _EXTRA:
+            continue
+        y_own, z_own = _project(x, y, wanted, seed)
+        m = y_own.shape[1]
+        n_states[symbol] = m
+        inside[nodes, :m], outside[nodes, :m] = y_own, z_own
+    return Projections(n_states, inside, outside)
+
+
+def _project(x, y, k: int, seed: int) -> tuple[NDArray, NDArray]:
+    """Inside and outside of some nodes in k dimensions, fewer if the rank is less."""
+    m = x.shape[0]
+    random = numpy.random.default_rng(seed)
+    basis = random.standard_normal((y.shape[1], k + _EXTRA)).astype(x.dtype)
+    x_t, y_t = x.T.tocsr(), y.T.tocsr()
+    for _ in range(_ROUNDS):
+        basis, _r = numpy.linalg.qr(x_t @ (y @ basis) / m)
+        basis, _r = numpy.linalg.qr(y_t @ (x @ basis) / m)
+    left, values, right = svd((x_t @ (y @ basis) / m).astype("float64"), k)
+    rank = max(1, int((values > 1e-4 * values[0]).sum()))
+    inside = x @ left[:, :rank].astype(x.dtype)
+    outside = (y @ (basis @ right[:, :rank])) / values[:rank]
+    size = numpy.sqrt((inside.astype("float64") ** 2).mean(axis=0))
+    size *= numpy.where(inside.mean(axis=0) < 0, -1.0, 1.0)
+    return inside / size, outside * size
+
 
 _RULE_STRENGTH = 20.0
 _WORD_STRENGTH = 5.0
@@ -44,13 +274,9 @@ def estimate(
 ) -> LatentGrammar:
     """Estimate a grammar.
 
-    corpus (Corpus): The treebank.
     estimator (str): "spectral"; "cluster", k-means of the projections; "spectral+em", EM from these clusters;
         "em", EM from random ones.
     states (int): The most states of a symbol. More than 8 clusters of a symbol are not better than 8.
-    seed (int): Of whatever is random.
-    iterations (int): Rounds of EM.
-    RETURNS (LatentGrammar): The grammar.
     """
     if estimator == "spectral":
         return from_moments(corpus, project(corpus, states=states, seed=seed)).single()
@@ -74,13 +300,8 @@ def from_moments(
 ) -> LatentGrammar:
     """A grammar out of moments.
 
-    corpus (Corpus): The treebank.
-    nodes (Projections): Inside and outside of its nodes.
-    dense (int): How often a rule must occur to have a tensor.
     full (Optional[LatentGrammar]): Its tensors are expected counts of rules, to be taken in place of
         products of what is known of nodes one by one.
-    smooth (bool): Whether moments of rare events are smoothed.
-    RETURNS (LatentGrammar): The grammar, in double precision.
     """
     n_states, y, z = nodes.n_states, nodes.inside, nodes.outside
     grammar = corpus.grammar
@@ -271,8 +492,7 @@ def _expectation_maximisation(
 
 
 def tree_forest(corpus: Corpus) -> Forest:
-    """RETURNS (Forest): The treebank as a forest in which every sentence has one tree; items are its
-    nodes."""
+    """The treebank as a forest in which every sentence has one tree; items are its nodes."""
     offset = numpy.repeat(corpus.starts[:-1], numpy.diff(corpus.node_starts)).astype("int32")
     inner = corpus.left >= 0
     return Forest(

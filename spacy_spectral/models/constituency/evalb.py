@@ -78,7 +78,6 @@ class Counts:
         gold, predicted (Iterable[Constituent]): Constituents above the tags, on the same tokens. A
             predicted one may reach to where the gold has no token boundary; it is wrong then: `begin` is
             -1.
-        gold_tags, predicted_tags (Sequence[str]): The tags of the tokens; "" for none.
         """
         # places[i]: how many words are kept among the first i
         places = [0]
@@ -103,11 +102,7 @@ class Counts:
 
 
 def score_trees(gold: Iterable[Tree], predicted: Iterable[Tree]) -> Counts:
-    """Compare trees over the same words.
-
-    gold, predicted (Iterable[Tree]): The trees in the same order.
-    RETURNS (Counts): All counts.
-    """
+    """Compare trees over the same words."""
     counts = Counts()
     for ours, theirs in zip(gold, predicted, strict=True):
         (brackets, tags), (other_brackets, other_tags) = constituents(ours), constituents(theirs)
@@ -116,9 +111,7 @@ def score_trees(gold: Iterable[Tree], predicted: Iterable[Tree]) -> Counts:
 
 
 def constituents(tree: Tree) -> tuple[list[Constituent], list[str]]:
-    """RETURNS (Tuple[List[Constituent], List[str]]): The constituents of a tree, parents before their
-    children,
-    and the tags of its words."""
+    """The constituents of a tree, parents before their children, and the tags of its words."""
     found: list[Constituent] = []
     tags: list[str] = []
     stack: list[tuple[Tree, int]] = [(tree, -1)]

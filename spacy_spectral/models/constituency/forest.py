@@ -1,13 +1,46 @@
 """Packed forests of binary trees over the sentences of a batch; see `_forest.pyx` for the order of things."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
 from ._forest import best_trees, connect, inside_outside, reach
-from .items import Items
 from .statistics import Symbols
+
+
+class Items(NamedTuple):
+    """Items of all sentences of a batch.
+
+    starts (ndarray): int64, where the items of sentences start, closed by the number of items.
+    begin, end (ndarray): int32, the words that items cover, counted in their sentences; `end` exclusive.
+    symbol (ndarray): int32.
+    """
+
+    starts: NDArray[numpy.int64]
+    begin: NDArray[numpy.int32]
+    end: NDArray[numpy.int32]
+    symbol: NDArray[numpy.int32]
+
+    @classmethod
+    def from_keys(cls, keys: NDArray[numpy.int64], n_sentences: int) -> "Items":
+        """The items of `keys`, which are sorted."""
+        starts = numpy.searchsorted(keys >> 44, numpy.arange(n_sentences + 1))
+        width, begin, symbol = (keys >> 28) & 0xFFFF, (keys >> 12) & 0xFFFF, keys & 0xFFF
+        return cls(starts, *(own.astype("int32") for own in (begin, begin + width, symbol)))
+
+    @property
+    def sentence(self) -> NDArray[numpy.int64]:
+        """The sentence of every item."""
+        n = len(self.starts) - 1
+        return numpy.repeat(numpy.arange(n, dtype="int64"), numpy.diff(self.starts))
+
+    def keys(self) -> NDArray[numpy.int64]:
+        """A number for each item. Their order is that of forests: by sentence, width, beginning and
+        symbol."""
+        key = (self.sentence << 16 | (self.end - self.begin)) << 16 | self.begin
+        return key << 12 | self.symbol
 
 
 class RulePairs:
@@ -19,9 +52,6 @@ class RulePairs:
     """
 
     def __init__(self, grammar: Symbols, *, possible: bool = False):
-        """grammar (Symbols): The grammar.
-        possible (bool): Whether rules that were not seen are among them.
-        """
         n = len(grammar)
         pair = grammar.rules[:, 1].astype("int64") * n + grammar.rules[:, 2]
         if not possible:
@@ -68,12 +98,11 @@ class Forest:
 
     @property
     def items(self) -> Items:
-        """RETURNS (Items): Its items."""
         return Items(self.starts, self.begin, self.end, self.symbol)
 
     @property
     def parent(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The parent of every edge."""
+        """The parent of every edge."""
         return numpy.repeat(numpy.arange(len(self.begin)), numpy.diff(self.edge_starts))
 
     @classmethod
@@ -87,11 +116,8 @@ class Forest:
     ) -> "Forest":
         """All trees of some items, without items that are in none.
 
-        pairs (RulePairs): The rules.
         lengths (ndarray): int32, the numbers of words of sentences.
-        items (Items): The items, in the order of their keys.
         strong (Optional[ndarray]): uint8, items that may be joined by rules that were not seen.
-        RETURNS (Forest): The forest.
         """
         strong = numpy.zeros(len(items.begin), dtype="uint8") if strong is None else strong
         edges = connect(
@@ -141,15 +167,20 @@ class Forest:
         edges: NDArray[numpy.float64],
         roots: NDArray[numpy.float64],
     ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]:
-        """Posteriors of the distribution over trees with these scores.
+        """log Z by sentence, and posteriors of items and of edges. Scores are those of items, of edges, and
+        of items as roots."""
+        return inside_outside(*self._arrays(), items, edges, roots)
 
-        items, edges, roots (ndarray): float64, scores of items, of edges, and of items as roots.
-        RETURNS (Tuple[ndarray, ndarray, ndarray]): log Z by sentence; posteriors of items; of edges.
-        """
-        return inside_outside(
-            self.starts, self.edge_starts, self.left, self.right, self.is_word,
-            items, edges, numpy.where(self.is_root, roots, -numpy.inf),
-        )  # fmt: skip
+    def k_best(
+        self,
+        items: NDArray[numpy.float64],
+        edges: NDArray[numpy.float64],
+        roots: NDArray[numpy.float64],
+        k: int,
+    ) -> list[list[tuple[list[int], float]]]:
+        """The k trees of every sentence with the greatest sums of scores, best first: the items of each,
+        children before parents and left before right, and its score."""
+        return best_trees(*self._arrays(), items, edges, roots, k)
 
     def best(
         self,
@@ -157,27 +188,11 @@ class Forest:
         edges: NDArray[numpy.float64],
         roots: NDArray[numpy.float64],
     ) -> list[list[int]]:
-        """The best tree of every sentence.
+        """The items of the best tree of every sentence, as `k_best` has them; empty if there is none."""
+        found = self.k_best(items, edges, roots, 1)
+        return [own[0][0] if own else [] for own in found]
 
-        items, edges, roots (ndarray): float64, scores of items, of edges, and of items as roots.
-        RETURNS (List[List[int]]): The items of each tree, children before parents and left before right;
-            empty if there is none.
-        """
-        best_edges, roots = best_trees(
-            self.starts, self.edge_starts, self.left, self.right, self.is_word,
-            items, edges, numpy.where(self.is_root, roots, -numpy.inf),
+    def _arrays(self) -> tuple[NDArray, ...]:
+        return (
+            self.starts, self.lengths, self.begin, self.end, self.edge_starts, self.left, self.right,
         )  # fmt: skip
-        left, right = self.left, self.right
-        trees = []
-        for root in roots.tolist():
-            tree: list[int] = []
-            stack = [root] if root >= 0 else []
-            while stack:
-                # parents first and right before left: read backwards
-                item = stack.pop()
-                tree.append(item)
-                edge = best_edges[item]
-                if edge >= 0:
-                    stack += [int(left[edge]), int(right[edge])]
-            trees.append(tree[::-1])
-        return trees

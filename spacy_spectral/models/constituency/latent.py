@@ -6,13 +6,59 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ._coarse import coarse_items
+from ._forest import coarse_items
 from ._latent import posteriors
-from .forest import Forest, RulePairs
-from .items import Items
+from .forest import Forest, Items, RulePairs
 from .lexicon import Lexicon
-from .precision import grow, row_sizes, shrink
 from .statistics import Symbols
+
+VECTORS, DENSE, MEANS = range(3)
+_MOST = 127
+_DIGITS = 10
+
+
+def row_sizes(kind: NDArray[numpy.uint8], n_states: NDArray) -> NDArray[numpy.int64]:
+    """The lengths of all rows of all tensors.
+
+    n_states (ndarray): [rules, 3], the numbers of states of parent, left and right child.
+    RETURNS (ndarray): int64, by row.
+    """
+    sizes = n_states.astype("int64")
+    n_rows = numpy.choose(kind, [numpy.full(len(kind), 3), sizes[:, 1] * sizes[:, 2], 0])
+    first = numpy.cumsum(n_rows) - n_rows
+    result = numpy.repeat(sizes[:, 0], n_rows)
+    vectors = kind == VECTORS
+    for child in (1, 2):
+        result[first[vectors] + child] = sizes[vectors, child]
+    return result
+
+
+def shrink(
+    values: NDArray[numpy.float32], sizes: NDArray[numpy.int64]
+) -> tuple[NDArray[numpy.int8], NDArray[numpy.float32]]:
+    """Numbers as bytes.
+
+    sizes (ndarray): int64, their lengths, none of them 0.
+    RETURNS (Tuple[ndarray, ndarray]): The bytes, and the scale of every row.
+    """
+    if not len(sizes):
+        return numpy.zeros(0, dtype="int8"), numpy.zeros(0, dtype="float32")
+    starts = numpy.cumsum(sizes) - sizes
+    largest = numpy.maximum.reduceat(numpy.abs(values.astype("float64")), starts)
+    mantissa, exponent = numpy.frexp(largest / _MOST)
+    # rounded up, so that no number is larger than 127 scales; tiny ones would lose digits
+    mantissa = numpy.ceil(mantissa * 2.0**_DIGITS) / 2.0**_DIGITS
+    scales = numpy.where(exponent < -100, 0.0, numpy.ldexp(mantissa, exponent))
+    inverse = numpy.where(scales > 0, 1.0 / numpy.maximum(scales, 1e-300), 0.0)
+    small = numpy.rint(values * numpy.repeat(inverse, sizes)).astype("int8")
+    return small, scales.astype("float32")
+
+
+def grow(
+    small: NDArray[numpy.int8], scales: NDArray[numpy.float32], sizes: NDArray[numpy.int64]
+) -> NDArray[numpy.float32]:
+    """The numbers that `shrink` made bytes of."""
+    return small.astype("float32") * numpy.repeat(scales, sizes)
 
 
 @dataclass
@@ -55,13 +101,13 @@ class LatentGrammar:
         self._entry_keys = of_row * numpy.int64(self.grammar.n_words) + lexicon.symbols
 
     def single(self) -> "LatentGrammar":
-        """RETURNS (LatentGrammar): The same in single precision, in which parsing is fastest."""
+        """The same in single precision, in which parsing is fastest."""
         names = ("root", "tensors", "vectors", "y_mean", "z_mean")
         arrays: dict[str, Any] = {name: getattr(self, name).astype("float32") for name in names}
         return replace(self, lexicon=self.lexicon.single(), **arrays)
 
     def rounded(self) -> "LatentGrammar":
-        """RETURNS (LatentGrammar): The same, with parameters that are as precise as files are."""
+        """The same, with parameters that are as precise as files are."""
         own = self.single()
         sizes = own.row_sizes()
         tensors = grow(*shrink(own.tensors, sizes), sizes)
@@ -70,7 +116,7 @@ class LatentGrammar:
         )
 
     def row_sizes(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The lengths of the rows of tensors, which files keep apart."""
+        """The lengths of the rows of tensors, which files keep apart."""
         return row_sizes(self.kind, self.n_states[self.grammar.rules])
 
     def forest(
@@ -84,9 +130,6 @@ class LatentGrammar:
         """The items that are in probable trees of the plain grammar.
 
         rows (ndarray): int32, rows of the lexicon, one a word.
-        starts (ndarray): Where sentences start.
-        threshold (float): The least posterior of items.
-        beam (float): See `_coarse.pyx`.
         RETURNS (Forest): A forest; without trees for sentences that have none.
         """
         lexicon, pairs = self.lexicon, self.pairs
@@ -118,8 +161,6 @@ class LatentGrammar:
     ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]:
         """Posteriors of items and edges.
 
-        forest (Forest): The trees to sum over.
-        rows (ndarray), starts (ndarray): The words of its sentences.
         RETURNS (Tuple[ndarray, ndarray, ndarray]): log |Z| by sentence, posteriors of items and of
             edges; those of spectral grammars can be negative.
         """
@@ -128,8 +169,7 @@ class LatentGrammar:
     def kernel_arrays(
         self, forest: Forest, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
     ) -> tuple[NDArray, ...]:
-        """RETURNS (Tuple[ndarray, ...]): What the kernel takes: forests, vectors of their words,
-        parameters."""
+        """What the kernel takes: forests, vectors of their words, parameters."""
         offset = numpy.concatenate([[0], numpy.cumsum(self.n_states[forest.symbol])])
         words = numpy.zeros(int(offset[-1]), dtype=self.vectors.dtype)
         scale = numpy.zeros(len(forest.symbol))

@@ -14,7 +14,39 @@ from collections.abc import Sequence
 import numpy
 from numpy.typing import NDArray
 
-from .words import form, signatures
+_QUOTES = {"``": '"', "''": '"', "“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "`": "'"}
+
+
+def form(word: str) -> str:
+    """A word as it is looked up: quotes of treebanks and of typesetters are plain ones."""
+    return _QUOTES.get(word, word).replace("’", "'")
+
+
+def look(word: str) -> str:
+    """What kind of characters a word has."""
+    kind = "x"
+    if not any(map(str.isalpha, word)):
+        kind = "d" if any(map(str.isdigit, word)) else "."
+    elif word.isupper() and len(word) > 1:
+        kind = "XX"
+    elif word[0].isupper():
+        kind = "Xx"
+    elif not word.islower():
+        kind = "xX"
+    if kind not in "d." and any(map(str.isdigit, word)):
+        kind += "d"
+    return kind + ("-" if "-" in word[1:] else "")
+
+
+def signatures(word: str) -> tuple[str, str, str]:
+    """Signatures of a word, from the vaguest to the most exact."""
+    kind, lower = look(word), word.lower()
+    return (
+        kind,
+        f"{kind}|{lower[-2:]}",
+        f"{kind}|{lower[-3:]}" if len(word) > 3 else f"{kind}|{lower}|",
+    )
+
 
 _RARE = 3
 _STRENGTH = 5.0
@@ -47,14 +79,13 @@ class Lexicon:
         self._signature_rows = {name: len(words) + i for i, name in enumerate(signatures)}
 
     def single(self) -> "Lexicon":
-        """RETURNS (Lexicon): The same in single precision."""
+        """The same in single precision."""
         scores = self.scores.astype("float32")
         return Lexicon(self.words, self.signatures, self.starts, self.symbols, scores, self.units)
 
     def rows(self, words: Sequence[str], starts: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
         """The rows of the words of sentences.
 
-        words (Sequence[str]): The words.
         starts (ndarray): Where sentences start, closed by the number of words.
         RETURNS (ndarray): int32, a row for each word.
         """
@@ -87,9 +118,7 @@ def learn_lexicon(
 ) -> tuple[Lexicon, NDArray[numpy.int32], NDArray[numpy.int32]]:
     """Count words.
 
-    words (Sequence[str]): The words of a treebank.
     symbols (ndarray): int32, their symbols.
-    n_symbols (int): How many symbols words have.
     smooth (bool): Whether words can have symbols that they were not seen with, as words that look like
         them can.
     RETURNS (Tuple[Lexicon, ndarray, ndarray]): The lexicon; the unit of every word; for every unit the

@@ -21,6 +21,7 @@ Long sentences are parsed in pieces, see `pieces`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -30,16 +31,69 @@ from ...base.stored import Stored
 from ._anchored import AnchoredTable
 from ._span import items
 from ._table import FeatureTable
-from .forest import Forest, RulePairs
-from .items import Items
-from .kbest import k_best
+from .forest import Forest, Items, RulePairs
 from .latent import LatentGrammar
-from .mixture import ALONE, Mixture
-from .nodes import Node, Parsed, constituents
-from .packing import FORMAT, Parts, parts_payload, read_parts
-from .pieces import MAX_LENGTH, MAX_LENGTH_OF_GRAMMAR, cut, join
+from .packing import ALONE, FORMAT, Mixture, Parts, parts_payload, read_parts
 from .statistics import Symbols
 from .tokens import Encoder
+from .trees import Node, Parsed, constituents
+
+MAX_LENGTH = 300
+# without a model of spans, all symbols stand on all spans of a grammar's chart: time and memory are ten times
+# as large (10,000 words in pieces of 300: 160 CPU s and 1.4 GB)
+MAX_LENGTH_OF_GRAMMAR = 100
+# of the longest piece, how much of it may be given up to cut at punctuation
+_SLACK = 0.5
+_CUTS = frozenset(".!?;:,)]}»”…—–-")
+
+
+def cut(words: Sequence[str], starts: NDArray[numpy.int64], max_length: int) -> list[int]:
+    """Where pieces start that are not too long: sentences, cut after punctuation where they must be."""
+    result = [0] if len(starts) > 1 else []
+    if not result:
+        return [0]
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        while end - begin > max_length:
+            cut = begin + max_length
+            for place in range(cut, begin + int(_SLACK * max_length), -1):
+                if words[place - 1] in _CUTS:
+                    cut = place
+                    break
+            result.append(cut)
+            begin = cut
+        result.append(end)
+    return result
+
+
+def join(
+    parsed: list[Parsed],
+    lists: list[list[Parsed]],
+    pieces: list[int],
+    starts: list[int],
+    root: str,
+) -> tuple[list[Parsed], list[list[Parsed]]]:
+    """Sentences out of pieces."""
+    at = 0
+    result, best = [], []
+    for begin, end in pairwise(starts):
+        own = []
+        first = at
+        while at < len(parsed) and pieces[at] < end:
+            own.append((pieces[at] - begin, parsed[at]))
+            at += 1
+        if len(own) == 1:
+            result.append(own[0][1])
+            best.append(lists[first] if lists else [])
+            continue
+        nodes = [Node(root, 0, end - begin, 1.0)] if root and own else []
+        for shift, tree in own:
+            inner = tree.nodes[1:] if root else tree.nodes
+            nodes += [Node(n.label, n.begin + shift, n.end + shift, n.prob) for n in inner]
+        tags = [tag for _, tree in own for tag in tree.tags]
+        result.append(Parsed(nodes, tags, sum(tree.log_prob for _, tree in own)))
+        best.append(result[-1:] if lists and own else [])
+    return result, best
+
 
 ITEM, ITEM_AGAIN, EDGE_AGAIN = 1e-3, 1e-4, 1e-5
 # items of at least this posterior may be joined by rules that the treebank does not have
@@ -114,7 +168,7 @@ class ConstituencyModel(Stored):
 
     @property
     def labels(self) -> list[str]:
-        """RETURNS (List[str]): The labels of constituents."""
+        """The labels of constituents."""
         return sorted(
             {label for symbol in self.grammar.symbols for label in constituents(symbol)}
             | ({self.grammar.root} if self.grammar.root else set())
@@ -125,7 +179,6 @@ class ConstituencyModel(Stored):
     ) -> tuple[list[Parsed], list[list[Parsed]]]:
         """Parse sentences.
 
-        words (Sequence[str]): The words of all.
         starts (ndarray): int64, where sentences start, closed by the number of words.
         k (int): How many of the most probable trees to find beside, 0 for none.
         RETURNS (Tuple[List[Parsed], List[List[Parsed]]]): The tree of every sentence, and its k most
@@ -156,6 +209,11 @@ class ConstituencyModel(Stored):
         forest = scored.forest
         chosen = forest.best(scored.choice_items, scored.choice_edges, scored.choice_roots)
         scores = tree_scores(scored, chosen)
+        best = (
+            forest.k_best(scored.items, scored.edges, scored.roots, k)
+            if k
+            else [[] for _ in chosen]
+        )
         result, lists = [], []
         for s, tree in enumerate(chosen):
             if not tree:
@@ -164,9 +222,8 @@ class ConstituencyModel(Stored):
                 continue
             probs = _label_probs(self.grammar, scored, s)
             result.append(self._parsed(scored, tree, probs, scores[s]))
-            best = k_best(forest, s, scored.items, scored.edges, scored.roots, k) if k else []
             lists.append([
-                self._parsed(scored, own, probs, score - scored.log_z[s]) for own, score in best
+                self._parsed(scored, own, probs, score - scored.log_z[s]) for own, score in best[s]
             ])  # fmt: skip
         return result, lists
 
@@ -175,7 +232,6 @@ class ConstituencyModel(Stored):
     ) -> tuple[Scored, list[Parsed]]:
         """The forests of sentences with the model's distribution over their trees.
 
-        words (Sequence[str]), starts (ndarray): The sentences.
         RETURNS (Tuple[Scored, List[Parsed]]): The forests, and trees for sentences that have none in them.
         """
         lengths = numpy.diff(starts).astype("int32")
@@ -334,7 +390,7 @@ def _label_probs(
 
 
 def tree_scores(scored: Scored, trees: list[list[int]]) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): log P(tree | sentence) of a tree of each sentence; nan where there is none."""
+    """log P(tree | sentence) of a tree of each sentence; nan where there is none."""
     forest = scored.forest
     result = numpy.full(len(trees), numpy.nan)
     for s, tree in enumerate(trees):

@@ -9,14 +9,29 @@ from ...base.fields import Array, Bytes, Float, Format, Int, List, Record, Str, 
 from ..linear.tagger import TaggerModel
 from ._anchored import AnchoredTable
 from ._table import FeatureTable
-from .latent import LatentGrammar
+from .latent import MEANS, LatentGrammar, grow, row_sizes, shrink
 from .lexicon import Lexicon
-from .mixture import Mixture
-from .precision import MEANS, grow, row_sizes, shrink
 from .statistics import Symbols, rule_features
-from .templates import compile_templates
-from .tokens import Encoder
+from .tokens import Encoder, compile_templates
 from .trees import GROWS_LEFT, WORD, Symbol
+
+
+class Mixture(NamedTuple):
+    """Exponents and temperature; see `model.py`. Those given here were chosen on folds of training data.
+
+    anchored, grammar, spans (float): Exponents of the posteriors of anchored rules, of the grammar with
+        states and of the model of spans.
+    temperature (float): Of the distribution over trees.
+    """
+
+    anchored: float = 1.0
+    grammar: float = 1.5
+    spans: float = 1.0
+    temperature: float = 4.5
+
+
+ALONE = Mixture(1.0, 1.0, 0.0, 1.0)
+
 
 _MOST_SYMBOLS = 4096
 _MOST_STATES = 64
@@ -89,7 +104,7 @@ class Parts(NamedTuple):
 
 
 def parts_payload(parts: Parts) -> dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The fields of a parser's file."""
+    """The fields of a parser's file."""
     grammar = parts.grammar
     payload: dict[str, Any] = {
         "root": grammar.root,
@@ -113,8 +128,8 @@ def _span_payload(
     encoder: Encoder, spans: FeatureTable, anchored: AnchoredTable | None
 ) -> dict[str, Any]:
     slots, row_start, labels, weights, _, _ = spans.parts()
-    used = numpy.flatnonzero(slots["row"])
-    used = used[numpy.argsort(slots["row"][used])]
+    used = numpy.flatnonzero(slots["start"])
+    used = used[numpy.argsort(slots["start"][used])]
     payload = {
         "known": sorted(encoder.known),
         "tagger": encoder.tagger.to_bytes(),
@@ -163,11 +178,7 @@ def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
 
 
 def read_parts(read: dict[str, Any]) -> Parts:
-    """Make a parser's parts of the fields of its file, or raise a ValueError that says what is wrong.
-
-    read (Dict[str, Any]): The fields.
-    RETURNS (Parts): The parts.
-    """
+    """Make a parser's parts of the fields of its file, or raise a ValueError that says what is wrong."""
     kinds = read["kinds"].tolist()
     pairs = zip(read["chains"], kinds, strict=True)
     symbols = [Symbol(tuple(chain), kind) for chain, kind in pairs]
@@ -202,10 +213,10 @@ def _read_spans(
     tagger = TaggerModel.from_bytes(read["tagger"])
     encoder = Encoder(read["known"], tagger, tagger.lexicon.clusters)
     # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
-    slots = numpy.empty(n_slots, dtype=[("check", "<u4"), ("row", "<u4")])
+    slots = numpy.empty(n_slots, dtype=[("check", "<u4"), ("start", "<u4")])
     slots[:] = 0
     slots["check"][read["places"]] = read["checks"]
-    slots["row"][read["places"]] = numpy.arange(1, n_rows + 1)
+    slots["start"][read["places"]] = numpy.arange(1, n_rows + 1)
     row_start = numpy.zeros(n_rows + 2, dtype="uint32")
     row_start[2:] = numpy.cumsum(read["sizes"], dtype="int64")
     templates, labels = compile_templates(), read["labels"].astype("uint16")

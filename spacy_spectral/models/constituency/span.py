@@ -1,13 +1,17 @@
-"""The model of spans: a conditional random field that prunes for the others and always has a tree."""
+"""The models of spans, which prune for the others and always have a tree, and of anchored rules: how they are
+trained. Both are conditional random fields, over all trees and over those of forests."""
+
+from collections.abc import Callable
 
 import numpy
 from numpy.typing import NDArray
 
+from ._anchored import AnchoredTable
 from ._span import learn
 from ._table import FeatureTable, build_slots
-from .items import Items
+from .forest import Forest, Items, RulePairs
 from .statistics import Corpus
-from .templates import Templates
+from .tokens import Templates
 
 # weights nearer to 0 are not worth their place in a file
 SMALL = 0.02
@@ -22,10 +26,7 @@ def new_table(
 ) -> tuple[FeatureTable, NDArray[numpy.uint64]]:
     """A table of all features that occur on several gold spans, with weights of 0.
 
-    templates (Templates): The templates.
-    corpus (Corpus): The treebank.
     tokens (ndarray): int32, attributes of its words.
-    min_count (int): Features that are rarer are left out.
     RETURNS (Tuple[FeatureTable, ndarray]): The table, and the keys of its rows.
     """
     n_words, n_phrases = corpus.grammar.n_words, len(corpus.grammar) - corpus.grammar.n_words
@@ -48,7 +49,7 @@ def new_table(
 
 
 def gold_nodes(corpus: Corpus) -> Items:
-    """RETURNS (Items): The nodes of trees, as they come."""
+    """The nodes of trees, as they come."""
     offset = numpy.repeat(corpus.starts[:-1], numpy.diff(corpus.node_starts)).astype("int32")
     return Items(corpus.node_starts, corpus.begin - offset, corpus.end - offset, corpus.symbol)
 
@@ -93,9 +94,6 @@ def compact(
 ) -> list[FeatureTable]:
     """Tables without what hardly counts, with weights that are as precise as files are.
 
-    templates (Templates): The templates.
-    table (FeatureTable), keys (ndarray): A table and its keys.
-    weights (List[ndarray]): Weights for its entries, of several models.
     RETURNS (List[FeatureTable]): A table for each; they share everything else.
     """
     _, row_start, labels, _, n_words, n_phrases = table.parts()
@@ -125,10 +123,7 @@ def train_spans(
     seed: int = 0,
     report=None,
 ) -> NDArray[numpy.float32]:
-    """Train by conditional likelihood.
-
-    RETURNS (ndarray): The averaged weights.
-    """
+    """Train by conditional likelihood."""
     table.begin_learning(1.0)
     random = numpy.random.default_rng(seed)
     nodes = gold_nodes(corpus)
@@ -139,4 +134,62 @@ def train_spans(
             report(
                 f"spans, epoch {epoch + 1} of {epochs}: loss {loss / max(len(corpus), 1):.2f} a sentence"
             )
+    return table.averaged()
+
+
+def gold_forest(
+    corpus: Corpus, items: Items, *, strong: NDArray[numpy.bool_], pairs: RulePairs
+) -> tuple[Forest, NDArray[numpy.uint8], NDArray[numpy.uint8]]:
+    """A forest of the gold trees and of what else a model of spans thinks likely.
+
+    strong (ndarray): bool, which of them may be joined by rules that were not seen.
+    RETURNS (Tuple[Forest, ndarray, ndarray]): The forest; which items and edges are in gold trees.
+    """
+    keys, gold_keys = items.keys(), gold_nodes(corpus).keys()
+    every = numpy.unique(numpy.concatenate([keys, gold_keys]))
+    is_strong = numpy.isin(every, keys[strong]).astype("uint8")
+    lengths = numpy.diff(corpus.starts).astype("int32")
+    forest = Forest.build(pairs, lengths, Items.from_keys(every, len(corpus)), strong=is_strong)
+    node_item = numpy.searchsorted(forest.items.keys(), gold_keys)
+    gold = numpy.zeros(len(forest.begin), dtype="uint8")
+    gold[node_item] = 1
+    # an edge is gold if it joins the two children that its gold parent has
+    left_of = numpy.full(len(gold), -1)
+    right_of = left_of.copy()
+    inner = corpus.left >= 0
+    left_of[node_item[inner]] = node_item[corpus.left[inner]]
+    right_of[node_item[inner]] = node_item[corpus.right[inner]]
+    parent = forest.parent
+    gold_edge = (left_of[parent] == forest.left) & (right_of[parent] == forest.right)
+    return forest, gold, gold_edge.astype("uint8")
+
+
+def train_anchored(
+    table: AnchoredTable,
+    corpus: Corpus,
+    tokens: NDArray[numpy.int32],
+    forest: Forest,
+    gold: NDArray[numpy.uint8],
+    gold_edge: NDArray[numpy.uint8],
+    *,
+    epochs: int = 3,
+    rate: float = 0.1,
+    seed: int = 0,
+    report: Callable[[str], None] | None = None,
+) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
+    """Train by conditional likelihood.
+
+    RETURNS (Tuple[ndarray, ndarray]): The averaged weights of items and of anchored rules.
+    """
+    table.begin_learning(1.0)
+    random = numpy.random.default_rng(seed)
+    for epoch in range(epochs):
+        order = random.permutation(len(corpus)).astype("int32")
+        loss = table.learn(
+            tokens, corpus.starts, forest.starts, forest.begin, forest.end, forest.symbol,
+            forest.edge_starts, forest.left, forest.right, forest.rule, gold, gold_edge, order, rate,
+        )  # fmt: skip
+        if report is not None:
+            mean = loss / max(len(corpus), 1)
+            report(f"anchored rules, epoch {epoch + 1} of {epochs}: loss {mean:.3f} a sentence")
     return table.averaged()

@@ -75,12 +75,12 @@ class Corpus:
 
     @property
     def node_starts(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): Where the nodes of trees start, closed by the number of nodes."""
+        """Where the nodes of trees start, closed by the number of nodes."""
         return 2 * self.starts - numpy.arange(len(self.starts))
 
     @property
     def roots(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The last node of every tree."""
+        """The last node of every tree."""
         return self.node_starts[1:] - 1
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class Corpus:
 
 
 def binary_trees(trees: Iterable[Tree]) -> list[BinaryTree]:
-    """RETURNS (List[BinaryTree]): The trees that have words."""
+    """The trees that have words."""
     cleaned = (clean(tree) for tree in trees)
     return [binarize(tree) for tree in cleaned if tree is not None]
 
@@ -96,9 +96,7 @@ def binary_trees(trees: Iterable[Tree]) -> list[BinaryTree]:
 def encode(trees: Sequence[BinaryTree], *, min_count: int = 3) -> Corpus:
     """Number the symbols and rules of a treebank.
 
-    trees (Sequence[BinaryTree]): The trees.
     min_count (int): Chains that are rarer are cut from the outside to one that is not.
-    RETURNS (Corpus): The trees.
     """
     seen = Counter(symbol for tree in trees for symbol in tree.symbols)
     merged = _merge_rare(seen, min_count)
@@ -153,7 +151,6 @@ def _possible_rules(
     rule. Their probability is that of meeting a new rule of the parent (Witten & Bell), shared out by how
     frequent head and modifier are.
 
-    symbols (List[Symbol]): The symbols.
     rules (ndarray), rule_of (ndarray): The rules of the treebank, and which of them every inner node has.
     head_is_left (ndarray): Whether the head of every inner node is in its left child.
     RETURNS (Tuple[ndarray, ndarray]): The rules, and their probabilities.

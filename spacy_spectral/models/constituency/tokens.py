@@ -1,6 +1,12 @@
-"""Words as rows of attributes, for the models of spans (see `templates.COLUMNS`)."""
+"""What the models of spans look at.
+
+A *context* is a few attributes of tokens around a boundary between words: (offset, column), offset 0
+being the word to the right of the boundary, -1 the one to its left. A span has a boundary at each end,
+an anchored rule one more, where its children meet; a word is described by the boundary before it.
+"""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy
@@ -8,8 +14,148 @@ from numpy.typing import NDArray
 
 from ...trees.interface import Clusters
 from ..linear.tagger import TaggerModel
-from .templates import COARSE, COLUMNS, FINE, SECOND, SHAPE, SUFFIX, TAG, WORD
-from .words import form, look, signatures
+from .lexicon import form, look, signatures
+
+# columns of tokens
+COLUMNS = ("word", "tag", "suffix", "shape", "fine", "coarse", "second")
+WORD, TAG, SUFFIX, SHAPE, FINE, COARSE, SECOND = range(len(COLUMNS))
+MAX_PARTS = 4
+# how the width of a span enters a template
+PLAIN, WIDTH, CONTENT = range(3)
+
+Context = tuple[tuple[int, int], ...]
+
+
+class Templates(NamedTuple):
+    """Compiled templates.
+
+    contexts (ndarray): int32, [contexts, MAX_PARTS, 2], offset and column; columns of -1 end a context.
+    words (ndarray): int32, contexts at a word.
+    left, right (ndarray): int32, contexts at the ends of a span.
+    pairs (ndarray): int32, [pairs, 3], a context at each end, -1 for none, and how the width enters.
+    anchored (ndarray): int32, [anchored rules, 5], which symbols, contexts where the rule begins, where its
+        children meet and where it ends, -1 for none, and which widths.
+    """
+
+    contexts: NDArray[numpy.int32]
+    words: NDArray[numpy.int32]
+    left: NDArray[numpy.int32]
+    right: NDArray[numpy.int32]
+    pairs: NDArray[numpy.int32]
+    anchored: NDArray[numpy.int32]
+    n_columns: int = len(COLUMNS)
+    content_column: int = TAG
+
+
+def _at(*parts: str) -> Context:
+    """`_at("tag-1", "word0")`: the tag before a boundary with the word after it."""
+    result = []
+    for part in parts:
+        name = part.rstrip("-0123456789")
+        result.append((int(part[len(name) :]), COLUMNS.index(name)))
+    return tuple(result)
+
+
+def _mirror(context: Context) -> Context:
+    """The same seen from the other side: the word before the boundary in place of the one after it."""
+    return tuple((-1 - offset, column) for offset, column in context)
+
+
+_T = {
+    "b.w": _at("word0"), "b.t": _at("tag0"), "a.w": _at("word-1"), "a.t": _at("tag-1"),
+    "ab.t": _at("tag-1", "tag0"), "bb.t": _at("tag0", "tag1"), "aa.t": _at("tag-2", "tag-1"),
+    "bbb.t": _at("tag0", "tag1", "tag2"), "aab.t": _at("tag-2", "tag-1", "tag0"),
+    "abb.t": _at("tag-1", "tag0", "tag1"), "aaa.t": _at("tag-3", "tag-2", "tag-1"),
+    "a.w b.t": _at("word-1", "tag0"), "a.t b.w": _at("tag-1", "word0"), "ab.w": _at("word-1", "word0"),
+    "b.w b1.t": _at("word0", "tag1"), "b.s": _at("suffix0"), "b.s a.t": _at("suffix0", "tag-1"),
+    "b.f": _at("fine0"), "a.f": _at("fine-1"), "b.c": _at("coarse0"), "a.c": _at("coarse-1"),
+    "ab.c": _at("coarse-1", "coarse0"), "b.f a.t": _at("fine0", "tag-1"), "b.2": _at("tag0", "second0"),
+    "b.x": _at("shape0"), "bb.w": _at("word0", "word1"), "aabb.t": _at("tag-2", "tag-1", "tag0", "tag1"),
+}  # fmt: skip
+
+# at one end of a span; the other end has the same, mirrored
+_ENDS = (
+    "b.w", "a.w", "ab.t", "bb.t", "aa.t", "aab.t", "abb.t", "bbb.t", "a.w b.t", "a.t b.w", "ab.w", "b.w b1.t",
+    "b.s a.t", "b.f", "a.f", "b.f a.t", "aabb.t", "b.2",
+)  # fmt: skip
+# both ends: the left context, the right one (mirrored), and the width
+_PAIRS = (
+    ("b.t", "b.t", WIDTH), ("a.t", "a.t", WIDTH), ("b.t", "a.t", WIDTH), ("a.t", "b.t", WIDTH),
+    ("ab.t", "ab.t", PLAIN), ("ab.t", "a.t", PLAIN), ("ab.t", "b.t", PLAIN), ("b.t", "ab.t", PLAIN),
+    ("a.t", "ab.t", PLAIN), ("bb.t", "bb.t", PLAIN), ("bb.t", "a.t", PLAIN), ("a.t", "bb.t", PLAIN),
+    ("aa.t", "aa.t", PLAIN), ("b.t", "a.t", PLAIN), ("a.t", "a.t", PLAIN), ("b.t", "b.t", PLAIN),
+    ("b.w", "b.w", PLAIN), ("a.w", "a.w", PLAIN), ("b.w", "a.w", PLAIN), ("a.w", "b.w", PLAIN),
+    ("b.w", "a.t", PLAIN), ("b.t", "a.w", PLAIN), ("a.w", "a.t", PLAIN), ("a.t", "a.w", PLAIN),
+    ("b.w", "b.t", PLAIN), ("b.t", "b.w", PLAIN), ("b.w", "ab.t", PLAIN), ("ab.t", "b.w", PLAIN),
+    ("b.w", None, WIDTH), (None, "b.w", WIDTH), ("a.w", None, WIDTH), (None, "a.w", WIDTH),
+    ("bb.t", None, WIDTH), (None, "bb.t", WIDTH), ("ab.t", None, WIDTH), (None, "ab.t", WIDTH),
+    ("b.c", "b.c", PLAIN), ("b.c", "a.c", PLAIN), ("a.c", "a.c", PLAIN), ("ab.c", "ab.c", PLAIN),
+    (None, None, WIDTH), (None, None, CONTENT), ("a.t", "a.t", CONTENT), ("a.t", None, CONTENT),
+    (None, "a.t", CONTENT),
+)  # fmt: skip
+_WORDS = (
+    _at("tag0"), _at("word0"), _at("tag0", "word0"), _at("tag-1", "tag0"), _at("tag0", "tag1"),
+    _at("tag-1", "tag0", "tag1"), _at("tag-2", "tag-1", "tag0"), _at("tag0", "tag1", "tag2"),
+    _at("tag-2", "tag-1", "tag0", "tag1"), _at("tag-1", "tag0", "tag1", "tag2"),
+    _at("word-1", "tag0"), _at("tag0", "word1"), _at("word-1", "tag0", "word1"), _at("tag-1", "word0"),
+    _at("word0", "tag1"), _at("tag-1", "word0", "tag1"), _at("suffix0", "tag0"), _at("suffix0", "second0"),
+    _at("tag0", "second0"), _at("shape0", "tag0"), _at("fine0", "tag0"), _at("fine0", "tag-1"),
+    _at("fine0", "tag1"), _at("coarse-1", "coarse0", "coarse1"), _at("word-1", "word0"),
+    _at("word0", "word1"), _at("word-2", "tag-1", "tag0"), _at("tag0", "tag1", "word2"),
+)  # fmt: skip
+
+
+# anchored rules: which symbols; contexts where the rule begins, where its children meet and where it ends,
+# not mirrored (b is the word after a boundary, a the one before); and which widths
+RULE, PARENT, CHILDREN = range(3)
+NO_WIDTH, LEFT_WIDTH, RIGHT_WIDTH, BOTH_WIDTHS = range(4)
+_ANCHORED = (
+    (RULE, None, None, None, NO_WIDTH), (RULE, None, None, None, LEFT_WIDTH),
+    (RULE, None, None, None, RIGHT_WIDTH), (RULE, None, None, None, BOTH_WIDTHS),
+    (RULE, None, "a.t", None, NO_WIDTH), (RULE, None, "b.t", None, NO_WIDTH),
+    (RULE, None, "ab.t", None, NO_WIDTH), (RULE, None, "a.w", None, NO_WIDTH),
+    (RULE, None, "b.w", None, NO_WIDTH), (RULE, "b.t", None, None, NO_WIDTH),
+    (RULE, None, None, "a.t", NO_WIDTH), (RULE, "b.w", None, None, NO_WIDTH),
+    (RULE, None, None, "a.w", NO_WIDTH), (RULE, "a.t", None, None, NO_WIDTH),
+    (RULE, None, None, "b.t", NO_WIDTH), (RULE, "b.t", "b.t", None, NO_WIDTH),
+    (RULE, None, "b.t", "a.t", NO_WIDTH), (RULE, "b.t", "ab.t", None, NO_WIDTH),
+    (CHILDREN, None, "ab.t", None, NO_WIDTH), (CHILDREN, None, "ab.w", None, NO_WIDTH),
+    (CHILDREN, "b.w", "b.w", None, NO_WIDTH), (PARENT, None, "ab.w", None, NO_WIDTH),
+    (PARENT, "b.w", "b.w", None, NO_WIDTH), (PARENT, None, "b.w", "a.w", NO_WIDTH),
+    (PARENT, "b.t", "ab.t", "a.t", NO_WIDTH), (PARENT, "ab.t", "ab.t", "ab.t", NO_WIDTH),
+    (PARENT, None, "aabb.t", None, NO_WIDTH), (CHILDREN, None, "a.w b.t", None, NO_WIDTH),
+    (CHILDREN, None, "a.t b.w", None, NO_WIDTH), (RULE, None, "ab.c", None, NO_WIDTH),
+)  # fmt: skip
+
+
+def compile_templates() -> Templates:
+    """The templates of words, spans and anchored rules."""
+    contexts: dict[Context, int] = {}
+
+    def number(context: Context) -> int:
+        return contexts.setdefault(context, len(contexts))
+
+    left = [number(_T[name]) for name in _ENDS]
+    right = [number(_mirror(_T[name])) for name in _ENDS]
+    pairs = [
+        (
+            -1 if a is None else number(_T[a]),
+            -1 if b is None else number(_mirror(_T[b])),
+            width,
+        )
+        for a, b, width in _PAIRS
+    ]
+    words = [number(context) for context in _WORDS]
+    anchored = [
+        (which, *(-1 if name is None else number(_T[name]) for name in names), widths)
+        for which, *names, widths in _ANCHORED
+    ]
+    table = numpy.full((len(contexts), MAX_PARTS, 2), -1, dtype="int32")
+    for context, i in contexts.items():
+        table[i, : len(context)] = context
+    parts = [numpy.array(part, dtype="int32") for part in (words, left, right, pairs, anchored)]
+    return Templates(table, parts[0], parts[1], parts[2], parts[3], parts[4])
+
 
 # of the granularities of clusters, which are the coarse and the fine ones
 _COARSE, _FINE = 1, -2
@@ -33,7 +179,7 @@ class Encoder:
         self.clusters = clusters
 
     def words(self, words: Sequence[str]) -> NDArray[numpy.int32]:
-        """RETURNS (ndarray): int32, [words, columns], what words alone tell; tags are 0."""
+        """int32, [words, columns], what words alone tell; tags are 0."""
         index: dict[str, int] = {}
         rows: list[list[int]] = []
         at = numpy.empty(len(words), dtype="int64")
@@ -60,8 +206,6 @@ class Encoder:
     def __call__(self, words: Sequence[str], starts: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
         """Describe sentences.
 
-        words (Sequence[str]): The words.
-        starts (ndarray): Where sentences start.
         RETURNS (ndarray): int32, [words, columns].
         """
         result = self.words(words)
@@ -77,7 +221,6 @@ def fill_tags(
 ) -> None:
     """Write the best tags of words, and the second where the tagger is in doubt.
 
-    rows (ndarray): What is written to.
     tags, probs (ndarray): [words, 2], numbers of tags and their probabilities.
     """
     rows[:, TAG] = tags[:, 0] + 1

@@ -7,11 +7,109 @@ ones. What is joined on the way to a constituent A is `@A>` as long as it grows 
 once it grows to the left. A sentence of n words has exactly 2n - 1 nodes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...treebank.brackets import Tree
-from .heads import head_child
+
+LEFT, RIGHT = False, True
+
+# parent: (whether to search from the right, labels); the first label that a child has wins
+_RULES: dict[str, tuple[bool, list[str]]] = {
+    label: (from_right, labels.split())
+    for label, from_right, labels in (
+        ("ADJP", LEFT, "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"),
+        ("ADVP", RIGHT, "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
+        ("CONJP", RIGHT, "CC RB IN"),
+        ("FRAG", RIGHT, ""),
+        ("INTJ", LEFT, ""),
+        ("LST", RIGHT, "LS :"),
+        ("NAC", LEFT, "NN NNS NNP NNPS NP NAC EX $ CD QP PRP VBG JJ JJS JJR ADJP FW"),
+        ("PP", RIGHT, "IN TO VBG VBN RP FW"),
+        ("PRN", LEFT, ""),
+        ("PRT", RIGHT, "RP"),
+        ("QP", LEFT, "$ IN NNS NN JJ RB DT CD NCD QP JJR JJS"),
+        ("RRC", RIGHT, "VP NP ADVP ADJP PP"),
+        ("S", LEFT, "TO IN VP S SBAR ADJP UCP NP"),
+        ("SBAR", LEFT, "WHNP WHPP WHADVP WHADJP IN DT S SQ SINV SBAR FRAG"),
+        ("SBARQ", LEFT, "SQ S SINV SBARQ FRAG"),
+        ("SINV", LEFT, "VBZ VBD VBP VB MD VP S SINV ADJP NP"),
+        ("SQ", LEFT, "VBZ VBD VBP VB MD VP SQ"),
+        ("UCP", RIGHT, ""),
+        ("VP", LEFT, "TO VBD VBN MD VBZ VB VBG VBP AUX VP ADJP NN NNS NP"),
+        ("WHADJP", LEFT, "CC WRB JJ ADJP"),
+        ("WHADVP", RIGHT, "CC WRB"),
+        ("WHNP", LEFT, "WDT WP WP$ WHADJP WHPP WHNP"),
+        ("WHPP", RIGHT, "IN TO FW"),
+    )
+}
+
+_NOMINAL = ("NP", "NX", "NML")
+# each a step of Collins' search in noun phrases: from which side, and for any of which labels
+_NOUN_STEPS: tuple[tuple[bool, set[str]], ...] = (
+    (RIGHT, {"NN", "NNP", "NNPS", "NNS", "NX", "NML", "POS", "JJR"}),
+    (LEFT, {"NP"}),
+    (RIGHT, {"$", "ADJP", "PRN"}),
+    (RIGHT, {"CD"}),
+    (RIGHT, {"JJ", "JJS", "RB", "QP"}),
+)
+_PUNCTUATION = frozenset((",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH", "PUNCT", "$,", "$."))
+
+
+def head_child(label: str, children: Sequence[str]) -> int:
+    """Which of its children is the head of a constituent."""
+    if len(children) == 1:
+        return 0
+    if label in _NOMINAL:
+        found = _noun_head(children)
+    elif label in _RULES:
+        found = _search(children, *_RULES[label])
+    else:
+        # other treebanks: the child that bears the label of its parent, or else the last that is a word or
+        # phrase of some content
+        found = _last(children, lambda child: child == label)
+        if found < 0:
+            found = _last(children, lambda child: child not in _PUNCTUATION)
+    if found < 0:
+        found = len(children) - 1
+    return _first_conjunct(children, found)
+
+
+def _noun_head(children: Sequence[str]) -> int:
+    if children[-1] == "POS":
+        return len(children) - 1
+    for from_right, labels in _NOUN_STEPS:
+        order = range(len(children))
+        for i in reversed(order) if from_right else order:
+            if children[i] in labels:
+                return i
+    return _last(children, lambda child: child not in _PUNCTUATION)
+
+
+def _search(children: Sequence[str], from_right: bool, labels: list[str]) -> int:
+    order = range(len(children) - 1, -1, -1) if from_right else range(len(children))
+    for label in labels:
+        for i in order:
+            if children[i] == label:
+                return i
+    return next((i for i in order if children[i] not in _PUNCTUATION), -1)
+
+
+def _last(children: Sequence[str], accept) -> int:
+    return next((i for i in range(len(children) - 1, -1, -1) if accept(children[i])), -1)
+
+
+def _first_conjunct(children: Sequence[str], found: int) -> int:
+    """Collins: of a coordination, the first conjunct is the head."""
+    if found >= 2 and children[found - 1] == "CC":
+        before = found - 2
+        while before > 0 and children[before] in _PUNCTUATION:
+            before -= 1
+        if children[before] not in _PUNCTUATION:
+            return before
+    return found
+
 
 # what the whole of a tree is called in treebanks; not a constituent
 ROOTS = frozenset(("", "ROOT", "TOP", "S1"))
@@ -38,7 +136,7 @@ class Symbol(NamedTuple):
 
     @property
     def is_part(self) -> bool:
-        """RETURNS (bool): Whether this is no constituent, only a part of one."""
+        """Whether this is no constituent, only a part of one."""
         return self.kind >= GROWS_RIGHT
 
 
@@ -65,7 +163,7 @@ class BinaryTree:
 
 
 def bare(label: str) -> str:
-    """RETURNS (str): A label without its functions and indices: `NP-SBJ-1`, `NP=2` -> `NP`; `-LRB-` stays."""
+    """A label without its functions and indices: `NP-SBJ-1`, `NP=2` -> `NP`; `-LRB-` stays."""
     for i in range(1, len(label)):
         if label[i] in "-=":
             return label if label[0] == "-" else label[:i]
@@ -75,7 +173,6 @@ def bare(label: str) -> str:
 def clean(tree: Tree) -> Tree | None:
     """A tree without functions, empty elements, and constituents that have no words.
 
-    tree (Tree): The tree, which stays as it is.
     RETURNS (Optional[Tree]): A new tree; None if there are no words in it.
     """
     root = Tree("")
@@ -97,11 +194,7 @@ def clean(tree: Tree) -> Tree | None:
 
 
 def binarize(tree: Tree) -> BinaryTree:
-    """Make a binary tree.
-
-    tree (Tree): A tree as `clean` gives it.
-    RETURNS (BinaryTree): Its words and nodes.
-    """
+    """Make a binary tree."""
     result = BinaryTree([], [], [], [], [], [], [], "")
     if tree.label in ROOTS and len(tree.children) == 1:
         result.root, tree = tree.label, tree.children[0]
@@ -159,3 +252,32 @@ def _add(
     tree.end.append(end)
     tree.head.append(head)
     return len(tree.symbols) - 1
+
+
+class Node(NamedTuple):
+    """A constituent: its label, its words (`end` exclusive), and the probability that it is there."""
+
+    label: str
+    begin: int
+    end: int
+    prob: float
+
+
+class Parsed(NamedTuple):
+    """The tree of a sentence.
+
+    nodes (List[Node]): Constituents, parents before children and left before right.
+    tags (List[str]): The tags of its words.
+    log_prob (float): log P(tree | sentence), nan if it is not known.
+    """
+
+    nodes: list[Node]
+    tags: list[str]
+    log_prob: float
+
+
+def constituents(symbol: Symbol) -> tuple[str, ...]:
+    """The labels of constituents that a symbol stands for."""
+    if symbol.is_part:
+        return ()
+    return symbol.labels[:-1] if symbol.kind == 0 else symbol.labels

@@ -30,11 +30,10 @@ def cluster_words(
 ) -> numpy.ndarray:
     """Cluster the same words several times, coarsely and finely.
 
-    vectors (ndarray): float32, one row of length 1 per word.
-    counts (ndarray): How often each word occurs; frequent words count somewhat more (logarithm).
-    granularities (Sequence[int]): Numbers of clusters. More clusters than words make no difference.
-    seed (int): Seed of the starts.
-    RETURNS (ndarray): int32, one row per word, one column per granularity.
+    vectors: float32, one row of length 1 per word.
+    counts: How often each word occurs; frequent words count somewhat more (logarithm).
+    granularities: Numbers of clusters. More clusters than words make no difference.
+    RETURNS: int32, one row per word, one column per granularity.
     """
     weights = numpy.log1p(counts.astype("float64"))
     columns = []
@@ -65,10 +64,7 @@ class WordClusters:
     ):
         """Make clusters from mappings.
 
-        words (Mapping[str, Sequence[int]]): For each word one cluster per granularity.
-        classes (Mapping[str, Sequence[int]]): The same for classes of rare words.
-        granularities (Sequence[int]): The numbers of clusters.
-        lowercase (bool): Whether the words are lower-cased.
+        lowercase: Whether the words are lower-cased.
         """
         self.granularities = tuple(int(size) for size in granularities)
         self.lowercase = lowercase
@@ -82,17 +78,13 @@ class WordClusters:
     def ids(self, words: Sequence[str]) -> numpy.ndarray:
         """The clusters of some words.
 
-        words (Sequence[str]): Word forms as they stand in a text.
-        RETURNS (ndarray): int32, (len(words), len(granularities)); -1 where nothing is known.
+        RETURNS: int32, (len(words), len(granularities)); -1 where nothing is known.
         """
         rows, (table,) = self._cache(words)
         return table[rows]
 
     def to_lookups(self, lookups: Any) -> None:
-        """Add the clusters to spaCy lookups as tables.
-
-        lookups (spacy.lookups.Lookups): E.g. `nlp.vocab.lookups`.
-        """
+        """Add the clusters to spaCy lookups as tables."""
         sizes = {"granularities": list(self.granularities), "lowercase": self.lowercase}
         tables = (self._words, self._classes, sizes)
         for name, table in zip(self._table_names(), tables, strict=True):
@@ -106,11 +98,7 @@ class WordClusters:
 
     @classmethod
     def from_lookups(cls, lookups: Any) -> "WordClusters":
-        """Use the tables that `to_lookups` made.
-
-        lookups (spacy.lookups.Lookups): E.g. `nlp.vocab.lookups`.
-        RETURNS (WordClusters): The clusters.
-        """
+        """Use the tables that `to_lookups` made."""
         names = cls._table_names()
         if not all(lookups.has_table(name) for name in names):
             raise ValueError(Errors.S215.format(name=cls.words_table))
@@ -123,16 +111,12 @@ class WordClusters:
 
     @classmethod
     def from_disk(cls, path: str | Path) -> "WordClusters":
-        """Read the clusters from a directory that `spacy spectral eigenwords` wrote.
-
-        path (Union[str, Path]): The directory.
-        RETURNS (WordClusters): The clusters.
-        """
+        """Read the clusters from a directory that `spacy spectral eigenwords` wrote."""
         return cls.from_lookups(read_lookups(path)).checked()
 
     def checked(self) -> "WordClusters":
-        """RETURNS (WordClusters): These, if every word has a cluster of every granularity; spaCy's lookups
-        come from files that nobody has checked."""
+        """These, if every word has a cluster of every granularity; spaCy's lookups come from files
+        that nobody has checked."""
         sizes = numpy.array(self.granularities)
         for name, table in ((self.words_table, self._words), (self.classes_table, self._classes)):
             scope, rows = Scope("eigenword clusters", name), list(table.values())
@@ -148,11 +132,7 @@ class WordClusters:
 
 
 def read_lookups(path: str | Path) -> Any:
-    """The lookup tables of a directory with eigenwords.
-
-    path (Union[str, Path]): The directory that `spacy spectral eigenwords` wrote.
-    RETURNS (spacy.lookups.Lookups): Its tables.
-    """
+    """The lookup tables of a directory with eigenwords."""
     from spacy.lookups import Lookups
 
     if not (Path(path) / "vocab" / "lookups.bin").is_file():
@@ -175,7 +155,7 @@ def _find(
 
 
 def clusters_to_bytes(clusters: Clusters | None) -> bytes:
-    """RETURNS (bytes): All the clusters: a model must not depend on where they came from."""
+    """All the clusters: a model must not depend on where they came from."""
     # their own serialised form is spaCy's, and only models with clusters need it
     from spacy.lookups import Lookups
 
@@ -187,11 +167,7 @@ def clusters_to_bytes(clusters: Clusters | None) -> bytes:
 
 
 def clusters_from_bytes(data: bytes) -> Clusters | None:
-    """Read what `clusters_to_bytes` wrote.
-
-    data (bytes): The serialised clusters.
-    RETURNS (Optional[Clusters]): The clusters.
-    """
+    """Read what `clusters_to_bytes` wrote."""
     if not data:
         return None
     from spacy.lookups import Lookups

@@ -44,14 +44,9 @@ def estimate_vectors(
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
     """Vectors for the words and classes of a vocabulary.
 
-    counts (Counts): The counts of a corpus.
-    k (int): Number of dimensions.
-    window (int): How many words on either side are the context.
-    context (str): "list" keeps the positions of the context apart, "bag" adds them up.
-    two_step (bool): Whether to reduce left and right contexts first (LR-MVL).
-    seed (int): Seed of the solver's start.
-    RETURNS (Tuple[ndarray, ndarray]): float32 vectors of length 1, one per row of the vocabulary
-        without the boundary, and the k singular values.
+    context: "list" keeps the positions of the context apart, "bag" adds them up.
+    RETURNS: float32 vectors of length 1, one per row of the vocabulary without the boundary, and
+        the k singular values.
     """
     needed = 2 * window if two_step else window
     if window < 1 or counts.window < needed:
@@ -109,11 +104,7 @@ def _contexts(counts: Counts, window: int, context: Context) -> tuple[Any, Any]:
 
 
 def whiten(counts: Any) -> Any:
-    """M = D_w^-1/2 C D_c^-1/2 with the square roots of counts and of marginal counts.
-
-    counts (scipy.sparse.csr_matrix): Counts, not their roots.
-    RETURNS (scipy.sparse.csr_matrix): M; rows and columns without counts are 0.
-    """
+    """M = D_w^-1/2 C D_c^-1/2 with the square roots of counts and of marginal counts."""
     from scipy.sparse import diags
 
     rows, columns = (_inverse_fourth_root(counts.sum(axis=axis)) for axis in (1, 0))
@@ -130,11 +121,7 @@ def truncated_svd(
 ) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
     """The k largest singular values and their vectors; see `base.linalg.svd`.
 
-    matrix (Union[ndarray, scipy.sparse.csr_matrix]): The matrix.
-    k (int): How many; an error if the matrix has fewer that are not 0.
-    seed (int): Seed of the start vector.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): Left vectors as columns, values from large to small,
-        right vectors as columns.
+    RETURNS: Left vectors as columns, values from large to small, right vectors as columns.
     """
     left, values, right = svd(matrix, k, tolerance=1e-6, seed=seed)
     rank = int((values > values[:1] * _RANK_TOLERANCE).sum())

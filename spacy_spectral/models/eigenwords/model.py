@@ -16,11 +16,9 @@ from .vocabulary import Vocabulary
 class Eigenwords:
     """One vector of length 1 and one row of clusters per word, then per class of rare words.
 
-    vocabulary (Vocabulary): Names the rows.
-    vectors (ndarray): float32, (number of words and classes, k).
-    singular_values (ndarray): float64, k of them, from large to small.
-    cluster_ids (ndarray): int32, (number of words and classes, number of granularities).
-    granularities (Tuple[int, ...]): The numbers of clusters.
+    vectors: float32, (number of words and classes, k).
+    singular_values: float64, k of them, from large to small.
+    cluster_ids: int32, (number of words and classes, number of granularities).
     """
 
     vocabulary: Vocabulary
@@ -41,13 +39,7 @@ class Eigenwords:
         granularities: Sequence[int] = GRANULARITIES,
         seed: int = 0,
     ) -> "Eigenwords":
-        """Learn vectors and clusters from counts; the settings are those of `estimate_vectors`.
-
-        counts (Counts): The counts of a corpus.
-        granularities (Sequence[int]): Numbers of clusters.
-        seed (int): Seed of the solver and of the clusters.
-        RETURNS (Eigenwords): The result, the same for the same counts and settings.
-        """
+        """Learn vectors and clusters from counts; the settings are those of `estimate_vectors`."""
         vectors, singular_values = estimate_vectors(
             counts, k=k, window=window, context=context, two_step=two_step, seed=seed
         )
@@ -59,7 +51,7 @@ class Eigenwords:
 
     @property
     def clusters(self) -> WordClusters:
-        """RETURNS (WordClusters): The clusters of any word form."""
+        """The clusters of any word form."""
         rows: list[Any] = self.cluster_ids.tolist()
         names = self.vocabulary.names
         n_words = len(self.vocabulary.words)

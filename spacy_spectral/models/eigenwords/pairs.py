@@ -27,11 +27,7 @@ class Pair:
 
 
 def read_pairs(path: str | Path) -> list[Pair]:
-    """Read pairs in the form of the STS tasks: score, sentence and sentence, separated by tabs.
-
-    path (Union[str, Path]): A TSV file.
-    RETURNS (List[Pair]): The pairs.
-    """
+    """Read pairs in the form of the STS tasks: score, sentence and sentence, separated by tabs."""
     pairs = []
     try:
         lines = Path(path).read_text(encoding="utf8").splitlines()
@@ -52,12 +48,7 @@ def read_pairs(path: str | Path) -> list[Pair]:
 
 
 def read_extra_columns(path: str | Path, n_pairs: int) -> list[dict[str, float]]:
-    """Read features made elsewhere (WordNet, neural models): a TSV with a header, a line per pair.
-
-    path (Union[str, Path]): The TSV file.
-    n_pairs (int): How many lines there must be.
-    RETURNS (List[Dict[str, float]]): The columns of every pair.
-    """
+    """Read features made elsewhere (WordNet, neural models): a TSV with a header, a line per pair."""
     with open(path, encoding="utf8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     if len(rows) != n_pairs:
@@ -76,14 +67,7 @@ def pair_features(
     eigenwords: bool = True,
     extra: Iterable[dict[str, float]] | None = None,
 ) -> list[dict[str, float]]:
-    """The features of the regression system.
-
-    nlp (Language): Tokenises; if it lemmatises, lemmas are the base forms.
-    pairs (Iterable[Pair]): The pairs.
-    eigenwords (bool): Whether to use the pipeline's vectors.
-    extra (Optional[Iterable[Dict[str, float]]]): Columns to add.
-    RETURNS (List[Dict[str, float]]): The features of every pair.
-    """
+    """The features of the regression system."""
     if eigenwords and not len(nlp.vocab.vectors):
         raise ValueError(Errors.S222)
     pairs = list(pairs)
@@ -98,7 +82,7 @@ def pair_features(
 
 
 def describe(doc: Doc, *, eigenwords: bool = True) -> Sentence:
-    """RETURNS (Sentence): A Doc as the features see it; whitespace and punctuation are left out."""
+    """A Doc as the features see it; whitespace and punctuation are left out."""
     tokens = [token for token in doc if not (token.is_space or token.is_punct)]
     words = [token.text for token in tokens]
     sentence = Sentence(
@@ -113,7 +97,7 @@ def describe(doc: Doc, *, eigenwords: bool = True) -> Sentence:
 
 
 def base_form(word: str) -> str:
-    """RETURNS (str): The word without its English inflection, roughly; only equality matters."""
+    """The word without its English inflection, roughly; only equality matters."""
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= _MIN_STEM:
             return word[: -len(suffix)].rstrip("e")

@@ -40,14 +40,7 @@ _FORMAT = Format(
 class SimilarityRegression:
     """A linear model over expanded features, with predictions clipped to the range of the scores.
 
-    names (List[str]): The features, in the order of the columns.
-    mean (ndarray): Of every expanded column.
-    scale (ndarray): Standard deviation of every expanded column, 1 where it is 0.
-    weights (ndarray): One per expanded column.
-    intercept (float): The mean score.
-    lowest (float): Predictions are not below this.
-    highest (float): Nor above that.
-    penalty (float): The ridge penalty that cross-validation chose.
+    scale: Standard deviation of every expanded column, 1 where it is 0.
     """
 
     names: list[str]
@@ -70,16 +63,7 @@ class SimilarityRegression:
         penalties: Sequence[float] = PENALTIES,
         seed: int = 0,
     ) -> "SimilarityRegression":
-        """Fit ridge regression; the penalty is the best of some in cross-validation.
-
-        features (Sequence[Mapping[str, float]]): The same names for every pair.
-        scores (Sequence[float]): What people said.
-        lowest (float): Lowest possible score.
-        highest (float): Highest possible score.
-        penalties (Sequence[float]): Penalties to choose from.
-        seed (int): Seed of the division into folds.
-        RETURNS (SimilarityRegression): The model.
-        """
+        """Fit ridge regression; the penalty is the best of some in cross-validation."""
         gold = numpy.asarray(scores, dtype="float64")
         if len(gold) < _FOLDS:
             raise ValueError(Errors.S221.format(n=len(gold), least=_FOLDS))
@@ -99,7 +83,7 @@ class SimilarityRegression:
         return cls(names, mean, scale, weights, float(gold.mean()), lowest, highest, penalty)
 
     def predict(self, features: Sequence[Mapping[str, float]]) -> numpy.ndarray:
-        """RETURNS (ndarray): The predicted score of every pair, clipped."""
+        """The predicted score of every pair, clipped."""
         for pair in features:
             if sorted(pair) != self.names:
                 raise ValueError(Errors.S220.format(expected=self.names, found=sorted(pair)))
@@ -112,8 +96,7 @@ class SimilarityRegression:
 class SimilarityModel(Stored):
     """One regression per dataset, and one on all datasets for sentences from elsewhere.
 
-    regressions (Dict[str, SimilarityRegression]): By the name of the dataset; "ALL" for any other.
-    eigenwords (bool): Whether the features include those of word vectors.
+    eigenwords: Whether the features include those of word vectors.
     """
 
     FORMAT = _FORMAT
@@ -125,13 +108,7 @@ class SimilarityModel(Stored):
     def train(
         cls, datasets: Mapping[str, Dataset], *, eigenwords: bool = True, highest: float = 5.0
     ) -> "SimilarityModel":
-        """Fit all regressions.
-
-        datasets (Mapping[str, Tuple[Sequence, Sequence]]): Features and scores by dataset.
-        eigenwords (bool): Whether the features include those of word vectors.
-        highest (float): The highest possible score.
-        RETURNS (SimilarityModel): The model.
-        """
+        """Fit all regressions."""
         together = (
             [row for rows, _ in datasets.values() for row in rows],
             [score for _, scores in datasets.values() for score in scores],
@@ -143,7 +120,7 @@ class SimilarityModel(Stored):
         return cls(regressions, eigenwords)
 
     def predict(self, dataset: str, features: Sequence[Mapping[str, float]]) -> numpy.ndarray:
-        """RETURNS (ndarray): Scores by the regression of that dataset, or by the one for all."""
+        """Scores by the regression of that dataset, or by the one for all."""
         return self.regressions.get(dataset, self.regressions["ALL"]).predict(features)
 
     def to_payload(self) -> dict[str, Any]:
@@ -167,11 +144,7 @@ class SimilarityModel(Stored):
 
 
 def expand(columns: numpy.ndarray) -> numpy.ndarray:
-    """Features, their squares, their square roots, and all products of two.
-
-    columns (ndarray): One row per pair, one column per feature.
-    RETURNS (ndarray): The expanded columns.
-    """
+    """Features, their squares, their square roots, and all products of two."""
     roots = numpy.sign(columns) * numpy.sqrt(numpy.abs(columns))
     products = [columns[:, i] * columns[:, j] for i, j in combinations(range(columns.shape[1]), 2)]
     return numpy.column_stack([columns, columns**2, roots, *products])
@@ -193,7 +166,7 @@ def _ridge(
 
 
 def pearson(a: Values, b: Values) -> float:
-    """RETURNS (float): Pearson's correlation; 0 if one side is constant."""
+    """Pearson's correlation; 0 if one side is constant."""
     x = numpy.asarray(a, dtype="float64") - numpy.mean(a)
     y = numpy.asarray(b, dtype="float64") - numpy.mean(b)
     lengths = float(numpy.sqrt((x @ x) * (y @ y)))
@@ -203,11 +176,9 @@ def pearson(a: Values, b: Values) -> float:
 def score_datasets(predicted: Mapping[str, Values], gold: Mapping[str, Values]) -> dict[str, float]:
     """The measures of SemEval-2012 task 6.
 
-    predicted (Mapping[str, Sequence[float]]): For each dataset the predictions.
-    gold (Mapping[str, Sequence[float]]): For each dataset what people said.
-    RETURNS (Dict[str, float]): Pearson's correlation for each dataset; "ALL": of all datasets put
-        together; "ALLnrm": the same after the predictions of each dataset were fitted to its
-        judgements by least squares; "Mean": the mean over datasets, weighted by their sizes.
+    RETURNS: Pearson's correlation for each dataset; "ALL": of all datasets put together;
+        "ALLnrm": the same after the predictions of each dataset were fitted to its judgements by
+        least squares; "Mean": the mean over datasets, weighted by their sizes.
     """
     names = list(gold)
     scores = {name: pearson(predicted[name], gold[name]) for name in names}

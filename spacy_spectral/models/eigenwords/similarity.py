@@ -19,11 +19,8 @@ import numpy
 class Sentence:
     """What the features need to know of a sentence, one entry per token.
 
-    words (List[str]): Forms.
-    bases (List[str]): Base forms.
-    content (List[bool]): Whether the word is a content word.
-    vectors (ndarray): Rows of length 1, or of zeros for words without a vector.
-    weights (ndarray): How informative each word is.
+    content: Whether the word is a content word.
+    vectors: Rows of length 1, or of zeros for words without a vector.
     """
 
     words: list[str]
@@ -40,14 +37,7 @@ def sentence_similarity(
     left_weights: numpy.ndarray | None = None,
     right_weights: numpy.ndarray | None = None,
 ) -> float:
-    """s(a,b) = a'Wb / sqrt(a'Wa b'Wb), of two sentences given as rows of word vectors.
-
-    left (ndarray): The vectors of one sentence's words, of length 1.
-    right (ndarray): Those of the other.
-    left_weights (Optional[ndarray]): How much each word counts; 1 if not given.
-    right_weights (Optional[ndarray]): The same for the other sentence.
-    RETURNS (float): From -1 to 1; 0 if a sentence has no known word.
-    """
+    """s(a,b) = a'Wb / sqrt(a'Wa b'Wb), of two sentences given as rows of word vectors."""
     a = left.sum(axis=0) if left_weights is None else left_weights @ left
     b = right.sum(axis=0) if right_weights is None else right_weights @ right
     lengths = float(numpy.linalg.norm(a) * numpy.linalg.norm(b))
@@ -55,12 +45,7 @@ def sentence_similarity(
 
 
 def surface_features(a: Sentence, b: Sentence) -> dict[str, float]:
-    """What can be compared without any knowledge of words.
-
-    a (Sentence): A sentence.
-    b (Sentence): Another.
-    RETURNS (Dict[str, float]): Values that do not depend on the order of the two.
-    """
+    """What can be compared without any knowledge of words."""
     words = _lower(a.words), _lower(b.words)
     numerals = [[word for word in side if any(map(str.isdigit, word))] for side in words]
     content = [_lower(_pick(s.words, s.content)) for s in (a, b)]
@@ -79,12 +64,7 @@ def surface_features(a: Sentence, b: Sentence) -> dict[str, float]:
 
 
 def eigenword_features(a: Sentence, b: Sentence) -> dict[str, float]:
-    """What word vectors say about two sentences.
-
-    a (Sentence): A sentence.
-    b (Sentence): Another.
-    RETURNS (Dict[str, float]): Values that do not depend on the order of the two.
-    """
+    """What word vectors say about two sentences."""
     products = numpy.maximum(a.vectors @ b.vectors.T, 0.0)
     return {
         "eigenwords": sentence_similarity(

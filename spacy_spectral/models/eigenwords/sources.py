@@ -21,7 +21,7 @@ _SPACE = b" \t\n\v\f\r"
 
 
 def is_tokenized(part: Part) -> bool:
-    """RETURNS (bool): Whether the chunks are tokens already (DocBin, JSONL with "tokens")."""
+    """Whether the chunks are tokens already (DocBin, JSONL with "tokens")."""
     path = Path(part.path)
     if ".jsonl" not in path.suffixes:
         return path.suffix == ".spacy"
@@ -31,25 +31,20 @@ def is_tokenized(part: Part) -> bool:
 
 
 def join_tokens(tokens: Iterable[str]) -> str:
-    """One line of chunks from one list of tokens. Whitespace tokens are left out.
-
-    tokens (Iterable[str]): Tokens, which may contain spaces.
-    RETURNS (str): The line.
-    """
+    """One line of chunks from one list of tokens. Whitespace tokens are left out."""
     return " ".join(INNER_SPACE.join(token.split()) for token in tokens if not token.isspace())
 
 
 def split_token(chunk: str) -> str:
-    """RETURNS (str): The token that `join_tokens` wrote as this chunk."""
+    """The token that `join_tokens` wrote as this chunk."""
     return chunk.replace(INNER_SPACE, " ")
 
 
 def read_blocks(part: Part, report: Callable[[int], Any] = lambda n: None) -> Iterator[bytes]:
     """Read a part as blocks of valid UTF-8, which together are its lines.
 
-    part (Part): What to read.
-    report (Callable[[int], Any]): Called with the number of bytes read since the last call.
-    YIELDS (bytes): Blocks of about BLOCK_SIZE bytes, however long the lines; none ends inside of a chunk.
+    YIELDS: Blocks of about BLOCK_SIZE bytes, however long the lines; none ends inside of a
+        chunk.
     """
     path = Path(part.path)
     if path.suffix == ".spacy":
@@ -95,12 +90,7 @@ def _join_lines(lines: Iterable[str]) -> Iterator[bytes]:
 
 
 def write_token_lists(token_lists: Iterable[Iterable[str]], directory: str | Path) -> Path:
-    """Write tokens to a file that can be read twice, so that a generator can be counted too.
-
-    token_lists (Iterable[Iterable[str]]): Lists of tokens, one per sentence or passage.
-    directory (Union[str, Path]): Where to write.
-    RETURNS (Path): The file.
-    """
+    """Write tokens to a file that can be read twice, so that a generator can be counted too."""
     path = Path(directory) / "tokens.txt"
     with open(path, "wb") as file:
         for block in _join_lines(join_tokens(tokens) for tokens in token_lists):

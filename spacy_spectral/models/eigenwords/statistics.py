@@ -66,8 +66,7 @@ class Counts(Stored):
     def successors(self, distance: int) -> Any:
         """How often word b stands `distance` after word a.
 
-        distance (int): From 1 to the window.
-        RETURNS (scipy.sparse.csr_matrix): float64, rows a, columns b.
+        RETURNS: float64, rows a, columns b.
         """
         from scipy.sparse import csr_matrix
 
@@ -107,11 +106,7 @@ class Counts(Stored):
 def count_chunks(
     parts: list[Part], shared: None = None, report: Report = lambda n: None
 ) -> ChunkCounts:
-    """First pass: how often each whitespace-separated chunk occurs.
-
-    parts (List[Part]): Where to read.
-    RETURNS (Dict[bytes, int]): The counts.
-    """
+    """First pass: how often each whitespace-separated chunk occurs."""
     counter = ChunkCounter()
     for part in parts:
         for block in read_blocks(part, report):
@@ -120,7 +115,7 @@ def count_chunks(
 
 
 def merge_chunks(left: ChunkCounts, right: ChunkCounts) -> ChunkCounts:
-    """RETURNS (Dict[bytes, int]): The sum of two counts."""
+    """The sum of two counts."""
     merged = dict(left)
     for chunk, count in right.items():
         merged[chunk] = merged.get(chunk, 0) + count
@@ -130,12 +125,7 @@ def merge_chunks(left: ChunkCounts, right: ChunkCounts) -> ChunkCounts:
 def count_pairs(
     parts: list[Part], shared: tuple[ChunkMap, int], report: Report = lambda n: None
 ) -> PairCounts:
-    """Second pass: which words follow which.
-
-    parts (List[Part]): Where to read.
-    shared (Tuple[ChunkMap, int]): What each chunk stands for, and the largest distance.
-    RETURNS (PairCounts): The counts.
-    """
+    """Second pass: which words follow which."""
     chunk_map, window = shared
     counter = PairCounter(
         chunk_map.chunks, chunk_map.starts, chunk_map.ids, chunk_map.n_words, window
@@ -153,7 +143,7 @@ def count_pairs(
 
 
 def merge_pairs(left: PairCounts, right: PairCounts) -> PairCounts:
-    """RETURNS (PairCounts): The sum of two counts."""
+    """The sum of two counts."""
     keys = numpy.concatenate([left.keys, right.keys])
     counts = numpy.concatenate([left.counts, right.counts])
     order = numpy.argsort(keys, kind="stable")
@@ -179,18 +169,11 @@ def count_files(
 ) -> Counts:
     """Count the words of text files and their contexts.
 
-    paths (Iterable[Union[str, Path]]): Plain text, .jsonl, either of them .gz, or .spacy (DocBin).
-    tokenize (Optional[Tokenize]): Splits chunks of raw text into tokens. None: whitespace does.
-    window (int): The largest distance between two words (LR-MVL needs twice its own window).
-    min_count (int): Words seen less often are counted as their class of look-alikes.
-    max_words (int): At most this many words, the most frequent ones.
-    lowercase (bool): Whether case is ignored.
-    workers (int): Processes on this machine.
-    scheduler (Optional[str]): Address of a Dask scheduler, or "local" for a Dask cluster of
-        `workers` processes on this machine.
-    progress (bool): Whether to show progress bars.
-    part_size (int): Bytes that a worker gets at a time.
-    RETURNS (Counts): The counts; the same for any number of workers.
+    tokenize: Splits chunks of raw text into tokens. None: whitespace does.
+    window: The largest distance between two words (LR-MVL needs twice its own window).
+    min_count: Words seen less often are counted as their class of look-alikes.
+    scheduler: Address of a Dask scheduler, or "local" for a Dask cluster of `workers` processes
+        on this machine.
     """
     if not 1 <= window <= 2 * MAX_WINDOW:
         raise ValueError(Errors.S208.format(window=window, largest=2 * MAX_WINDOW))
@@ -227,11 +210,6 @@ def count_files(
 
 
 def count_token_lists(token_lists: Iterable[Iterable[str]], **settings: Any) -> Counts:
-    """Count any iterable of token lists, also one that can be read only once.
-
-    token_lists (Iterable[Iterable[str]]): Lists of tokens, one per sentence or passage.
-    **settings (Any): As for `count_files`.
-    RETURNS (Counts): The counts.
-    """
+    """Count any iterable of token lists, also one that can be read only once."""
     with tempfile.TemporaryDirectory() as directory:
         return count_files([write_token_lists(token_lists, directory)], **settings)

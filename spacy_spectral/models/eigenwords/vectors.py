@@ -29,11 +29,6 @@ def make_pipeline(model: Eigenwords, *, lang: str = "en", meta: dict[str, Any]) 
 
     Words and the classes of rare words are keys of the vectors. `initialize.vectors` in a config
     copies the vectors; the clusters are read by `WordClusters.from_disk`, or come with spacy.load.
-
-    model (Eigenwords): What was learnt.
-    lang (str): Code of the language.
-    meta (Dict[str, Any]): What to record about the run in meta.json.
-    RETURNS (Language): The pipeline.
     """
     nlp = spacy.blank(lang)
     names = model.vocabulary.names[:-1]
@@ -70,11 +65,7 @@ def _numerals(word: str) -> Iterator[str]:
 
 
 def read_vocab(path: str | Path) -> Vocab:
-    """The vocabulary of a directory with eigenwords, or of any pipeline, checked.
-
-    path (Union[str, Path]): The directory.
-    RETURNS (Vocab): Its strings, vectors and lookup tables.
-    """
+    """The vocabulary of a directory with eigenwords, or of any pipeline, checked."""
     what = f"eigenwords in '{path}'"
     vocab, vectors = Path(path) / "vocab", Path(path) / "vocab" / "vectors"
     if vectors.is_file():
@@ -90,12 +81,7 @@ def _shape(path: Path, exclude: Any) -> tuple[int, ...]:
 
 
 def check_vocab(vocab: Vocab, what: str) -> Vocab:
-    """spaCy's files have no checksums, and damaged ones load: here is what would fail later.
-
-    vocab (Vocab): A vocabulary with eigenwords, or with any other vectors.
-    what (str): What it is, for messages.
-    RETURNS (Vocab): The same.
-    """
+    """spaCy's files have no checksums, and damaged ones load: here is what would fail later."""
     data, scope = numpy.asarray(vocab.vectors.data), Scope(what)
     Array(("float32", "float64", "float16"), "rows", "width").read(data, scope.inside("vectors"))
     numbers = list(vocab.vectors.key2row.values())
@@ -116,11 +102,7 @@ def check_vocab(vocab: Vocab, what: str) -> Vocab:
 
 
 def spacy_tokenizer(nlp: Language) -> Tokenize:
-    """Tokenise chunks of text as spaCy would.
-
-    nlp (Language): A pipeline, of which only the tokenizer is used.
-    RETURNS (Callable[[List[str]], List[List[str]]]): A function from chunks to lists of tokens.
-    """
+    """Tokenise chunks of text as spaCy would."""
 
     def tokenize(chunks: list[str]) -> list[list[str]]:
         result: list[list[str]] = []
@@ -144,10 +126,8 @@ def spacy_tokenizer(nlp: Language) -> Tokenize:
 def find_row(vocab: Vocab, form: str) -> int:
     """The row of a form in a vectors table, with the same fall-backs that were used in counting.
 
-    vocab (Vocab): A vocabulary with eigenwords, or with any other vectors.
-    form (str): The word as it stands in a text.
-    RETURNS (int): The row: of the form, its normal form, its lower-cased form, the class of rare
-        words that look like it; or -1.
+    RETURNS: The row: of the form, its normal form, its lower-cased form, the class of rare words
+        that look like it; or -1.
     """
     key2row, strings = vocab.vectors.key2row, vocab.strings
     return next((key2row[k] for name in _names(form) if (k := strings[name]) in key2row), -1)
@@ -163,14 +143,7 @@ def _names(form: str) -> Iterator[str]:
 
 
 def nearest_words(vocab: Vocab, form: str, *, n: int = 10) -> list[tuple[str, float]]:
-    """The words whose vectors have the smallest angles to that of a word.
-
-    vocab (Vocab): A vocabulary with vectors.
-    form (str): The word.
-    n (int): How many neighbours.
-    RETURNS (List[Tuple[str, float]]): Words and cosines, the nearest first; empty if the word has
-        no vector.
-    """
+    """The words whose vectors have the smallest angles to that of a word."""
     row = find_row(vocab, form)
     if row < 0:
         return []
@@ -183,7 +156,7 @@ def nearest_words(vocab: Vocab, form: str, *, n: int = 10) -> list[tuple[str, fl
 
 
 def row_names(vocab: Vocab) -> dict[int, str]:
-    """RETURNS (Dict[int, str]): The first key of every row that is a word, not a class of words."""
+    """The first key of every row that is a word, not a class of words."""
     names: dict[int, str] = {}
     classes = vocab.lookups.get_table("eigenword_cluster_classes", {})
     for key, row in vocab.vectors.key2row.items():
@@ -195,9 +168,7 @@ def row_names(vocab: Vocab) -> dict[int, str]:
 def word_vectors(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
     """The vectors of some words, of length 1.
 
-    vocab (Vocab): A vocabulary with vectors.
-    forms (Sequence[str]): The words as they stand in a text.
-    RETURNS (ndarray): float64, one row per word; zeros for a word that has none.
+    RETURNS: float64, one row per word; zeros for a word that has none.
     """
     rows = numpy.array([find_row(vocab, form) for form in forms], dtype="int64")
     data = numpy.asarray(vocab.vectors.data)
@@ -209,9 +180,8 @@ def word_vectors(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
 def word_weights(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
     """How informative words are: minus the logarithm of their frequency.
 
-    vocab (Vocab): Its lookups have the weights if it has eigenwords; otherwise all weights are 1.
-    forms (Sequence[str]): The words as they stand in a text.
-    RETURNS (ndarray): float64, one weight per word.
+    vocab: Its lookups have the weights if it has eigenwords; otherwise all weights are 1.
+    RETURNS: float64, one weight per word.
     """
     if not vocab.lookups.has_table(WEIGHTS_TABLE):
         return numpy.ones(len(forms))

@@ -22,12 +22,7 @@ _DIGITS = str.maketrans("123456789", "000000000")
 
 
 def normalize(form: str, *, lowercase: bool = False) -> str:
-    """The form under which a word is counted: numerals differ by their shape only.
-
-    form (str): The word as it stands in the text.
-    lowercase (bool): Whether upper and lower case are the same.
-    RETURNS (str): The normal form.
-    """
+    """The form under which a word is counted: numerals differ by their shape only."""
     if not form.isalpha():
         form = form.translate(_DIGITS)
     return form.lower() if lowercase else form
@@ -36,8 +31,7 @@ def normalize(form: str, *, lowercase: bool = False) -> str:
 def signatures(form: str) -> list[str]:
     """Classes of words that look alike, the narrowest first. Rare words are counted as their class.
 
-    form (str): The word as it stands in the text.
-    RETURNS (List[str]): E.g. ["<Xx-son>", "<Xx-on>", "<Xx>", "<unk>"].
+    RETURNS: E.g. ["<Xx-son>", "<Xx-on>", "<Xx>", "<unk>"].
     """
     if form.isupper() and len(form) > 1:
         shape = "XX"
@@ -77,29 +71,28 @@ class Vocabulary:
 
     @property
     def names(self) -> list[str]:
-        """RETURNS (List[str]): The names of all rows, the boundary last."""
+        """The names of all rows, the boundary last."""
         return [*self.words, *self.classes, BOUNDARY]
 
     def find_word(self, form: str) -> int:
-        """RETURNS (int): The row of the form or of its lower-cased form, or -1."""
+        """The row of the form or of its lower-cased form, or -1."""
         return find_word(form, self._word_ids, -1, lowercase=self.lowercase)
 
     def find_class(self, form: str) -> int:
-        """RETURNS (int): The row of the narrowest class of words that look like this one, or -1."""
+        """The row of the narrowest class of words that look like this one, or -1."""
         return find_class(form, self._class_ids, -1)
 
     def find(self, form: str) -> int:
         """The row of a form: of the form itself, its lower-cased form, its class of look-alikes.
 
-        form (str): The word as it stands in a text.
-        RETURNS (int): The row, or -1 if there is none (only where nothing rare was ever counted).
+        RETURNS: The row, or -1 if there is none (only where nothing rare was ever counted).
         """
         row = self.find_word(form)
         return self.find_class(form) if row < 0 else row
 
 
 def find_word(form: str, words: Any, missing: Any, *, lowercase: bool) -> Any:
-    """RETURNS (Any): What a mapping has for the form, else for the lower-cased form."""
+    """What a mapping has for the form, else for the lower-cased form."""
     return _find_normal(normalize(form, lowercase=lowercase), words, missing)
 
 
@@ -109,7 +102,7 @@ def _find_normal(form: str, words: Any, missing: Any) -> Any:
 
 
 def find_class(form: str, classes: Any, missing: Any) -> Any:
-    """RETURNS (Any): What a mapping has for the narrowest class of look-alikes, else missing."""
+    """What a mapping has for the narrowest class of look-alikes, else missing."""
     return next((classes.get(s) for s in signatures(form) if s in classes), missing)
 
 
@@ -134,13 +127,8 @@ def build_vocabulary(
 ) -> tuple[Vocabulary, ChunkMap]:
     """Decide for every chunk of a corpus which rows it stands for.
 
-    chunk_counts (Mapping[bytes, int]): Distinct chunks and their counts, in any order.
-    tokenize (Optional[Tokenize]): Splits each of a list of chunks. None: chunks are tokens.
-    min_count (int): Words seen less often are counted as their class of look-alikes.
-    max_words (int): At most this many words, the most frequent ones.
-    min_class_count (int): A class seen less often is merged into the next wider one.
-    lowercase (bool): Whether case is ignored.
-    RETURNS (Tuple[Vocabulary, ChunkMap]): The rows, and the table for the counter.
+    tokenize: Splits each of a list of chunks. None: chunks are tokens.
+    min_count: Words seen less often are counted as their class of look-alikes.
     """
     chunks = sorted(chunk_counts)
     decoded = [chunk.decode("utf8") for chunk in chunks]

@@ -22,17 +22,12 @@ _FORMAT = Format(
 
 
 class WordVectors(Stored):
-    """Vectors of length 1 by word.
-
-    size (int): Their dimensions.
-    """
+    """Vectors of length 1 by word."""
 
     FORMAT = _FORMAT
 
     def __init__(self, names: Sequence[str], data: NDArray[numpy.float16]):
-        """names (Sequence[str]): Words, and classes of words as `spacy spectral eigenwords` has them.
-        data (ndarray): A row for each.
-        """
+        """names: Words, and classes of words as `spacy spectral eigenwords` has them."""
         self.size = data.shape[1]
         self._names = list(names)
         self._data = data
@@ -40,7 +35,7 @@ class WordVectors(Stored):
 
     @classmethod
     def from_vocab(cls, vocab: Vocab) -> "WordVectors | None":
-        """RETURNS (Optional[WordVectors]): The vectors of a vocabulary; None if it has none."""
+        """The vectors of a vocabulary; None if it has none."""
         if not vocab.vectors.size:
             return None
         found = {vocab.strings[key]: row for key, row in vocab.vectors.key2row.items()}
@@ -50,11 +45,7 @@ class WordVectors(Stored):
         return cls(names, unit_rows(data.astype("float64")).astype("float16"))
 
     def __call__(self, forms: Sequence[str]) -> NDArray[numpy.float32]:
-        """The vectors of words, with the fall-backs of `vectors.find_row`.
-
-        forms (Sequence[str]): The words as they stand in a text.
-        RETURNS (ndarray): A row for each; zeros for a word that has none.
-        """
+        """The vectors of words, with the fall-backs of `vectors.find_row`."""
         rows = numpy.array([self._find(form) for form in forms], dtype="int64")
         vectors = numpy.zeros((len(rows), self.size), dtype="float32")
         vectors[rows >= 0] = self._data[rows[rows >= 0]]

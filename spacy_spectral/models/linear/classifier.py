@@ -9,7 +9,7 @@ import numpy
 from numpy.typing import DTypeLike, NDArray
 
 from ...base._linear import build_slots, cut_rows, number_keys
-from ...base.fields import Array, Format, Record, Size
+from ...base.files import Array, Format, Record, Size
 from ._classifier import (
     ENTRY,
     LEARNER,

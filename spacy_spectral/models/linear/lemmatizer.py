@@ -24,10 +24,9 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.cache import Memory
-from ...base.errors import Errors
-from ...base.fields import Array, Format, Strings
+from ...base.errors import Errors, SpectralError
+from ...base.files import Array, Format, Stored, Strings
 from ...base.learnt import architecture
-from ...base.stored import Stored
 from ._strings import FORM_COLUMNS, form_attributes
 from .classifier import (
     FORM,
@@ -254,7 +253,7 @@ class LemmatizerRecipe:
         called after every epoch."""
         counts = Counter(readings)
         if not counts:
-            raise ValueError(Errors.S606)
+            raise SpectralError(Errors.S606)
         script_of = {
             (form, lemma): find_script(form, lemma)
             for form, lemma in dict.fromkeys((reading.form, lemma) for reading, lemma in counts)

@@ -10,10 +10,9 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.cache import Arrays, RowCache
-from ...base.errors import Errors
-from ...base.fields import Format
+from ...base.errors import Errors, SpectralError
+from ...base.files import Format, Stored
 from ...base.learnt import architecture
-from ...base.stored import Stored
 from ._strings import FORM_COLUMNS, form_attributes
 from .classifier import (
     FIXED,
@@ -125,7 +124,7 @@ class SenterRecipe:
         """Train a splitter on texts whose sentences are known; `progress` is called after every epoch."""
         passages = [passage for passage in passages if len(passage.words)]
         if not any((passage.starts[1:] >= 0).any() for passage in passages):
-            raise ValueError(Errors.S605)
+            raise SpectralError(Errors.S605)
         passages += _laid_out(passages, Random(self.seed))
         types, rows = Types.of([word for passage in passages for word in passage.words])
         gold = numpy.concatenate([passage.starts for passage in passages]).astype("int32")

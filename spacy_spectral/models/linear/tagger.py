@@ -9,10 +9,9 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.cache import Arrays, RowCache
-from ...base.errors import Errors
-from ...base.fields import Array, Bytes, Format, List, Strings
+from ...base.errors import Errors, SpectralError
+from ...base.files import Array, Bytes, Format, List, Stored, Strings
 from ...base.learnt import architecture
-from ...base.stored import Stored
 from ...trees.interface import Clusters
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .classifier import (
@@ -278,7 +277,7 @@ def jackknife(
     morphology (bool): Whether to predict morphology too.
     """
     if folds < 2 or len(sentences) < folds:
-        raise ValueError(Errors.S305.format(folds=folds, sentences=len(sentences)))
+        raise SpectralError(Errors.S305.format(folds=folds, sentences=len(sentences)))
     corpus = Corpus.encode(sentences)
     preparation = Preparation(corpus, clusters)
     fold_of = corpus.sentence_blocks(folds)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...trees.interface import Clusters
 from ._strings import FORM_COLUMNS, form_attributes
 from .classifier import (
@@ -79,7 +79,7 @@ class Corpus:
         pos = [coarse for s in sentences for coarse in s.pos]
         morphs = [morph for s in sentences for morph in s.morphs]
         if not len(words) == len(tags) == len(pos) == len(morphs):
-            raise ValueError(Errors.S304)
+            raise SpectralError(Errors.S304)
         if labels is not None:
             allowed = {"", *labels}
             tags = [tag if tag in allowed else "" for tag in tags]
@@ -90,7 +90,7 @@ class Corpus:
             pair for pair in set(pairs) if any(pair) and (bool(pair[0]), bool(pair[1])) == layers
         }
         if not classes:
-            raise ValueError(Errors.S301)
+            raise SpectralError(Errors.S301)
         tag_classes = sorted(classes)
         tag_ids = {pair: i for i, pair in enumerate(tag_classes)}
         morph_names = sorted({morph for morph in set(morphs) if morph is not None})

@@ -15,9 +15,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.cache import Memory
-from ...base.errors import Errors
-from ...base.fields import Bool, Format, Strings
-from ...base.stored import Stored
+from ...base.errors import Errors, SpectralError
+from ...base.files import Bool, Format, Stored, Strings
 from ._strings import CHARACTER_COLUMNS, FORM_COLUMNS, GRAM_COLUMNS, character_attributes
 from .chunks import INNER_WORD, JOINED, PiecedText, cut_chunks, may_join
 from .classifier import (
@@ -276,7 +275,7 @@ class TokenizerRecipe:
         )
         chunks, gold = cut_chunks(texts, stops)
         if not chunks:
-            raise ValueError(Errors.S602)
+            raise SpectralError(Errors.S602)
         chunks += stops.examples()
         starts, attributes, groups = _describe([_whole(chunk) for chunk in chunks], stops)
         # examples come last, and are not cut

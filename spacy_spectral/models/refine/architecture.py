@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class RefinedRecipe(RefineSettings):
     """The settings of a parser by a grammar whose symbols are states that refine tags; see `RefineSettings`
-    and `ChartSettings`. It is not trained by gradients: the grammar is learnt in one go."""
+    and `ChartSettings`. It is not trained by gradients: the grammar is learnt in one go.
+    """
 
     decoders: ClassVar[Sequence[str]] = RefinedGrammar.decoders
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> RefinedGrammar:
-        """RETURNS (RefinedGrammar): The grammar of a treebank; see `trees.interface.Recipe`."""
+        """The grammar of a treebank; see `trees.interface.Recipe`."""
         return fit(treebank, self, report=given.get("report", print))
 
 

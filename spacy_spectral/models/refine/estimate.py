@@ -28,18 +28,15 @@ LABELLINGS = ("spectral", "split-merge", "infinite", "none")
 class RefineSettings:
     """How a refined grammar is learnt.
 
-    labelling (str): How the tokens of the treebank get their states: one of LABELLINGS.
-    states (int): For "spectral", about how many states there are in all; for others the most.
-    dimensions (int): For "spectral", how many singular vectors are looked at.
-    cycles (int): For "split-merge", how often states are split and merged.
-    children (str): For "infinite", how children are generated: one of `infinite.CHILDREN`.
-    sweeps (int): For "infinite", how often the state of every token is drawn.
-    resample (bool): For "infinite", whether its parameters are drawn, too (see `infinite.make_sampler`);
-        `states` is what keeps their number within bounds.
-    seed (int): Of everything that is left to chance.
-    min_symbol_count (int): Rarer tags are treated as a wider one, or as the unknown tag.
-    max_symbols (int): So are the rarest if there are more tags than this.
-    chart (ChartSettings): How sentences are parsed.
+    labelling: How the tokens of the treebank get their states: one of LABELLINGS.
+    states: For "spectral", about how many states there are in all; for others the most.
+    dimensions: For "spectral", how many singular vectors are looked at.
+    cycles: For "split-merge", how often states are split and merged.
+    children: For "infinite", how children are generated: one of `infinite.CHILDREN`.
+    sweeps: For "infinite", how often the state of every token is drawn.
+    resample: For "infinite", whether its parameters are drawn, too (see
+        `infinite.make_sampler`); `states` is what keeps their number within bounds.
+    min_symbol_count: Rarer tags are treated as a wider one, or as the unknown tag.
     """
 
     labelling: str = "spectral"
@@ -79,10 +76,7 @@ def fit(
 ) -> RefinedGrammar:
     """Learn a refined grammar.
 
-    treebank (Treebank): The treebank; crossing arcs are lifted, what is not annotated is left out.
-    settings (RefineSettings): How.
-    report (Callable[[str], None]): Told about progress.
-    RETURNS (RefinedGrammar): The grammar.
+    treebank: The treebank; crossing arcs are lifted, what is not annotated is left out.
     """
     if not (treebank.heads >= 0).any():
         raise ValueError(Errors.S104)
@@ -108,14 +102,7 @@ def label(
     *,
     report: Callable[[str], None] = lambda message: None,
 ) -> Labelling:
-    """Give every token of a treebank a state.
-
-    trees (Trees): The treebank.
-    n_tags (int): How many tags there are.
-    settings (RefineSettings): How.
-    report (Callable[[str], None]): Told about progress.
-    RETURNS (Labelling): The labelling.
-    """
+    """Give every token of a treebank a state."""
     find: Callable[..., Labelling]
     own: dict[str, Any]
     if settings.labelling == "spectral":

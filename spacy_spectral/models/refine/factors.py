@@ -16,10 +16,8 @@ from .transitions import Transitions
 class LatticeFactors:
     """Implements `trees.posterior.Factors`.
 
-    lattice (Lattice): The states of every token.
-    transitions (Transitions): What heads generate.
-    weights (ndarray): [N, N], of every arc (head, modifier).
-    root (ndarray): Weight of every state of every token as child of the root.
+    weights: [N, N], of every arc (head, modifier).
+    root: Weight of every state of every token as child of the root.
     """
 
     lattice: Lattice
@@ -66,12 +64,12 @@ class LatticeFactors:
         return z, marginals.copy(), largest
 
     def state_marginals(self) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): P(state | sentence) of every state of the lattice."""
+        """P(state | sentence) of every state of the lattice."""
         z, _, marginals, _ = self._chart
         return marginals / z
 
     def only(self, kept: NDArray[numpy.bool_]) -> "LatticeFactors":
-        """RETURNS (LatticeFactors): The same with some of the states; every token must keep one."""
+        """The same with some of the states; every token must keep one."""
         return replace(self, lattice=self.lattice.only(kept), root=self.root[kept])
 
     def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:

@@ -22,9 +22,6 @@ class Views:
     """Describes the tokens of trees."""
 
     def __init__(self, trees: Trees, n_tags: int):
-        """trees (Trees): The trees.
-        n_tags (int): How many tags there are.
-        """
         self._n = len(trees)
         self._n_tags = n_tags
         self._words = _numbers([word_key(word) for word in trees.words])
@@ -51,7 +48,7 @@ class Views:
         return numpy.where(tokens == NONE, len(self._words), self._words[tokens])
 
     def inside(self) -> Iterator[tuple[NDArray, ...]]:
-        """YIELDS (Tuple[ndarray, ...]): The columns of one feature: what is below every token."""
+        """The columns of one feature: what is below every token."""
         left, right = self._inner[:, LEFT], self._inner[:, RIGHT]
         far_left, far_right = self._outer[:, LEFT], self._outer[:, RIGHT]
         own = numpy.arange(self._n)
@@ -70,7 +67,7 @@ class Views:
         yield self._children[:, LEFT], self._children[:, RIGHT]
 
     def outside(self) -> Iterator[tuple[NDArray, ...]]:
-        """YIELDS (Tuple[ndarray, ...]): The columns of one feature: what is above and beside every token."""
+        """The columns of one feature: what is above and beside every token."""
         above = numpy.where(self._head == NONE, NONE, self._head[self._head])
         head, side = self._tag(self._head), self._side
         before, after = self._tag(self._previous), self._tag(self._next)
@@ -96,7 +93,7 @@ class FeatureColumns:
     """A view as numbers of features, so that the rows of any tokens can be made quickly."""
 
     def __init__(self, view: Iterator[tuple[NDArray, ...]]):
-        """view (Iterator[Tuple[ndarray, ...]]): The columns of every feature; see `Views`."""
+        """view: The columns of every feature; see `Views`."""
         numbers = []
         for columns in view:
             key = columns[0]
@@ -108,9 +105,7 @@ class FeatureColumns:
     def matrix(self, tokens: NDArray[numpy.int64], least: int):
         """Features of some tokens.
 
-        tokens (ndarray): The tokens.
-        least (int): Features that fewer of them have are left out.
-        RETURNS (csr_matrix): [tokens, features], 1 where a token has a feature.
+        RETURNS: [tokens, features], 1 where a token has a feature.
         """
         from scipy.sparse import csr_matrix
 

@@ -82,10 +82,8 @@ def require_sound(read: dict[str, Any]) -> None:
 def is_small(tag_of: NDArray, coarse: NDArray, fine: NDArray, n_pairs: int) -> bool:
     """Whether the tables of a grammar have room, known before any of them is made.
 
-    tag_of (ndarray): [states], the tag of every state.
-    coarse, fine (ndarray): [n, 4], what tags and states are seen with; see `Transitions.fit`.
-    n_pairs (int): How many words are seen with how many tags.
-    RETURNS (bool): Whether it can be trained, saved and loaded.
+    tag_of: [states], the tag of every state.
+    coarse, fine: [n, 4], what tags and states are seen with; see `Transitions.fit`.
     """
     sizes = numpy.bincount(tag_of)
     n_tags, n_states, width = len(sizes), len(tag_of), int(sizes.max())

@@ -34,14 +34,7 @@ def make_sampler(
 ) -> InfiniteTree:
     """Make a chain that starts from random states.
 
-    trees (Trees): The trees.
-    tags (ndarray): The tag that each token's states are bound to.
-    children (str): How children are generated: one of CHILDREN.
-    alpha, gamma, rho (float): How readily contexts differ, states come up, words get more states.
-    most_states (int): Most states.
-    start (int): How many states every tag starts from, at most.
-    seed (int): Of chance.
-    RETURNS (InfiniteTree): The chain.
+    alpha, gamma, rho: How readily contexts differ, states come up, words get more states.
     """
     inner, _, following = trees.sequences
     previous = numpy.full(len(trees), NONE)
@@ -90,17 +83,9 @@ def infinite_labelling(
 ) -> Labelling:
     """Give every token a state.
 
-    trees (Trees): The trees.
-    n_tags (int): How many tags there are; with one, the states are word classes.
-    children (str): How children are generated: one of CHILDREN.
-    sweeps (int): How often the state of every token is drawn.
-    alpha, gamma, rho (float): Parameters; see `make_sampler`.
-    resample (bool): Whether they are drawn, too, and those given are only where they start.
-    most_states (int): Most states.
-    seed (int): Of chance.
-    progress (Callable): Wraps the loop over sweeps, e.g. in a progress bar.
-    report (Callable[[str], None]): Told about the result.
-    RETURNS (Labelling): The state in which a token was most often in the last sweeps.
+    n_tags: How many tags there are; with one, the states are word classes.
+    resample: Whether they are drawn, too, and those given are only where they start.
+    progress: Wraps the loop over sweeps, e.g. in a progress bar.
     """
     tags = trees.tags if n_tags > 1 else numpy.zeros(len(trees), dtype="int32")
     # tags without tokens have a state, too

@@ -13,8 +13,8 @@ from .lexicon import TagStates
 class Labelling:
     """States of tokens. Every state refines one tag; those of a tag are neighbours, the largest first.
 
-    states (ndarray): int32, [N], the state of every token.
-    tag_of (ndarray): int32, [K], the tag that each state refines.
+    states: int32, [N], the state of every token.
+    tag_of: int32, [K], the tag that each state refines.
     """
 
     states: NDArray[numpy.int32]
@@ -24,10 +24,9 @@ class Labelling:
     def from_parts(cls, tags: NDArray[numpy.int32], parts: NDArray, n_tags: int) -> "Labelling":
         """Number states.
 
-        tags (ndarray): [N], the tag of every token.
-        parts (ndarray): [N], which part of its tag a token belongs to, by any numbers.
-        n_tags (int): How many tags there are; one without tokens gets a state, too.
-        RETURNS (Labelling): The labelling.
+        tags: [N], the tag of every token.
+        parts: [N], which part of its tag a token belongs to, by any numbers.
+        n_tags: How many tags there are; one without tokens gets a state, too.
         """
         pairs = numpy.stack([tags.astype("int64"), parts.astype("int64")])
         distinct, which, counts = numpy.unique(
@@ -48,5 +47,5 @@ class Labelling:
 
     @cached_property
     def tag_states(self) -> TagStates:
-        """RETURNS (TagStates): Which states refine which tag."""
+        """Which states refine which tag."""
         return TagStates(self.tag_of)

@@ -19,10 +19,9 @@ _ROOT_STRENGTH = 3.0
 class Layer:
     """A grammar over states, of tags or finer.
 
-    tag_states (TagStates): Which states refine which tag.
-    contexts (ndarray): int32, [n, 4], what was seen; see `Transitions.fit`.
-    counts (ndarray): [n], how often.
-    roots (ndarray): [K], how often states are roots.
+    contexts: int32, [n, 4], what was seen; see `Transitions.fit`.
+    counts: [n], how often.
+    roots: [K], how often states are roots.
     """
 
     tag_states: TagStates
@@ -36,14 +35,14 @@ class Layer:
 
     @classmethod
     def fit(cls, trees: Trees, labelling: Labelling) -> "Layer":
-        """RETURNS (Layer): The grammar of a treebank whose tokens have states."""
+        """The grammar of a treebank whose tokens have states."""
         k = labelling.n_states
         contexts, counts = count_rows(event_states(trees.events, labelling.states, k))
         roots = numpy.bincount(labelling.states[trees.roots], minlength=k).astype("float64")
         return cls(labelling.tag_states, contexts, counts, roots)
 
     def grouped(self, groups: NDArray[numpy.int32]) -> "Layer":
-        """RETURNS (Layer): The grammar of groups of states, given the group of every state."""
+        """The grammar of groups of states, given the group of every state."""
         # FIRST and STOP stay what they are
         n_groups = int(groups.max()) + 1
         of = numpy.append(groups, n_groups).astype("int64")
@@ -67,7 +66,7 @@ class Layer:
 
     @classmethod
     def from_payload(cls, payload: dict[str, NDArray], tag_states: TagStates) -> "Layer":
-        """RETURNS (Layer): What `to_payload` gave, checked by `format`."""
+        """What `to_payload` gave, checked by `format`."""
         return cls(
             tag_states,
             payload["contexts"].astype("int32"),
@@ -77,7 +76,7 @@ class Layer:
 
 
 def root_distribution(roots: NDArray, tag_states: TagStates) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): [K], P(state | root), smoothed by the tags of roots."""
+    """[K], P(state | root), smoothed by the tags of roots."""
     tags = numpy.bincount(tag_states.tag_of, roots) + 0.1
     general = (tags / tags.sum() / tag_states.size)[tag_states.tag_of]
     return (roots + _ROOT_STRENGTH * general) / (roots.sum() + _ROOT_STRENGTH)
@@ -88,8 +87,7 @@ def group_states(layer: Layer) -> NDArray[numpy.int32]:
 
     A state is described by the tags among which it is generated and by those of its children.
 
-    layer (Layer): The grammar of the states.
-    RETURNS (ndarray): int32, [K], the group of every state; those of a tag have numbers in a row.
+    RETURNS: int32, [K], the group of every state; those of a tag have numbers in a row.
     """
     tag_states = layer.tag_states
     k, n_tags = tag_states.n_states, tag_states.n_tags

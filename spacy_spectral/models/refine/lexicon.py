@@ -33,9 +33,8 @@ _MOST_STATES = 16
 class Lattice:
     """The states that some tokens can have.
 
-    offsets (ndarray): int32, where the states of each token start, closed by their number.
-    states (ndarray): int32, the states.
-    emissions (ndarray): Their weights.
+    offsets: int32, where the states of each token start, closed by their number.
+    states: int32, the states.
     """
 
     offsets: NDArray[numpy.int32]
@@ -43,20 +42,20 @@ class Lattice:
     emissions: NDArray[numpy.float64]
 
     def part(self, tokens: NDArray[numpy.int64]) -> "Lattice":
-        """RETURNS (Lattice): That of some tokens."""
+        """That of some tokens."""
         counts = self.offsets[tokens + 1] - self.offsets[tokens]
         offsets = numpy.concatenate([[0], numpy.cumsum(counts)]).astype("int32")
         own = numpy.arange(offsets[-1]) + numpy.repeat(self.offsets[tokens] - offsets[:-1], counts)
         return Lattice(offsets, self.states[own], self.emissions[own])
 
     def between(self, begin: int, end: int) -> "Lattice":
-        """RETURNS (Lattice): That of some tokens in a row."""
+        """That of some tokens in a row."""
         offsets = self.offsets[begin : end + 1]
         own = slice(offsets[0], offsets[-1])
         return Lattice(offsets - offsets[0], self.states[own], self.emissions[own])
 
     def only(self, kept: NDArray[numpy.bool_]) -> "Lattice":
-        """RETURNS (Lattice): Some of the states; every token must keep one."""
+        """Some of the states; every token must keep one."""
         before = numpy.concatenate([[0], numpy.cumsum(kept)])
         return Lattice(
             before[self.offsets].astype("int32"), self.states[kept], self.emissions[kept]
@@ -67,7 +66,7 @@ class Lattice:
 class TagStates:
     """Which states refine which tag.
 
-    tag_of (ndarray): int32, [K], the tag of every state, ascending; every tag has one at least.
+    tag_of: int32, [K], the tag of every state, ascending; every tag has one at least.
     """
 
     tag_of: NDArray[numpy.int32]
@@ -81,19 +80,19 @@ class TagStates:
         self.local = numpy.arange(self.n_states) - self.first[self.tag_of]
 
     def table(self, values: NDArray) -> NDArray:
-        """RETURNS (ndarray): [tags, width], values of states by tag; 0 where a tag has fewer states."""
+        """[tags, width], values of states by tag; 0 where a tag has fewer states."""
         result = numpy.zeros((self.n_tags, self.width))
         result[self.tag_of, self.local] = values
         return result
 
 
 def word_key(form: str) -> str:
-    """RETURNS (str): The form under which a word is counted."""
+    """The form under which a word is counted."""
     return normalize(form, lowercase=True)
 
 
 def word_names(form: str) -> list[str]:
-    """RETURNS (List[str]): What a word is counted as, from the widest signature to the word itself."""
+    """What a word is counted as, from the widest signature to the word itself."""
     return [*reversed(signatures(form)), word_key(form)]
 
 
@@ -108,11 +107,9 @@ class Lexicon:
         counts: NDArray[numpy.float64],
         totals: NDArray[numpy.float64],
     ):
-        """tag_states (TagStates): Which states refine which tag.
-        names (Sequence[str]): Words and signatures.
-        pairs (ndarray): int64, [n], name * tags + tag for each of both that was seen.
-        counts (ndarray): [n, width], how often in which state of the tag.
-        totals (ndarray): [K], how many tokens are in each state.
+        """pairs: int64, [n], name * tags + tag for each of both that was seen.
+        counts: [n, width], how often in which state of the tag.
+        totals: [K], how many tokens are in each state.
         """
         self.tag_states = tag_states
         self.names = list(names)
@@ -127,19 +124,13 @@ class Lexicon:
     def fit(
         cls, words: Sequence[str], states: NDArray[numpy.int32], tag_states: TagStates
     ) -> "Lexicon":
-        """Count words.
-
-        words (Sequence[str]): The words of all tokens.
-        states (ndarray): Their states.
-        tag_states (TagStates): Which states refine which tag.
-        RETURNS (Lexicon): The lexicon.
-        """
+        """Count words."""
         seen = SeenWords(words, tag_states.tag_of[states], tag_states.n_tags)
         return seen.lexicon(numpy.arange(len(states)), states, numpy.ones(len(states)), tag_states)
 
     def entries(self) -> tuple[NDArray[numpy.uint32], NDArray[numpy.uint32]]:
-        """RETURNS (Tuple[ndarray, ndarray]): [n, 2], every name and state that it was seen in, in order, and
-        how often: what `from_entries` takes. Of whole counts only."""
+        """[n, 2], every name and state that it was seen in, in order, and how often: what
+        `from_entries` takes. Of whole counts only."""
         row, local = numpy.nonzero(self.counts)
         name, tag = numpy.divmod(self.pairs[row], self.tag_states.n_tags)
         rows = numpy.stack([name, self.tag_states.first[tag] + local], axis=1)
@@ -154,7 +145,7 @@ class Lexicon:
         counts: NDArray[numpy.uint32],
         totals: NDArray[numpy.uint32],
     ) -> "Lexicon":
-        """RETURNS (Lexicon): The lexicon of entries; see `entries`."""
+        """The lexicon of entries; see `entries`."""
         name, state = entries.astype("int64").T
         keys = name * tag_states.n_tags + tag_states.tag_of[state]
         pairs, row = numpy.unique(keys, return_inverse=True)
@@ -165,7 +156,7 @@ class Lexicon:
     def distributions(
         self, words: Sequence[str], tags: NDArray[numpy.int32]
     ) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): [tokens, width], P(state | word, tag) for the states of each token's tag."""
+        """[tokens, width], P(state | word, tag) for the states of each token's tag."""
         known: dict[tuple[str, int], int] = {}
         pairs = zip(words, tags.tolist(), strict=True)
         which = [known.setdefault(pair, len(known)) for pair in pairs]
@@ -183,9 +174,9 @@ class Lexicon:
     def mixed(self, levels: NDArray, tags: NDArray) -> NDArray[numpy.float64]:
         """Smooth from the widest class to the word.
 
-        levels (ndarray): [levels, n], rows of `counts` from the widest to the narrowest, -1 for none.
-        tags (ndarray): [n], the tags.
-        RETURNS (ndarray): [n, width], distributions.
+        levels: [levels, n], rows of `counts` from the widest to the narrowest, -1 for none.
+        tags: [n], the tags.
+        RETURNS: [n, width], distributions.
         """
         found = self.tag_states.table(self.share)[tags]
         for level, own in enumerate(levels):
@@ -197,12 +188,7 @@ class Lexicon:
         return found
 
     def lattice(self, words: Sequence[str], tags: NDArray[numpy.int32]) -> Lattice:
-        """The states that tokens can have, but for unlikely ones.
-
-        words (Sequence[str]): The words.
-        tags (ndarray): Their tags.
-        RETURNS (Lattice): The states and their weights.
-        """
+        """The states that tokens can have, but for unlikely ones."""
         found = self.distributions(words, tags)
         keep = found > 0
         keep &= found >= _LEAST_SHARE * found.max(axis=1, keepdims=True, initial=0.0)
@@ -221,10 +207,6 @@ class SeenWords:
     """The words of a treebank, ready to be counted in any states."""
 
     def __init__(self, words: Sequence[str], tags: NDArray[numpy.int32], n_tags: int):
-        """words (Sequence[str]): The words of all tokens.
-        tags (ndarray): Their tags.
-        n_tags (int): How many tags there are.
-        """
         # everything is the same for equal words with equal tags
         forms, form_of = numpy.unique(numpy.array(words, dtype=object), return_inverse=True)
         kinds, self._kind = numpy.unique(form_of * n_tags + tags, return_inverse=True)
@@ -249,12 +231,7 @@ class SeenWords:
     def lexicon(
         self, tokens: NDArray, states: NDArray, weights: NDArray, tag_states: TagStates
     ) -> Lexicon:
-        """Count words in states.
-
-        tokens, states, weights (ndarray): How much every token is in every state.
-        tag_states (TagStates): Which states refine which tag.
-        RETURNS (Lexicon): The lexicon.
-        """
+        """Count words in states."""
         width = tag_states.width
         cells = self._kind[tokens] * width + tag_states.local[states]
         by_kind = numpy.bincount(cells, weights, minlength=len(self._tags) * width)
@@ -267,7 +244,7 @@ class SeenWords:
         return Lexicon(tag_states, self.names, self.pairs, counts, totals.astype("float64"))
 
     def weights(self, lexicon: Lexicon) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): [tokens, width], P(state | word, tag) / P(state | tag) by states of tokens."""
+        """[tokens, width], P(state | word, tag) / P(state | tag) by states of tokens."""
         found = lexicon.mixed(self._levels, self._tags)
         share = lexicon.tag_states.table(lexicon.share)[self._tags]
         return (found / numpy.where(share > 0, share, 1.0))[self._kind]

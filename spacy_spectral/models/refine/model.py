@@ -39,10 +39,10 @@ from .statistics import Trees
 class ChartSettings:
     """How sentences are parsed.
 
-    lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
-    prune (float): Arcs whose marginal under the grammar of the tags alone is smaller are left out, and what
-        that of groups of states finds unlikely; see `passes`. With 0 nothing is.
-    max_length (int): Longer sentences are parsed in pieces; see `trees.pieces`.
+    lengths: Whether arcs have the factor P(distance | head, direction, modifier).
+    prune: Arcs whose marginal under the grammar of the tags alone is smaller are left out, and
+        what that of groups of states finds unlikely; see `passes`. With 0 nothing is.
+    max_length: Longer sentences are parsed in pieces; see `trees.pieces`.
     """
 
     lengths: bool = True
@@ -68,14 +68,7 @@ class RefinedGrammar(TemperedParser):
         labels: LabelModel,
         temperature: Temperature = NEUTRAL,
     ):
-        """settings (ChartSettings): How sentences are parsed.
-        symbols (SymbolTable): The tags.
-        coarse, fine (Layer): The grammars of the tags and of the states.
-        lexicon (Lexicon): What words tell about states.
-        lengths (ndarray): From `trees.lengths.length_table`.
-        labels (LabelModel): Labels of arcs.
-        temperature (Temperature): How sure it is; see `shag.tempered`.
-        """
+        """temperature: How sure it is; see `shag.tempered`."""
         self.settings = settings
         self.symbols = symbols
         self.coarse, self.fine = coarse, fine
@@ -97,15 +90,7 @@ class RefinedGrammar(TemperedParser):
         labels: LabelModel,
         settings: ChartSettings | None = None,
     ) -> "RefinedGrammar":
-        """Estimate the grammar of a labelling.
-
-        trees (Trees): The treebank.
-        labelling (Labelling): A state for each of its tokens.
-        symbols (SymbolTable): Its tags.
-        labels (LabelModel): Labels of arcs.
-        settings (Optional[ChartSettings]): How sentences are to be parsed.
-        RETURNS (RefinedGrammar): The grammar.
-        """
+        """Estimate the grammar of a labelling."""
         n = len(symbols)
         tags = Labelling(trees.tags, numpy.arange(n, dtype="int32"))
         modifiers = numpy.flatnonzero(trees.head_tokens >= 0)
@@ -130,7 +115,7 @@ class RefinedGrammar(TemperedParser):
         return lambda at, allowed: self.posterior(symbols[at], lattice.part(at), allowed)
 
     def scorer(self, tokens: Tokens) -> RefinedScores:
-        """RETURNS (RefinedScores): Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
+        """Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
         return RefinedScores(self, tokens)
 
     def posterior(
@@ -141,10 +126,7 @@ class RefinedGrammar(TemperedParser):
     ) -> Posterior:
         """The distribution over trees of one sentence, however long, by one chart.
 
-        tags (ndarray): The tags of its tokens.
-        lattice (Lattice): Their states.
-        allowed (Optional[ndarray]): [N+1, N+1], the arcs that are allowed.
-        RETURNS (Posterior): Marginals, trees and their probabilities.
+        allowed: [N+1, N+1], the arcs that are allowed.
         """
         if not len(tags):
             return Posterior.of_nothing()
@@ -158,10 +140,7 @@ class RefinedGrammar(TemperedParser):
     ) -> Iterator[LatticeFactors]:
         """The factors of one sentence, without what coarser grammars find hopeless; then those of the tags.
 
-        tags (ndarray): The tags of its tokens.
-        lattice (Lattice): Their states.
-        allowed (Optional[ndarray]): [N+1, N+1], the arcs that are allowed.
-        YIELDS (LatticeFactors): The factors.
+        allowed: [N+1, N+1], the arcs that are allowed.
         """
         weights = self._arc_weights(tags)
         fine = self._factors(tags, lattice, self.fine, weights)

@@ -31,10 +31,9 @@ _MOST_HEADS = 16
 class Pass:
     """A grammar of groups of states.
 
-    layer (Layer): The grammar.
-    groups (ndarray): int32, [K], the group of every state.
-    share (ndarray): [K], P(state | tag).
-    arcs, states (float): How many times `prune` the marginals of arcs and groups must be.
+    groups: int32, [K], the group of every state.
+    share: [K], P(state | tag).
+    arcs, states: How many times `prune` the marginals of arcs and groups must be.
     """
 
     layer: Layer
@@ -48,11 +47,7 @@ class Pass:
         self._is_tags = self.layer.tag_states.width == 1
 
     def lattice(self, fine: Lattice) -> tuple[Lattice, NDArray[numpy.int64]]:
-        """Sum over the states of every group.
-
-        fine (Lattice): The states of tokens.
-        RETURNS (Tuple[Lattice, ndarray]): The groups, and which of them each state of `fine` is in.
-        """
+        """Sum over the states of every group."""
         n_groups = len(self._share)
         n = len(fine.offsets) - 1
         token = numpy.repeat(numpy.arange(n), numpy.diff(fine.offsets))
@@ -70,11 +65,8 @@ class Pass:
     ) -> tuple[NDArray[numpy.bool_], NDArray[numpy.bool_]] | None:
         """What this grammar leaves of a sentence.
 
-        factors (LatticeFactors): The sentence under this grammar.
-        allowed (Optional[ndarray]): [N+1, N+1], the arcs that are allowed.
-        prune (float): How likely something must be to stay.
-        RETURNS (Optional[Tuple[ndarray, ndarray]]): The arcs ([N+1, N+1]) and groups that are left; None if
-            there was no chart.
+        allowed: [N+1, N+1], the arcs that are allowed.
+        RETURNS: The arcs ([N+1, N+1]) and groups that are left; None if there was no chart.
         """
         found = Posterior.from_factors([factors], allowed)
         used = found.factors
@@ -98,9 +90,7 @@ class Pass:
 def passes(coarse: Layer, fine: Layer, share: NDArray[numpy.float64]) -> list[Pass]:
     """The grammars that look at a sentence before the finest does.
 
-    coarse, fine (Layer): Those of the tags and of the states.
-    share (ndarray): [K], P(state | tag).
-    RETURNS (List[Pass]): The coarser ones, in their order.
+    share: [K], P(state | tag).
     """
     result = [Pass(coarse, fine.tag_states.tag_of, share)]
     groups = group_states(fine)

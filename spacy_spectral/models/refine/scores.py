@@ -25,9 +25,6 @@ class RefinedScores:
     """
 
     def __init__(self, grammar: "RefinedGrammar", tokens: Tokens):
-        """grammar (RefinedGrammar): The grammar.
-        tokens (Tokens): The batch.
-        """
         self._grammar = grammar
         self._words = numpy.array(tokens.words, dtype=object)
         self._tags = grammar.symbols.encode(tokens.symbols)
@@ -36,8 +33,7 @@ class RefinedScores:
     def log_marginals(self, asked: AskedArcs) -> NDArray[numpy.float64]:
         """The marginals of arcs, without labels.
 
-        asked (AskedArcs): The arcs.
-        RETURNS (ndarray): [arcs], log P(arc | sentence, these arcs), at least log SMALLEST.
+        RETURNS: [arcs], log P(arc | sentence, these arcs), at least log SMALLEST.
         """
         return self._marginals(asked)[0]
 

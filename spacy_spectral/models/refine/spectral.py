@@ -39,15 +39,7 @@ def spectral_labelling(
 ) -> Labelling:
     """Give every token a state.
 
-    trees (Trees): The trees.
-    n_tags (int): How many tags there are.
-    states (int): How many states there are to be in all, about.
-    dimensions (int): How many singular vectors are used.
-    most (int): Most states of a tag.
-    least_tokens (int): A tag has at most one state for as many tokens.
-    seed (int): Of k-means.
-    progress (Callable): Wraps the loop over tags, e.g. in a progress bar.
-    RETURNS (Labelling): The labelling.
+    progress: Wraps the loop over tags, e.g. in a progress bar.
     """
     from threadpoolctl import threadpool_limits
 
@@ -73,14 +65,7 @@ def spectral_labelling(
 def states_by_tag(
     counts: NDArray[numpy.int64], total: int, *, most: int, least_tokens: int
 ) -> NDArray[numpy.int64]:
-    """Share states out among tags: proportional to the root of their counts.
-
-    counts (ndarray): How often every tag occurs.
-    total (int): How many states there are to be; every tag has at least one.
-    most (int): Most states of a tag.
-    least_tokens (int): A tag has at most one state for as many tokens.
-    RETURNS (ndarray): The number of states of every tag.
-    """
+    """Share states out among tags: proportional to the root of their counts."""
     bound = numpy.clip(counts // least_tokens, 1, most)
     roots = numpy.sqrt(counts.astype("float64"))
     low, high = 0.0, float(total)
@@ -109,9 +94,8 @@ def _scaled(matrix):
 def projections(x, y, dimensions: int) -> NDArray[numpy.float64]:
     """Both views of tokens in the directions that they have in common.
 
-    x, y (csr_matrix): [tokens, features].
-    dimensions (int): How many directions at most.
-    RETURNS (ndarray): [tokens, 2 * directions].
+    x, y: [tokens, features].
+    RETURNS: [tokens, 2 * directions].
     """
     from scipy.sparse.linalg import LinearOperator
 

@@ -33,10 +33,9 @@ _MERGED_SHARE = 0.5
 class Expectations:
     """Expected counts: what the maximisation step needs.
 
-    tag_states (TagStates): Which states refine which tag.
-    counts (ndarray): [2, K, K + 1, K + 1]; see `Transitions.from_table`.
-    roots (ndarray): [K].
-    weights (ndarray): [N, width], how much every token is in every state of its tag.
+    counts: [2, K, K + 1, K + 1]; see `Transitions.from_table`.
+    roots: [K].
+    weights: [N, width], how much every token is in every state of its tag.
     """
 
     tag_states: TagStates
@@ -49,11 +48,6 @@ class SplitMerge:
     """EM over the states of a treebank's tokens."""
 
     def __init__(self, trees: Trees, n_tags: int, *, most_states: int, seed: int):
-        """trees (Trees): The treebank.
-        n_tags (int): How many tags there are.
-        most_states (int): Most states of a split grammar.
-        seed (int): Of the noise that tells two halves of a state apart.
-        """
         self.trees = trees
         self.most_states = most_states
         self._random = numpy.random.default_rng(seed)
@@ -108,10 +102,7 @@ class SplitMerge:
         self.expected = Expectations(tag_states, counts, roots, weights)
 
     def split(self) -> NDArray[numpy.int64]:
-        """Split the states that are frequent enough in two, the most frequent first.
-
-        RETURNS (ndarray): The first state of each pair.
-        """
+        """Split the states that are frequent enough in two, the most frequent first."""
         old = self.expected
         tag_states = old.tag_states
         share = self._state_totals()
@@ -124,11 +115,7 @@ class SplitMerge:
         return numpy.flatnonzero(origin[1:] == origin[:-1])
 
     def merge(self, pairs: NDArray[numpy.int64], share: float = _MERGED_SHARE) -> None:
-        """Merge the pairs of states that tell least.
-
-        pairs (ndarray): The first state of each pair; its neighbour is the other.
-        share (float): What share of them.
-        """
+        """Merge the pairs of states that tell least."""
         losses = self._losses(pairs)
         merged = pairs[numpy.argsort(losses, kind="stable")[: int(share * len(pairs))]]
         target = numpy.ones(self.expected.tag_states.n_states, dtype="int64")
@@ -159,7 +146,7 @@ class SplitMerge:
         return losses
 
     def labelling(self) -> Labelling:
-        """RETURNS (Labelling): The likeliest state of every token."""
+        """The likeliest state of every token."""
         parts = self.expected.weights.argmax(axis=1)
         return Labelling.from_parts(self.trees.tags, parts, self.expected.tag_states.n_tags)
 
@@ -221,14 +208,7 @@ def split_merge_labelling(
 ) -> Labelling:
     """Give every token a state.
 
-    trees (Trees): The trees.
-    n_tags (int): How many tags there are.
-    cycles (int): How often states are split and merged.
-    most_states (int): Most states at any time.
-    seed (int): Of the noise that tells two halves of a state apart.
-    progress (Callable): Wraps the loop over iterations, e.g. in a progress bar.
-    report (Callable[[str], None]): Told about every cycle.
-    RETURNS (Labelling): The labelling.
+    progress: Wraps the loop over iterations, e.g. in a progress bar.
     """
     model = SplitMerge(trees, n_tags, most_states=most_states, seed=seed)
     steps = _ITERATIONS_AFTER_SPLIT + _ITERATIONS_AFTER_MERGE

@@ -18,10 +18,8 @@ NONE = -1
 class Events:
     """What heads generate, as indices of tokens, head by head, LEFT before RIGHT, from the inside out.
 
-    side (ndarray): LEFT or RIGHT.
-    head (ndarray): The head.
-    previous (ndarray): The sibling before, NONE for the first child.
-    child (ndarray): The child, NONE after the last one.
+    previous: The sibling before, NONE for the first child.
+    child: The child, NONE after the last one.
     """
 
     side: NDArray[numpy.int64]
@@ -34,10 +32,9 @@ class Events:
 class Trees:
     """Trees to learn from, one after the other. They are projective, and may be known in part.
 
-    starts (ndarray): int32, where sentences start, closed by the number of tokens.
-    words (List[str]): The words.
-    tags (ndarray): int32, numbers of tags.
-    heads (ndarray): int32, heads in the sentence, from 1; 0 for the root, MISSING for tokens without one,
+    starts: int32, where sentences start, closed by the number of tokens.
+    tags: int32, numbers of tags.
+    heads: int32, heads in the sentence, from 1; 0 for the root, MISSING for tokens without one,
         or whose head may have other children that are not known on that side.
     """
 
@@ -70,23 +67,23 @@ class Trees:
 
     @cached_property
     def sentence_of(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The number of every token's sentence."""
+        """The number of every token's sentence."""
         return numpy.repeat(numpy.arange(len(self.starts) - 1), numpy.diff(self.starts))
 
     @cached_property
     def head_tokens(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The head of every token among all tokens, NONE if it has none."""
+        """The head of every token among all tokens, NONE if it has none."""
         first = self.starts[:-1][self.sentence_of].astype("int64")
         return numpy.where(self.heads > 0, first + self.heads - 1, NONE)
 
     @cached_property
     def roots(self) -> NDArray[numpy.int64]:
-        """RETURNS (ndarray): The tokens that are roots."""
+        """The tokens that are roots."""
         return numpy.flatnonzero(self.heads == 0)
 
     @cached_property
     def events(self) -> Events:
-        """RETURNS (Events): All that is generated, but by the root."""
+        """All that is generated, but by the root."""
         child = numpy.flatnonzero(self.head_tokens != NONE)
         head = self.head_tokens[child]
         side = (child > head).astype("int64")
@@ -103,8 +100,8 @@ class Trees:
 
     @cached_property
     def sequences(self) -> tuple[NDArray, NDArray, NDArray]:
-        """RETURNS (Tuple[ndarray, ndarray, ndarray]): For every token the innermost and the outermost child
-        ([N, 2], by side) and its sibling on the outer side; NONE where there is none."""
+        """For every token the innermost and the outermost child ([N, 2], by side) and its sibling
+        on the outer side; NONE where there is none."""
         events, n = self.events, len(self)
         inner, outer = numpy.full((2, n, 2), NONE)
         following = numpy.full(n, NONE)
@@ -120,8 +117,7 @@ class Trees:
 def count_rows(columns: Sequence[NDArray]) -> tuple[NDArray[numpy.int32], NDArray[numpy.float64]]:
     """Count equal rows.
 
-    columns (Sequence[ndarray]): The columns, not negative.
-    RETURNS (Tuple[ndarray, ndarray]): int32, the distinct rows in order, and how often each occurs.
+    RETURNS: int32, the distinct rows in order, and how often each occurs.
     """
     sizes = [int(column.max(initial=0)) + 1 for column in columns]
     keys = numpy.ravel_multi_index(tuple(columns), tuple(sizes)) if len(columns[0]) else columns[0]

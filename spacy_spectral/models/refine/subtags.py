@@ -20,8 +20,8 @@ from .model import RefinedGrammar
 class SubTags(NamedTuple):
     """The likeliest states of tokens.
 
-    states (ndarray): int32, [N], the states.
-    probs (ndarray): float32, [N], their probabilities.
+    states: int32, [N], the states.
+    probs: float32, [N], their probabilities.
     """
 
     states: NDArray[numpy.int32]
@@ -29,7 +29,7 @@ class SubTags(NamedTuple):
 
 
 def state_names(grammar: RefinedGrammar) -> list[str]:
-    """RETURNS (List[str]): The names of states, e.g. "NN.3": the largest of a tag is the first."""
+    """The names of states, e.g. "NN.3": the largest of a tag is the first."""
     tags = grammar.fine.tag_states
     names = (grammar.symbols.names[tag] for tag in tags.tag_of)
     return [f"{name}.{local + 1}" for name, local in zip(names, tags.local, strict=True)]
@@ -38,11 +38,8 @@ def state_names(grammar: RefinedGrammar) -> list[str]:
 def sub_tags(grammar: RefinedGrammar, tokens: Tokens, heads: NDArray[numpy.int32]) -> SubTags:
     """Find the states of tokens.
 
-    grammar (RefinedGrammar): The grammar.
-    tokens (Tokens): The sentences.
-    heads (ndarray): Heads that are known, MISSING for others. A sentence all of whose heads are known is seen
-        in that tree, others in all trees.
-    RETURNS (SubTags): The likeliest states; of equals the first.
+    heads: Heads that are known, MISSING for others. A sentence all of whose heads are known is
+        seen in that tree, others in all trees.
     """
     tags = grammar.symbols.encode(tokens.symbols)
     lattice = grammar.lexicon.lattice(tokens.words, tags)

@@ -30,8 +30,8 @@ _UNSEEN = 0.5
 class Transitions:
     """P(child | head, previous sibling, side) for K states.
 
-    rows (ndarray): float32, [contexts, K + 1], distributions over children, the last entry is STOP.
-    row_of (ndarray): int32, [2, K, K + 1], the row of every side, head and previous sibling; the last
+    rows: float32, [contexts, K + 1], distributions over children, the last entry is STOP.
+    row_of: int32, [2, K, K + 1], the row of every side, head and previous sibling; the last
         sibling is FIRST.
     """
 
@@ -47,11 +47,9 @@ class Transitions:
     ) -> "Transitions":
         """Smooth the counts of what was seen.
 
-        contexts (ndarray): int32, [n, 4], distinct: side, head, previous sibling (K for FIRST) and child (K
-            for STOP).
-        counts (ndarray): [n], how often each was seen.
-        tag_states (TagStates): Which states refine which tag.
-        RETURNS (Transitions): The distributions.
+        contexts: int32, [n, 4], distinct: side, head, previous sibling (K for FIRST) and child
+            (K for STOP).
+        counts: [n], how often each was seen.
         """
         k, n_tags = tag_states.n_states, tag_states.n_tags
         tags = numpy.append(tag_states.tag_of, n_tags)
@@ -88,9 +86,7 @@ class Transitions:
     def from_table(cls, counts: NDArray[numpy.float64], tag_states: TagStates) -> "Transitions":
         """Smooth expected counts of everything; every context has a row of its own.
 
-        counts (ndarray): [2, K, K + 1, K + 1] by side, head, previous sibling and child.
-        tag_states (TagStates): Which states refine which tag.
-        RETURNS (Transitions): The distributions.
+        counts: [2, K, K + 1, K + 1] by side, head, previous sibling and child.
         """
         k = tag_states.n_states
         tags = numpy.append(tag_states.tag_of, tag_states.n_tags)
@@ -107,7 +103,7 @@ class Transitions:
         return cls(rows.reshape(-1, k + 1), row_of)
 
     def probability(self, side: int, head: int, previous: int, child: int) -> float:
-        """RETURNS (float): P(child | head, previous sibling, side); K for FIRST and STOP."""
+        """P(child | head, previous sibling, side); K for FIRST and STOP."""
         return float(self.rows[self.row_of[side, head, previous], child])
 
 
@@ -133,10 +129,10 @@ def _by_head_and_tag(
     """Distributions given a head and the tag of its last child, one head after the other: all of them at once
     are as large as the states squared times the tags.
 
-    of_tag (Callable[[int], ndarray]): Makes counts [2, states of the tag, tags + 1, K + 1] by side, head, tag
-        of the previous sibling and child, for heads of a tag.
-    head_alone (ndarray): [2, K, first or not, K + 1], counts of children, which are overwritten.
-    YIELDS (Tuple[int, ndarray]): A head, and [2, tags + 1, K + 1].
+    of_tag: Makes counts [2, states of the tag, tags + 1, K + 1] by side, head, tag of the
+        previous sibling and child, for heads of a tag.
+    head_alone: [2, K, first or not, K + 1], counts of children, which are overwritten.
+    YIELDS: A head, and [2, tags + 1, K + 1].
     """
     n_tags = tag_states.n_tags
     tag_alone = _sum_tags(head_alone, tag_states, 1)
@@ -166,8 +162,8 @@ def _mixed(counts: NDArray, wider: NDArray, strength: float) -> NDArray:
 def event_states(
     events: Events, states: NDArray[numpy.int32], n_states: int
 ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ndarray, ndarray, ndarray]): Side and states of the head, the previous sibling
-    and the child of every event; `n_states` for FIRST and STOP."""
+    """Side and states of the head, the previous sibling and the child of every event; `n_states`
+    for FIRST and STOP."""
     return (
         events.side,
         states[events.head].astype("int64"),

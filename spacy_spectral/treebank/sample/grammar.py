@@ -264,9 +264,9 @@ RULES = [
 class Automaton:
     """A probabilistic automaton over (tag, relation).
 
-    start (Tuple): Pairs of probability and state.
-    states (Dict): For each state, (probability, tag, relation, next state); the tag is "stop"
-        where the automaton stops.
+    start: Pairs of probability and state.
+    states: For each state, (probability, tag, relation, next state); the tag is "stop" where the
+        automaton stops.
     """
 
     start: tuple[tuple[float, str], ...]
@@ -278,7 +278,7 @@ _EMPTY = Automaton(((1.0, "done"),), {"done": ((1.0, STOP, "", ""),)})
 
 @lru_cache(maxsize=1)
 def automata() -> dict[tuple[str, int], Automaton]:
-    """RETURNS (Dict[Tuple[str, int], Automaton]): The automaton of every head tag and direction."""
+    """The automaton of every head tag and direction."""
     compiled = {
         (head, direction): _compile(text, head)
         for heads, direction, text in RULES
@@ -298,7 +298,7 @@ def automata() -> dict[tuple[str, int], Automaton]:
 
 
 def symbols() -> list[str]:
-    """RETURNS (List[str]): The tags, sorted."""
+    """The tags, sorted."""
     return sorted({head for head, _ in automata()} - {ROOT})
 
 
@@ -308,9 +308,8 @@ def true_model() -> tuple[list[str], numpy.ndarray, numpy.ndarray, numpy.ndarray
     A sequence x1..xm of modifiers, nearest first, has the probability
     f(x1..xm) = stop' A_xm ... A_x1 start with A_x = ops[h, d, x].
 
-    RETURNS (Tuple[List[str], ndarray, ndarray, ndarray]): The X tags; start (H, 2, n), stop
-        (H, 2, n) and ops (H, 2, X, n, n) with H = X + 1 heads (the last is the root), directions
-        0 = left and 1 = right, padded with zeros to n states.
+    RETURNS: The X tags; start (H, 2, n), stop (H, 2, n) and ops (H, 2, X, n, n) with H = X + 1 heads (the
+        last is the root), directions 0 = left and 1 = right, padded with zeros to n states.
     """
     names = symbols()
     index = {name: i for i, name in enumerate([*names, ROOT])}

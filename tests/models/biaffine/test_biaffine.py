@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from brute_force import marginals, projective_trees
 from spacy_spectral.cli.evaluate import evaluate
-from spacy_spectral.pipeline.stepwise import StepwiseLearner
+from spacy_spectral.pipeline.learners import StepwiseLearner
 from spacy_spectral.trees.arc_posterior import arc_posterior, tree_loss
 from spacy_spectral.trees.constraints import allowed_arcs
 from spacy_spectral.trees.interface import NEUTRAL

@@ -6,9 +6,8 @@ import pytest
 from constituency_toy import full_forest, sentence_trees, toy_symbols
 from spacy_spectral.models.constituency._forest import connect
 from spacy_spectral.models.constituency._latent import posteriors
-from spacy_spectral.models.constituency.forest import Forest, RulePairs
-from spacy_spectral.models.constituency.items import Items
-from spacy_spectral.models.constituency.precision import DENSE, MEANS, VECTORS
+from spacy_spectral.models.constituency.forest import Forest, Items, RulePairs
+from spacy_spectral.models.constituency.latent import DENSE, MEANS, VECTORS
 
 
 def tree_scores(forest, trees, items, edges, roots):

@@ -10,13 +10,15 @@ from scipy.sparse import csr_matrix
 from constituency_toy import read
 from spacy_spectral.models.constituency import statistics
 from spacy_spectral.models.constituency.estimate import (
+    Projections,
+    _project,
     estimate,
     expected,
     from_moments,
+    project,
     tree_forest,
 )
 from spacy_spectral.models.constituency.lexicon import learn_lexicon
-from spacy_spectral.models.constituency.projections import Projections, _project, project
 
 
 def known_grammar(random, n_states=2):

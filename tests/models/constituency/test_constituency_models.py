@@ -8,15 +8,12 @@ import pytest
 from constituency_toy import full_forest, sentence_trees, toy_symbols
 from spacy_spectral.models.constituency import _span, statistics
 from spacy_spectral.models.constituency._anchored import AnchoredTable
-from spacy_spectral.models.constituency._coarse import coarse_items
+from spacy_spectral.models.constituency._forest import coarse_items
 from spacy_spectral.models.constituency._table import FeatureTable
-from spacy_spectral.models.constituency.anchored import gold_forest
-from spacy_spectral.models.constituency.forest import RulePairs
-from spacy_spectral.models.constituency.items import Items
-from spacy_spectral.models.constituency.kbest import k_best
-from spacy_spectral.models.constituency.span import gold_nodes, new_table
-from spacy_spectral.models.constituency.templates import compile_templates
-from spacy_spectral.models.constituency.training import learn_encoder
+from spacy_spectral.models.constituency.architecture import learn_encoder
+from spacy_spectral.models.constituency.forest import Items, RulePairs
+from spacy_spectral.models.constituency.span import gold_forest, gold_nodes, new_table
+from spacy_spectral.models.constituency.tokens import compile_templates
 
 
 def random_table(corpus, tokens, seed=0, scale=0.3):
@@ -140,7 +137,7 @@ def test_gradient_of_anchored_rules(corpus):
     order = numpy.array([0], dtype="int32")
     arrays = (
         tokens, corpus.starts, forest.starts, forest.begin, forest.end, forest.symbol, forest.edge_starts,
-        forest.left, forest.right, forest.rule, gold, gold_edge, numpy.zeros(len(forest.left)), order,
+        forest.left, forest.right, forest.rule, gold, gold_edge, order,
     )  # fmt: skip
     parts = spans.parts()
     start_items, start_edges = parts[3].copy(), edges.copy()
@@ -196,7 +193,7 @@ def test_k_best_against_enumeration(seed):
         reverse=True,
     )
     for k in (1, 3, len(trees) + 5):
-        found = k_best(forest, 0, items, edges, roots, k)
+        found = forest.k_best(items, edges, roots, k)[0]
         assert len(found) == min(k, len(trees))
         numpy.testing.assert_allclose([score for _, score in found], scores[:k], rtol=0, atol=1e-10)
         assert len({tuple(tree) for tree, _ in found}) <= len(found)

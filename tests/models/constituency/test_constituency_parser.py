@@ -5,9 +5,8 @@ import pytest
 
 from constituency_toy import read
 from spacy_spectral.models.constituency import statistics
-from spacy_spectral.models.constituency.mixture import Mixture
-from spacy_spectral.models.constituency.model import ConstituencyModel
-from spacy_spectral.models.constituency.precision import (
+from spacy_spectral.models.constituency.architecture import ConstituencyRecipe, learn_encoder
+from spacy_spectral.models.constituency.latent import (
     DENSE,
     MEANS,
     VECTORS,
@@ -15,8 +14,8 @@ from spacy_spectral.models.constituency.precision import (
     row_sizes,
     shrink,
 )
+from spacy_spectral.models.constituency.model import ConstituencyModel, Mixture
 from spacy_spectral.models.constituency.tokens import Encoder
-from spacy_spectral.models.constituency.training import ConstituencyRecipe, learn_encoder
 
 
 def test_files(tmp_path):

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_spectral.models.constituency.heads import head_child
 from spacy_spectral.models.constituency.statistics import binary_trees, encode
 from spacy_spectral.models.constituency.trees import (
     GROWS_LEFT,
@@ -15,6 +14,7 @@ from spacy_spectral.models.constituency.trees import (
     bare,
     binarize,
     clean,
+    head_child,
 )
 from spacy_spectral.treebank.brackets import Tree, read_brackets, write_tree
 

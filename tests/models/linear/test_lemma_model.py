@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.linear import lemmatizer
 from spacy_spectral.models.linear.edits import Keep, Replace, Script, find_script
 from spacy_spectral.models.linear.lemmatizer import LemmaModel, LemmatizerRecipe, Reading

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_spectral.base._linear import SLOT, number_keys
-from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.linear import tagger as tagger_module
 from spacy_spectral.models.linear._classifier import LEARNER, feature_keys, train_epoch
 from spacy_spectral.models.linear._strings import form_attributes

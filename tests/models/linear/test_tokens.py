@@ -11,7 +11,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.linear import tokenizer
 from spacy_spectral.models.linear._strings import CHARACTER_COLUMNS, character_attributes
 from spacy_spectral.models.linear.chunks import (
