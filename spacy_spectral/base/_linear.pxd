@@ -1,8 +1,9 @@
 """The parts of every sparse linear model: keys of features, the table that finds a key's row, AdaGrad.
 
-A model has millions of features, each with a row of weights. A feature is a key, a 64-bit hash of what is seen; the
-table finds the row of a key, and rows lie one after the other. Learning is AdaGrad, and the weights that are kept are
-averages over all its steps. `_linear.pyx` makes tables. Which values a key is made of is part of a model's file.
+A model has millions of features, each with a row of weights, one for every output that the feature was seen with.
+A feature is a key, a 64-bit hash of what is seen; the table finds the row of a key, and rows lie one after the other.
+Learning is AdaGrad, and the weights that are kept are averages over all its steps. `_linear.pyx` makes tables.
+Which values a key is made of is part of a model's file.
 """
 from libc.math cimport sqrt, sqrtf
 from libc.stdint cimport uint32_t, uint64_t
@@ -61,9 +62,14 @@ cdef inline uint64_t pair_key(uint64_t first, uint64_t second, uint64_t seed) no
 
 # ---------------------------------------------------------------- the table
 
-cdef packed struct Slot:
+cdef struct Slot:
     uint32_t check  # upper half of the key
     uint32_t start  # where the row is, 0 for an empty slot
+
+
+cdef struct Entry:
+    float weight
+    uint32_t output  # in the first entry of a row: how many entries follow it
 
 
 cdef inline uint32_t find_row(const Slot* slots, uint64_t mask, uint64_t key) noexcept nogil:
@@ -96,7 +102,7 @@ ctypedef fused rate_t:
     double
 
 
-cdef packed struct Slope:
+cdef struct Slope:
     float squares  # sum of squared gradients
     float drift  # sum of step * change
 

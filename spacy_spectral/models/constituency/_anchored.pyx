@@ -13,7 +13,7 @@ from libc.string cimport memset
 
 import numpy
 
-from ...base._adagrad cimport Slope, average, climb, new_slopes
+from ...base._linear cimport Slope, average, climb, new_slopes
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._prefetch cimport FETCH
 from ._forest cimport Packed, pack, sum_up

@@ -6,9 +6,10 @@ from collections.abc import Callable
 import numpy
 from numpy.typing import NDArray
 
+from ...base._linear import build_slots
 from ._anchored import AnchoredTable
 from ._span import learn
-from ._table import FeatureTable, build_slots
+from ._table import FeatureTable
 from .forest import Forest, Items, RulePairs
 from .statistics import Corpus
 from .tokens import Templates
@@ -83,7 +84,13 @@ def _lay_out(
     all_labels[is_label] = labels
     weights = numpy.empty(n, dtype="float32")
     weights[:] = 0
-    return build_slots(numpy.ascontiguousarray(keys)), row_start, all_labels, weights
+    return _slots_of(keys), row_start, all_labels, weights
+
+
+def _slots_of(keys: NDArray[numpy.uint64]) -> NDArray:
+    """The row of key i is i + 1."""
+    rows = numpy.arange(1, len(keys) + 1, dtype="uint32")
+    return build_slots(numpy.ascontiguousarray(keys), rows)
 
 
 def compact(
@@ -105,7 +112,7 @@ def compact(
     keep &= alive[row]
     sizes = numpy.bincount(row[keep], minlength=len(keys))[alive]
     starts = numpy.concatenate([[0, 0], numpy.cumsum(sizes)]).astype("uint32")
-    slots = build_slots(numpy.ascontiguousarray(keys[alive]))
+    slots = _slots_of(keys[alive])
     rounded = [own[keep].astype("float16").astype("float32") for own in weights]
     kept = labels[keep]
     return [

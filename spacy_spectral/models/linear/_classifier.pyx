@@ -4,8 +4,7 @@
 A token is a row of attributes (see `_strings`). A template is up to three (offset, column) cells of
 that matrix, and its key at a token a 64-bit hash of the template's number and the cells' values.
 
-A feature owns a row: an entry whose `part` is the number of those after it, then (part, weight)
-entries. Row 0 is empty. A class is a set of parts and scores the sum of
+The outputs of a feature's row are parts of classes. A class is a set of parts and scores the sum of
 their scores: for tags the parts are the pair of fine and coarse tag and the coarse tag alone, for
 morphology the whole analysis and every Feature=Value in it. The candidates of a token are the
 classes of its group. Decisions are written into the attribute column `out` (as class + 2) as soon
@@ -17,10 +16,12 @@ from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from ...base._linear cimport BOUNDARY, Slope, Slot, climb, find_row
+from ...base._linear cimport BOUNDARY, Entry, Slope, Slot, climb, find_row
 from ...base._prefetch cimport FETCH
 
 import numpy
+
+from ...base._linear import ENTRY
 
 cdef enum:
     CELLS = 3
@@ -30,18 +31,12 @@ cdef enum:
 cdef float NEGLIGIBLE = -16.0
 
 
-cdef packed struct Entry:
-    int32_t part
+cdef struct Learner:
     float weight
-
-
-cdef packed struct Learner:
-    int32_t part
-    float weight
+    uint32_t output
     Slope slope
 
 
-ENTRY = numpy.dtype([("part", "i4"), ("weight", "f4")])
 LEARNER = numpy.dtype([*ENTRY.descr, ("slope", [("squares", "f4"), ("drift", "f4")])])
 
 
@@ -295,8 +290,8 @@ def train_epoch(
                         n_rows += 1
                 memset(part_scores, 0, n_parts * sizeof(float))
                 for j in range(n_rows):
-                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].part + 1):
-                        part_scores[entries[k].part] += entries[k].weight
+                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].output + 1):
+                        part_scores[entries[k].output] += entries[k].weight
                 best = _probabilities(&classes, groups[i], part_scores, scores)
                 attributes[i, out_column] = <uint32_t>members[first + best] + 2
                 if gold[i] < 0:
@@ -322,8 +317,8 @@ def train_epoch(
                     sure[i] = True
                     continue
                 for j in range(n_rows):
-                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].part + 1):
-                        g = part_scores[entries[k].part]
+                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].output + 1):
+                        g = part_scores[entries[k].output]
                         if g != 0:
                             climb(&entries[k].weight, &entries[k].slope, -g, rate, <float>time)
     free(rows)
@@ -357,8 +352,8 @@ def type_scores(
             for j in range(cells.shape[0]):
                 key = template_key(&types[0, 0], width, &cells[j, 0], numbers[j], i, i, i + 1)
                 row = find_row(&table_slots[0], mask, key) if key else 0
-                for k in range(row + 1, row + entries[row].part + 1):
-                    out[i, slots[j], entries[k].part] += entries[k].weight
+                for k in range(row + 1, row + entries[row].output + 1):
+                    out[i, slots[j], entries[k].output] += entries[k].weight
     return result
 
 
@@ -446,8 +441,8 @@ def decode(
                     for k in range(n_parts):
                         part_scores[k] += row[k]
                 for j in range(n_rows):
-                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].part + 1):
-                        part_scores[entries[k].part] += entries[k].weight
+                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].output + 1):
+                        part_scores[entries[k].output] += entries[k].weight
                 _probabilities(&classes, groups[i], part_scores, scores)
                 for m in range(size):
                     by_label[labels[members[first + m]]] = 0

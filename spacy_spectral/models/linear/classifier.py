@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from ...base._linear import build_slots, cut_rows, number_keys
+from ...base._linear import build_slots, cut_rows, lay_out, number_keys
 from ...base.files import Array, Format, Record, Size
 from ._classifier import (
-    ENTRY,
     LEARNER,
     decode,
     feature_keys,
@@ -146,7 +145,7 @@ class LinearClassifier:
     @cached_property
     def _table(self) -> tuple[NDArray, NDArray]:
         """Keys to rows, and the rows, each laid out as the kernels read them."""
-        rows, entries, holds_weight = _laid_out(self.row_starts, self.row_parts, ENTRY)
+        rows, entries, holds_weight = lay_out(numpy.diff(self.row_starts), self.row_parts)
         entries["weight"][holds_weight] = self.weights
         return build_slots(self.keys, rows), entries
 
@@ -256,22 +255,6 @@ def _rows(lists: list[list[int]]) -> tuple[Int32s, Int32s]:
     return starts, numpy.array([value for row in lists for value in row], dtype="int32")
 
 
-def _laid_out(
-    row_starts: Int32s, row_parts: NDArray[numpy.uint16], kind: DTypeLike
-) -> tuple[NDArray[numpy.uint32], NDArray, Bools]:
-    """Rows as the kernels read them: where each is, the entries, and which of these have a weight."""
-    n_rows = len(row_starts) - 1
-    # an empty row in front of all, and in each row an entry that says how many come after it
-    rows = (row_starts[:-1] + numpy.arange(1, n_rows + 1)).astype("uint32")
-    entries = numpy.zeros(len(row_parts) + n_rows + 1, dtype=kind)
-    holds_weight = numpy.ones(len(entries), dtype=bool)
-    holds_weight[0] = False
-    holds_weight[rows] = False
-    entries["part"][rows] = numpy.diff(row_starts)
-    entries["part"][holds_weight] = row_parts
-    return rows, entries, holds_weight
-
-
 # ---------------------------------------------------------------- training
 
 
@@ -365,7 +348,7 @@ def train(
     )  # fmt: skip
     has_row, row_starts = cut_rows(row_starts, numpy.ones(len(row_parts), dtype=bool))
     keys = index.keys[has_row]
-    own_rows, entries, holds_weight = _laid_out(row_starts, row_parts, LEARNER)
+    own_rows, entries, holds_weight = lay_out(numpy.diff(row_starts), row_parts, LEARNER)
     entries["slope"]["squares"] = 1.0
     rows = numpy.zeros(len(has_row), dtype="uint32")
     rows[has_row] = own_rows

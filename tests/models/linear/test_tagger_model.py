@@ -136,7 +136,7 @@ def test_first_step_follows_the_gradient():
     attributes = numpy.zeros((1, 1), dtype="uint32")
     # the empty row, then one of three parts
     rows = numpy.zeros(5, dtype=LEARNER)
-    rows["part"][1], rows["part"][2:], rows["slope"]["squares"] = 3, range(3), 1.0
+    rows["output"][1], rows["output"][2:], rows["slope"]["squares"] = 3, range(3), 1.0
     i32 = lambda *values: numpy.array(values, dtype="int32")  # noqa: E731
     no_templates = numpy.zeros((0, 6), dtype="int32")
     loss, right, decided = train_epoch(
