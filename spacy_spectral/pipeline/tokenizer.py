@@ -15,8 +15,13 @@ from ..base.errors import Errors, SpectralError
 from ..base.files import Bytes, Format, List, Record, Str, Strings, write_atomically
 from ..base.progress import EpochBar
 from ..models.linear.chunks import PiecedText, piece_words, split_chunks
-from ..models.linear.special import SpecialCases, SpecialToken, is_special
-from ..models.linear.tokenizer import TokenizerModel, TokenizerRecipe
+from ..models.linear.tokenizer import (
+    SpecialCases,
+    SpecialToken,
+    TokenizerModel,
+    TokenizerRecipe,
+    is_special,
+)
 from ..treebank.documents import MULTIWORD
 from .examples import read_examples
 

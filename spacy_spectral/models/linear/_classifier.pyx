@@ -78,9 +78,9 @@ def feature_keys(
 ):
     """Keys of templates at every token.
 
-    templates (ndarray): int32, rows of (offset, column) cells, column -1 where unused.
-    numbers (ndarray): int32, the number of each template, part of its keys.
-    RETURNS (ndarray): uint64, one row a token, one column a template; 0 means no feature.
+    templates: int32, rows of (offset, column) cells, column -1 where unused.
+    numbers: int32, the number of each template, part of its keys.
+    RETURNS: uint64, one row a token, one column a template; 0 means no feature.
     """
     cdef Py_ssize_t n_templates = templates.shape[0], width = attributes.shape[1], s, i, t
     result = numpy.zeros((attributes.shape[0], n_templates), dtype="uint64")
@@ -105,10 +105,10 @@ def weight_rows(
 ):
     """The rows of weights: a feature seen often enough gets one for every part it was seen with.
 
-    ids (ndarray): int32, features of tokens, -1 for none.
-    gold (ndarray): int32, the class of each token, -1 where it is not known.
-    cutoff (int): Features of fewer tokens get no weights.
-    RETURNS (Tuple[ndarray, ndarray]): int32, where rows start, and uint16, the parts in them.
+    ids: int32, features of tokens, -1 for none.
+    gold: int32, the class of each token, -1 where it is not known.
+    cutoff: Features of fewer tokens get no weights.
+    RETURNS: int32, where rows start, and uint16, the parts in them.
     """
     cdef Py_ssize_t n = ids.shape[0], width = ids.shape[1], i, j, k, f, total = 0
     cdef int32_t c
@@ -151,34 +151,6 @@ def weight_rows(
                         total += 1
     row_starts[n_features] = <int32_t>total
     return starts, parts[:total].copy()
-
-
-def static_rows(
-    const int32_t[:, ::1] ids not None, const int32_t[::1] columns not None,
-    const uint32_t[::1] rows not None,
-):
-    """The rows of each token's features, for all epochs.
-
-    ids (ndarray): int32, features of tokens, -1 for none.
-    columns (ndarray): int32, which columns of `ids`.
-    rows (ndarray): uint32, where the row of each feature is, 0 if it has none.
-    RETURNS (Tuple[ndarray, ndarray]): int32, where those of tokens start, and uint32, the rows.
-    """
-    cdef Py_ssize_t n = ids.shape[0], i, j, total = 0
-    cdef int32_t f
-    token_starts = numpy.zeros(n + 1, dtype="int32")
-    found = numpy.empty(n * columns.shape[0] + 1, dtype="uint32")
-    cdef int32_t[::1] starts = token_starts
-    cdef uint32_t[::1] out = found
-    with nogil:
-        for i in range(n):
-            for j in range(columns.shape[0]):
-                f = ids[i, columns[j]]
-                if f >= 0 and rows[f]:
-                    out[total] = rows[f]
-                    total += 1
-            starts[i + 1] = <int32_t>total
-    return token_starts, found
 
 
 cdef inline Py_ssize_t _probabilities(
@@ -231,12 +203,12 @@ def train_epoch(
 ):
     """One pass of AdaGrad over sentences for the conditional log-likelihood of the gold classes.
 
-    token_starts, token_rows (ndarray): What `static_rows` gave; `slots` has the rows of the other templates.
+    token_starts, token_rows: The rows of features that look at no decision, by token; `slots` has the others.
 
     When time has run from 0 to 1, weight - drift of an entry is its averaged weight. Gradients
     below `ignore` are dropped: they are most of the work and hardly any of the change. For the
     same reason a token that was sure (no gradient left) is passed over the next time.
-    RETURNS (Tuple[float, int, int]): The negative log-likelihood, right decisions, decisions.
+    RETURNS: The negative log-likelihood, right decisions, decisions.
     """
     cdef Py_ssize_t n_dynamic = templates.shape[0], width = attributes.shape[1]
     cdef Py_ssize_t s, q, i, j, k, m, n_rows, best, first, size, decided = 0, right = 0, longest
@@ -248,14 +220,9 @@ def train_epoch(
     classes.part_starts, classes.parts, classes.n_parts = &part_starts[0], &class_parts[0], n_parts
     classes.group_starts, classes.members = &group_starts[0], &members[0]
     longest = int(numpy.diff(token_starts).max()) + n_dynamic + 1
-    cdef uint32_t* rows = <uint32_t*>malloc(longest * sizeof(uint32_t))
-    cdef float* part_scores = <float*>malloc(n_parts * sizeof(float))
-    cdef float* scores = <float*>malloc((_largest_group(group_starts) + 1) * sizeof(float))
-    if rows == NULL or part_scores == NULL or scores == NULL:
-        free(rows)
-        free(part_scores)
-        free(scores)
-        raise MemoryError()
+    cdef uint32_t[::1] rows = numpy.empty(longest, dtype="uint32")
+    cdef float[::1] part_scores = numpy.empty(n_parts, dtype="float32")
+    cdef float[::1] scores = numpy.empty(_largest_group(group_starts) + 1, dtype="float32")
     with nogil:
         for q in range(order.shape[0]):
             s = order[q]
@@ -288,18 +255,18 @@ def train_epoch(
                     if rows[n_rows]:
                         FETCH(&entries[rows[n_rows]])
                         n_rows += 1
-                memset(part_scores, 0, n_parts * sizeof(float))
+                memset(&part_scores[0], 0, n_parts * sizeof(float))
                 for j in range(n_rows):
                     for k in range(rows[j] + 1, rows[j] + entries[rows[j]].output + 1):
                         part_scores[entries[k].output] += entries[k].weight
-                best = _probabilities(&classes, groups[i], part_scores, scores)
+                best = _probabilities(&classes, groups[i], &part_scores[0], &scores[0])
                 attributes[i, out_column] = <uint32_t>members[first + best] + 2
                 if gold[i] < 0:
                     continue
                 decided += 1
                 right += members[first + best] == gold[i]
                 # gradient of the loss by part: expected count under the model minus gold count
-                memset(part_scores, 0, n_parts * sizeof(float))
+                memset(&part_scores[0], 0, n_parts * sizeof(float))
                 p_gold = 0
                 learns = False
                 for m in range(size):
@@ -321,9 +288,6 @@ def train_epoch(
                         g = part_scores[entries[k].output]
                         if g != 0:
                             climb(&entries[k].weight, &entries[k].slope, -g, rate, <float>time)
-    free(rows)
-    free(part_scores)
-    free(scores)
     return loss, right, decided
 
 
@@ -334,9 +298,9 @@ def type_scores(
 ):
     """Part scores of the templates that look at one word only, for every word and offset.
 
-    types (ndarray): uint32, attributes of words.
-    slots (ndarray): int32, for every template which offset it belongs to.
-    RETURNS (ndarray): float32, word x offset x part.
+    types: uint32, attributes of words.
+    slots: int32, for every template which offset it belongs to.
+    RETURNS: float32, word x offset x part.
     """
     cdef Py_ssize_t n = types.shape[0], width = types.shape[1], i, j, k
     cdef uint32_t row
@@ -370,12 +334,12 @@ def decode(
 ):
     """Decide from left to right: the given or the most probable label, and in it the likeliest class.
 
-    types (ndarray): int32, the row of each token's word in `by_type`; row 0 is the boundary.
-    by_type (ndarray): float32, what `type_scores` gave.
-    offsets (ndarray): int32, the offsets `by_type` is made for.
-    labels (ndarray): int32, the label of each class.
-    given (ndarray): int32, the label of each token, -1 where it is to be found.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): int32, the class of every token (-1 without
+    types: int32, the row of each token's word in `by_type`; row 0 is the boundary.
+    by_type: float32, what `type_scores` gave.
+    offsets: int32, the offsets `by_type` is made for.
+    labels: int32, the label of each class.
+    given: int32, the label of each token, -1 where it is to be found.
+    RETURNS: int32, the class of every token (-1 without
         candidates); its `top` most probable labels, best first (-1 where there are fewer); float32,
         their probabilities.
     """

@@ -40,7 +40,7 @@ cdef inline uint32_t char_class(Py_UCS4 char) noexcept:
 def form_attributes(list words):
     """What can be read off word forms alone.
 
-    RETURNS (ndarray): uint32, one row a word: form, lower-cased form, shape with runs collapsed,
+    RETURNS: uint32, one row a word: form, lower-cased form, shape with runs collapsed,
         full shape, then prefixes and suffixes of 1..5 lower-cased characters (0 where the word is
         not longer than the affix).
     """
@@ -95,8 +95,8 @@ def character_attributes(list chunks):
     character from place to place, that of all to the right from the end, so a chunk of n characters
     takes time in proportion to n however long it is.
 
-    chunks (List[str]): Maximal runs without white space.
-    RETURNS (Tuple[ndarray, ndarray]): int32, where the rows of chunks start, closed by the number of
+    chunks: Maximal runs without white space.
+    RETURNS: int32, where the rows of chunks start, closed by the number of
         rows; uint32, one row a place, with a last column for decisions. A chunk of n characters has
         n - 1 places.
     """

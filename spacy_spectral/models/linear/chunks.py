@@ -2,20 +2,155 @@
 
 A chunk is a maximal run without white space, a piece a part of it that is a word, or, where words contain
 spaces, a part of one. How a chunk is cut does not depend on what is around it, unless it ends in a full stop
-(see `stops`), so that every way of cutting a chunk is counted once and learnt from as often as the logarithm
+(see `Stops`), so that every way of cutting a chunk is counted once and learnt from as often as the logarithm
 of its count says: the rest repeats what is known.
+
+The full stop at the end of a chunk: it ends a sentence, or it belongs to an abbreviation.
+
+This alone of how a chunk is cut depends on what is around it: "U.K." before a small letter is one token. What
+is looked at is how the text goes on, whether the language has such an abbreviation, whether the word has
+other full stops in it, how long it is, and whether it was often seen without a full stop in training:
+abbreviations hardly are (Kiss and Strunk, 2006). A small letter says less where a sentence seems to start
+with one elsewhere in the text: after a word that is no abbreviation.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise, repeat
 from typing import NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
-from .stops import Stops, out_of_context
+# How a text goes on: a sign and a number; 0 and 1 have other meanings for attributes. Writers who start
+# sentences with small letters are careless.
+_SIGNS = _END, _SMALL, _CAPITAL, _NUMBER, _OTHER, _CARELESS = "$aA0.i"
+_AFTER = {sign: i for i, sign in enumerate(_SIGNS, start=2)}
+_STOP = "."
+# The word before a full stop: letters, perhaps with full stops among them.
+_WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
+# Longer words are no abbreviations, and need not be remembered.
+_LONGEST = 7
+# A word that was seen less often without a full stop may be an abbreviation all the same.
+_LEAST_PLAIN = 3
+# Words such as "U.K" and "Ph.D" have parts of up to so many letters.
+_LONGEST_PART = 2
+# So many of them have to be seen until they are never cut.
+_LEAST_DOTTED = 5
+# How often abbreviations of the language count as seen: features that are seen once are left out.
+_EXAMPLES = 2
+
+# What a word before a full stop is: one of these, and one more for an abbreviation of the language.
+_UNKNOWN, _PLAIN, _DOTTED = range(2, 8, 2)
+
+
+def out_of_context(key: str) -> tuple[str, str]:
+    """A chunk, and the sign that `in_context` gave it, "" for none."""
+    chunk, _, sign = key.partition(" ")
+    return chunk, sign
+
+
+def _sign(char: str) -> str:
+    if char.isupper():
+        return _CAPITAL
+    return _NUMBER if char.isnumeric() else _OTHER
+
+
+class Stop(NamedTuple):
+    """What can be seen at a full stop: how the text goes on, what the word is, how long it is."""
+
+    after: int
+    word: int
+    length: int
+
+    @property
+    def may_be_fixed(self) -> bool:
+        """Whether it follows a word such as "U.K" and is before a small letter."""
+        is_short = self.length - 1 <= _LONGEST_PART
+        is_before_small = self.after in (_AFTER[_SMALL], _AFTER[_CARELESS])
+        return is_short and self.word >= _DOTTED and is_before_small
+
+
+class Stops(NamedTuple):
+    """What is known about words before full stops.
+
+    listed: Abbreviations of the language, without their last full stop.
+    fixed: Whether words such as "U.K." are never cut before a small letter.
+    """
+
+    listed: frozenset[str]
+    plain: frozenset[str]
+    fixed: bool = False
+
+    @classmethod
+    def counted(cls, abbreviations: Collection[str], words: Iterable[str]) -> "Stops":
+        """Count words.
+
+        abbreviations: Those of the language; what is none is left out.
+        """
+        stems = (text[:-1] for text in abbreviations if text[-1:] == _STOP)
+        counts = Counter(word for word in words if len(word) <= _LONGEST and word.isalpha())
+        return cls(
+            frozenset(stem for stem in stems if len(stem) > 1 and _WORD.match(stem)),
+            frozenset(word for word, n in counts.items() if n >= _LEAST_PLAIN),
+        )
+
+    def in_context(self, chunks: Sequence[str], whites: Sequence[str]) -> Sequence[str]:
+        """The chunks of a text; to those that end in a full stop a space is added and a sign of what comes
+        next."""
+        stops = [i for i, chunk in enumerate(chunks) if chunk[-1:] == _STOP]
+        if not stops:
+            return chunks
+        result = list(chunks)
+        last = len(chunks) - 1
+        small: list[int] = []
+        for i in stops:
+            if i == last or whites[i].count("\n") > 1:
+                result[i] = f"{chunks[i]} {_END}"
+            elif after := chunks[i + 1]:
+                if after[0].islower():
+                    small.append(i)
+                else:
+                    result[i] = f"{chunks[i]} {_sign(after[0])}"
+            # else its tokens are decided already, and are not looked at
+        if small:
+            is_careless = any(self._is_plain(chunks[i][:-1]) for i in small)
+            for i in small:
+                result[i] = f"{chunks[i]} {_CARELESS if is_careless else _SMALL}"
+        return result
+
+    def _is_plain(self, word: str) -> bool:
+        return word in self.plain or word.lower() in self.plain
+
+    def examples(self) -> list[str]:
+        """The abbreviations of the language where they are one token, as `in_context`
+        has them."""
+        return [f"{word}{_STOP} {_SMALL}" for word in sorted(self.listed)] * _EXAMPLES
+
+    def learn(self, stops: Iterable[tuple[Stop, bool]]) -> "Stops":
+        """Learn from full stops, and whether they are cut off, if words such as "U.K." ever are before a
+        small letter."""
+        cuts = [is_cut for stop, is_cut in stops if stop.may_be_fixed]
+        return self._replace(fixed=len(cuts) >= _LEAST_DOTTED and not any(cuts))
+
+    def describe(self, chunk: str, sign: str) -> Stop | None:
+        """What can be seen at the full stop that a chunk ends in; None for no full stop after a word. The
+        sign is how the text goes on, "" if that is not known."""
+        found = _WORD.search(chunk[-64:-1]) if chunk[-1:] == _STOP else None
+        if found is None:
+            return None
+        word = found[0]
+        lower = word.lower()
+        kind = _UNKNOWN
+        if _STOP in word:
+            kind = _DOTTED
+        elif self._is_plain(word):
+            kind = _PLAIN
+        length = max(map(len, word.split(_STOP)))
+        is_listed = word in self.listed or lower in self.listed
+        return Stop(_AFTER.get(sign, 0), kind + is_listed, min(length, _LONGEST + 1) + 1)
+
 
 _WHITE = re.compile(r"(\s+)")
 # White space that ends lines and columns ends words, too.
@@ -31,10 +166,8 @@ JOINED, WORD, INNER_WORD = range(3)
 class PiecedText(NamedTuple):
     """A text in pieces.
 
-    pieces (Sequence[str]): The pieces.
-    whites (Sequence[str]): The white space after each of them.
-    starts (Sequence[int]): How each of them starts: WORD, INNER_WORD inside of a multiword token, or JOINED
-        to the piece before it by a space.
+    starts: How each of them starts: WORD, INNER_WORD inside of a multiword token, or JOINED to the piece
+        before it by a space.
     """
 
     pieces: Sequence[str]
@@ -64,10 +197,8 @@ def piece_words(
 ) -> PiecedText | None:
     """Cut words at their spaces.
 
-    whites (Iterable[str]): The white space after each of the words.
-    inner (Iterable[bool]): Whether they follow another word of the same multiword token.
-    RETURNS (Optional[PiecedText]): The text; None if a word has white space in it that no tokenizer could
-        learn to keep.
+    inner: Whether they follow another word of the same multiword token.
+    RETURNS: The text; None if a word has white space in it that no tokenizer could learn to keep.
     """
     all_pieces: list[str] = []
     all_whites: list[str] = []
@@ -94,8 +225,7 @@ _VARIED = frozenset("'\u2019").union(*_VARIANTS)
 class CutChunks(NamedTuple):
     """Chunks with the places at which they are cut.
 
-    chunks (List[str]): The chunks, in their context if that counts.
-    cuts (ndarray): int32, by place, one chunk after the other: 0 for none, else how the piece starts there.
+    cuts: int32, by place, one chunk after the other: 0 for none, else how the piece starts there.
     """
 
     chunks: list[str]

@@ -14,7 +14,6 @@ from ._classifier import (
     LEARNER,
     decode,
     feature_keys,
-    static_rows,
     train_epoch,
     type_scores,
     weight_rows,
@@ -45,9 +44,7 @@ Attributes = NDArray[numpy.uint32]
 class Templates:
     """Feature templates as arrays for the kernels.
 
-    cells (ndarray): int32, rows of three (offset, column) cells, column -1 where unused.
-    out_column (int): The column that receives decisions.
-    type_columns (int): How many columns are known from the word alone.
+    cells: int32, rows of three (offset, column) cells, column -1 where unused.
     """
 
     cells: Int32s
@@ -82,9 +79,9 @@ class Templates:
 class Decisions(NamedTuple):
     """What was decided about each token.
 
-    classes (ndarray): int32, the class, -1 where there was none to choose from.
-    labels (ndarray): int32, tokens x top, the most probable labels, best first, -1 for none.
-    probs (ndarray): float32, tokens x top, their probabilities.
+    classes: int32, the class, -1 where there was none to choose from.
+    labels: int32, tokens x top, the most probable labels, best first, -1 for none.
+    probs: float32, tokens x top, their probabilities.
     """
 
     classes: Int32s
@@ -96,9 +93,9 @@ class Decisions(NamedTuple):
 class ClassScheme:
     """How classes are made of parts, which are candidates where, and which label each has.
 
-    part_starts, class_parts (ndarray): int32, the parts of the classes as rows.
-    group_starts, members (ndarray): int32, the candidate classes of the groups as rows.
-    labels (ndarray): int32, the label of each class.
+    part_starts, class_parts: int32, the parts of the classes as rows.
+    group_starts, members: int32, the candidate classes of the groups as rows.
+    labels: int32, the label of each class.
     """
 
     part_starts: Int32s
@@ -131,8 +128,8 @@ class ClassScheme:
 class LinearClassifier:
     """Features with their weights. The arrays go to compiled code: see `classifier_fields`.
 
-    keys (ndarray): uint64, the keys of the features.
-    row_starts, row_parts, weights (ndarray): int32, uint16, float32: rows of (part, weight).
+    keys: uint64, the keys of the features.
+    row_starts, row_parts, weights: int32, uint16, float32: rows of (part, weight).
     """
 
     templates: Templates
@@ -170,7 +167,7 @@ class LinearClassifier:
     def word_scores(self, attributes: Attributes) -> NDArray[numpy.float32]:
         """What words contribute by themselves to decisions about them and around them.
 
-        RETURNS (ndarray): float32, word x offset x part.
+        RETURNS: float32, word x offset x part.
         """
         cells, numbers, offsets, slots = self._word_templates
         return type_scores(
@@ -190,13 +187,12 @@ class LinearClassifier:
     ) -> Decisions:
         """Decide on every token, from left to right.
 
-        attributes (ndarray): uint32, one row a token; decisions are written into its out column.
-        starts (ndarray): int32, where sentences start, closed by the number of tokens.
-        words (ndarray): int32, the row of each token in `word_scores`.
-        word_scores (ndarray): float32, from `word_scores`, row 0 for beyond the sentence.
-        groups (ndarray): int32, the group of candidates of each token.
-        top (int): How many labels to report.
-        given (Optional[ndarray]): int32, the label of each token, -1 where it is to be found.
+        attributes: uint32, one row a token; decisions are written into its out column.
+        starts: int32, where sentences start, closed by the number of tokens.
+        words: int32, the row of each token in `word_scores`.
+        word_scores: float32, from `word_scores`, row 0 for beyond the sentence.
+        groups: int32, the group of candidates of each token.
+        given: int32, the label of each token, -1 where it is to be found.
         """
         scheme = self.scheme
         if given is None:
@@ -233,7 +229,7 @@ _WEIGHTS = ("keys", "row_starts", "row_parts", "weights")
 def classifier_fields(classes: Size, groups: Size, *, optional: bool = False) -> Record:
     """The fields of `LinearClassifier.to_payload`: what the kernels rely on, with `from_payload`.
 
-    classes, groups (Size): How many classes and groups of candidates there have to be.
+    classes, groups: How many classes and groups of candidates there have to be.
     """
     return Record(
         optional=optional,
@@ -259,13 +255,7 @@ def _rows(lists: list[list[int]]) -> tuple[Int32s, Int32s]:
 
 
 class Epoch(NamedTuple):
-    """How an epoch of training went.
-
-    stage (str): What is being trained.
-    number, total (int): Which epoch of how many, from 1.
-    loss (float): Negative log-likelihood a token.
-    accuracy (float): Share of right decisions while training.
-    """
+    """How an epoch of training went."""
 
     stage: str
     number: int
@@ -280,9 +270,9 @@ Progress = Callable[[Epoch], None]
 class FeatureIndex(NamedTuple):
     """The features of all tokens for some templates: extracted once, for all epochs and folds.
 
-    numbers (ndarray): int32, which templates.
-    ids (ndarray): int32, tokens x templates, -1 for no feature.
-    keys (ndarray): uint64, the keys of the features.
+    numbers: int32, which templates.
+    ids: int32, tokens x templates, -1 for no feature.
+    keys: uint64, the keys of the features.
     """
 
     numbers: Int32s
@@ -331,14 +321,10 @@ def train(
 ) -> LinearClassifier:
     """Learn weights by averaged AdaGrad on the conditional likelihood.
 
-    attributes (ndarray): uint32, one row a token; the out column is overwritten with decisions.
-    starts (ndarray): int32, where sentences start, closed by the number of tokens.
-    gold (ndarray): int32, the class of each token, -1 where missing.
-    groups (ndarray): int32, the group of candidates of each token.
-    epochs (int): Passes over the sentences.
-    seed (int): Seed of the order of sentences.
-    stage (str): A name for the reports of progress.
-    index (Optional[FeatureIndex]): The features of the tokens if they are known already.
+    attributes: uint32, one row a token; the out column is overwritten with decisions.
+    starts: int32, where sentences start, closed by the number of tokens.
+    gold: int32, the class of each token, -1 where missing.
+    groups: int32, the group of candidates of each token.
     """
     if index is None:
         index = FeatureIndex.make(attributes, starts, templates)
@@ -350,16 +336,17 @@ def train(
     keys = index.keys[has_row]
     own_rows, entries, holds_weight = lay_out(numpy.diff(row_starts), row_parts, LEARNER)
     entries["slope"]["squares"] = 1.0
-    rows = numpy.zeros(len(has_row), dtype="uint32")
-    rows[has_row] = own_rows
+    # -1, no feature, is the surplus last one
+    rows = numpy.zeros(len(has_row) + 1, dtype="uint32")
+    rows[:-1][has_row] = own_rows
     is_dynamic = templates.dynamic()[index.numbers]
-    looks_at_decisions = numpy.zeros(len(rows) + 1, dtype=bool)
-    # -1, no feature, marks the surplus last one
+    looks_at_decisions = numpy.zeros(len(rows), dtype=bool)
     looks_at_decisions[index.ids[:, is_dynamic]] = True
     found = looks_at_decisions[:-1][has_row]
     slots = build_slots(keys[found], own_rows[found])
-    static_columns = numpy.flatnonzero(~is_dynamic).astype("int32")
-    token_starts, token_rows = static_rows(index.ids, static_columns, rows)
+    of_tokens = rows[index.ids[:, ~is_dynamic]]
+    token_starts = numpy.append(0, (of_tokens > 0).sum(axis=1)).cumsum(dtype="int32")
+    token_rows = of_tokens[of_tokens > 0]
     dynamic_numbers = index.numbers[is_dynamic]
 
     # sentences without any known class teach nothing
@@ -400,8 +387,7 @@ def train_free(
 ) -> LinearClassifier:
     """Learn to tell classes at places that are all alike: FIXED, with nothing to decide, or FREE.
 
-    gold (ndarray): int32, the class of each place, 0 where there is nothing to decide.
-    options: What `train` takes.
+    gold: int32, the class of each place, 0 where there is nothing to decide.
     """
     classes = list(range(n_classes))
     # a class that was never seen has no weights: it would win wherever all others have bad ones
@@ -419,8 +405,8 @@ def with_boundary(attributes: Attributes) -> Attributes:
 class Forms(NamedTuple):
     """Word forms with their attributes.
 
-    attributes (ndarray): uint32, one row a distinct form; row 0 is what stands beyond the ends of a text.
-    rows (ndarray): int32, the row of each token.
+    attributes: uint32, one row a distinct form; row 0 is what stands beyond the ends of a text.
+    rows: int32, the row of each token.
     """
 
     attributes: Attributes

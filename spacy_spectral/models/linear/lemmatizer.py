@@ -115,12 +115,7 @@ class LemmaModel(Stored):
         known: dict[tuple[str, str], str] | None = None,
         capitals: Collection[str] = (),
     ):
-        """pos (Sequence[str]): Parts of speech; group i + 1 of the classifier has the scripts of the i-th,
-            group 0 all.
-        exceptions (Dict[Reading, str]): Lemmas of readings.
-        known (Optional[Dict[Tuple[str, str], str]]): Lemmas of forms with a part of speech, or with any.
-        capitals (Collection[str]): The parts of speech whose lemmas keep their capital.
-        """
+        """pos: Parts of speech; group i + 1 of the classifier has the scripts of the i-th, group 0 all."""
         self.scripts = list(scripts)
         self._groups = {name: i + 1 for i, name in enumerate(pos)}
         self._classifier = classifier
@@ -160,8 +155,7 @@ class LemmaModel(Stored):
     def recall(self, keys: Sequence[int], read: Callable[[list[int]], list[Reading]]) -> list[str]:
         """Give lemmas of readings most of which were met before: these need not even be read.
 
-        keys (Sequence[int]): A number for each reading, the same one for the same reading.
-        read (Callable[[List[int]], List[Reading]]): Gives those at some places.
+        keys: A number for each reading, the same one for the same reading.
         """
         get = self._memory.known.get
         result: list[str] = [get(key, "") for key in keys]

@@ -1,7 +1,16 @@
-"""Sentences: which words start one. A linear model looks at words, shapes and gaps around a place."""
+"""Sentences: which words start one. A linear model looks at words, shapes and gaps around a place.
+
+How a text lies on the page: spaces, line ends, empty lines.
+
+One line end may be where a line was full, and then it means no more than a space; or somebody has put it
+there. A line was full if its neighbour's first word would not have fitted: lines of wrapped text have a
+width, of other text they are as long as paragraphs. Treebanks show empty lines at best, so that documents are
+learnt from twice: as they are, and laid out anew, with lines of some width and paragraphs told apart by one
+line end or two.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -31,7 +40,97 @@ from .classifier import (
     train_free,
     with_boundary,
 )
-from .layout import Layout, concatenated
+
+# What is in front of a word; 0 and 1 have other meanings for attributes.
+NOTHING, SPACE, FULL_LINE, SHORT_LINE, EMPTY_LINE = range(2, 7)
+# Nobody wraps lines wider than this.
+_WIDEST = 120
+_LINE_ENDS = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+@dataclass
+class Layout:
+    """Where the words of a text stand.
+
+    lengths: int64, the characters of each word.
+    gaps: int64, how many characters of white space are in front of it.
+    line_ends: int64, how many line ends these are.
+    """
+
+    lengths: NDArray[numpy.int64]
+    gaps: NDArray[numpy.int64]
+    line_ends: NDArray[numpy.int64]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def at(self, kept: NDArray[numpy.bool_]) -> "Layout":
+        """That of some of the words."""
+        return Layout(self.lengths[kept], self.gaps[kept], self.line_ends[kept])
+
+    def classes(self, bounds: NDArray[numpy.int32]) -> NDArray[numpy.uint32]:
+        """What is in front of words. A text starts as after an empty line.
+
+        bounds: int32, where texts start, closed by the number of words.
+        """
+        result = numpy.where(self.gaps > 0, SPACE, NOTHING).astype("uint32")
+        first = numpy.flatnonzero(self.line_ends > 0)  # first words of lines
+        # most texts are one line; only the others are looked at one by one
+        for text in numpy.unique(numpy.searchsorted(bounds, first, side="right") - 1).tolist():
+            own = slice(bounds[text], bounds[text + 1])
+            result[own] = self._of_lines(own, result[own])
+        result[bounds[:-1][numpy.diff(bounds) > 0]] = EMPTY_LINE
+        return result
+
+    def _of_lines(self, own: slice, result: NDArray[numpy.uint32]) -> NDArray[numpy.uint32]:
+        """What is in front of the words of a text of several lines."""
+        lengths, line_ends = self.lengths[own], self.line_ends[own]
+        ends = numpy.cumsum(self.gaps[own] + lengths)
+        starts = numpy.flatnonzero(line_ends > 0)
+        starts = starts if starts[0] == 0 else numpy.append(0, starts)
+        widths = ends[numpy.append(starts[1:], len(ends)) - 1] - (ends - lengths)[starts]
+        usual = numpy.percentile(widths, 90)
+        needed = widths[:-1] + 1 + lengths[starts[1:]]
+        is_full = needed > usual if usual <= _WIDEST else numpy.zeros(len(needed), dtype=bool)
+        result[starts[1:]] = numpy.where(is_full, FULL_LINE, SHORT_LINE)
+        result[line_ends > 1] = EMPTY_LINE
+        return result
+
+    def laid_out(self, paragraphs: NDArray[numpy.bool_], random: Random) -> "Layout":
+        """Lay a text out in another way; `paragraphs` says which words start one."""
+        between = random.choice((1, 2))
+        width = random.randint(40, 100) if random.random() < 0.5 else None
+        line_ends = numpy.where(paragraphs, between, 0)
+        line_ends[:1] = 0
+        gaps = numpy.maximum(numpy.minimum(self.gaps, 1), line_ends)
+        if width is not None:
+            at = 0
+            rows = zip(gaps.tolist(), self.lengths.tolist(), line_ends.tolist(), strict=True)
+            for i, (gap, length, ends) in enumerate(rows):
+                if ends or (gap and at + gap + length > width):
+                    line_ends[i] = max(ends, 1)
+                    at = length
+                else:
+                    at += gap + length
+        return replace(self, gaps=gaps, line_ends=line_ends)
+
+
+def count_line_ends(white: str) -> int:
+    """How many lines end in white space."""
+    n = white.count("\n")
+    return n if n else int(any(char in _LINE_ENDS for char in white))
+
+
+def concatenated(layouts: Sequence[Layout]) -> Layout:
+    """Texts one after the other."""
+    nothing = numpy.zeros(0, dtype="int64")
+    return Layout(
+        *(
+            numpy.concatenate([nothing, *(getattr(layout, f.name) for layout in layouts)])
+            for f in fields(Layout)
+        )
+    )
+
 
 # Columns of tokens beside those of forms.
 GAP, SINCE, LOOK, MARK = range(FORM_COLUMNS, FORM_COLUMNS + 4)
@@ -54,9 +153,7 @@ _FORMAT = Format("senter", 1, starts=classifier_fields(2, 2))
 class Passage:
     """A text in words.
 
-    words (Sequence[str]): The words, without white space.
-    layout (Layout): Where they stand.
-    starts (ndarray): int32, 1 for words that start a sentence, 0 for others, -1 where it is not known.
+    starts: int32, 1 for words that start a sentence, 0 for others, -1 where it is not known.
     """
 
     words: Sequence[str]
@@ -84,11 +181,9 @@ class SenterModel(Stored):
     ) -> NDArray[numpy.float32]:
         """How likely words are to start a sentence.
 
-        types (List[str]): Distinct words.
-        rows (ndarray): int32, which of them each word of the texts is, from 1, one text after the other.
-        layout (Layout): Where they stand.
-        bounds (ndarray): int32, where texts start, closed by the number of words.
-        RETURNS (ndarray): float32, by word; 1 for the first of a text.
+        rows: int32, which of them each word of the texts is, from 1, one text after the other.
+        bounds: int32, where texts start, closed by the number of words.
+        RETURNS: float32, by word; 1 for the first of a text.
         """
         groups = _groups(bounds)
         places, (attributes, looks, is_end, scores) = self._types(types)
@@ -148,9 +243,9 @@ build_linear_senter = architecture("linear_senter", SenterModel, SenterRecipe, a
 class Types:
     """What can be seen of distinct words; row 0 is what stands beyond the ends of a text.
 
-    attributes (ndarray): uint32, those of forms.
-    looks (ndarray): uint32, whether they are written in capitals, or with one, or not.
-    is_end (ndarray): bool, whether they end sentences.
+    attributes: uint32, those of forms.
+    looks: uint32, whether they are written in capitals, or with one, or not.
+    is_end: bool, whether they end sentences.
     """
 
     attributes: NDArray[numpy.uint32]

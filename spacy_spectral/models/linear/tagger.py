@@ -23,8 +23,15 @@ from .classifier import (
     classifier_fields,
     with_boundary,
 )
-from .tagger_features import morph_templates, tag_templates
-from .tagger_training import Corpus, Lexicon, Preparation, TaggedSentence, tag_label
+from .tagger_training import (
+    Corpus,
+    Lexicon,
+    Preparation,
+    TaggedSentence,
+    morph_templates,
+    tag_label,
+    tag_templates,
+)
 
 _FORMAT = Format(
     "tagger",
@@ -44,10 +51,10 @@ _CACHE_SIZE = 8_000
 class Tagging(NamedTuple):
     """Decisions about the tokens of some sentences, one sentence after the other.
 
-    classes (ndarray): int32, index into `TaggerModel.tag_classes`.
-    tags (ndarray): int32, tokens x top, indices into `TaggerModel.tags`, best first, -1 for none.
-    probs (ndarray): float32, tokens x top, probabilities of `tags`.
-    morphs (ndarray): int32, index into `TaggerModel.morphs`, -1 where there is no analysis.
+    classes: int32, index into `TaggerModel.tag_classes`.
+    tags: int32, tokens x top, indices into `TaggerModel.tags`, best first, -1 for none.
+    probs: float32, tokens x top, probabilities of `tags`.
+    morphs: int32, index into `TaggerModel.morphs`, -1 where there is no analysis.
     """
 
     classes: Int32s
@@ -59,9 +66,9 @@ class Tagging(NamedTuple):
 class Words(NamedTuple):
     """Words with what is known of each; row 0 is what stands beyond the ends of a sentence.
 
-    rows (ndarray): int32, where each word is in the arrays.
-    attributes (ndarray): uint32, see `Lexicon.attributes`.
-    tag_scores, morph_scores (ndarray): float32, what words contribute by themselves to decisions.
+    rows: int32, where each word is in the arrays.
+    attributes: uint32, see `Lexicon.attributes`.
+    tag_scores, morph_scores: float32, what words contribute by themselves to decisions.
     """
 
     rows: Int32s
@@ -77,9 +84,7 @@ class Words(NamedTuple):
 class TaggerModel(Stored):
     """A trained tagger.
 
-    tag_classes (List[Tuple[str, str]]): Pairs of fine and coarse tag.
-    tags (List[str]): The fine tags (coarse ones where the data had no others).
-    morphs (List[str]): Morphological analyses, "" for no features.
+    morphs: Morphological analyses, "" for no features.
     """
 
     FORMAT = _FORMAT
@@ -92,7 +97,7 @@ class TaggerModel(Stored):
         tagger: LinearClassifier,
         morphologizer: LinearClassifier | None,
     ):
-        """morphologizer (Optional[LinearClassifier]): None if no morphology is asked for."""
+        """morphologizer: None if no morphology is asked for."""
         self.lexicon = lexicon
         self.tag_classes = tag_classes
         self.morphs = morphs
@@ -119,10 +124,9 @@ class TaggerModel(Stored):
     ) -> Tagging:
         """Tag sentences.
 
-        starts (ndarray): int32, where sentences start, closed by the number of tokens.
-        top (int): How many tags to report for each token.
-        given (Optional[ndarray]): int32, the tag of each token as an index into `tags`, -1 where it is to
-            be found. Tags around it and morphology are chosen with it.
+        starts: int32, where sentences start, closed by the number of tokens.
+        given: int32, the tag of each token as an index into `tags`, -1 where it is to be found. Tags around
+            it and morphology are chosen with it.
         """
         rows, known, tag_scores, morph_scores = words
         # the last columns are for decisions
@@ -213,9 +217,8 @@ class TaggerRecipe:
     ) -> TaggerModel:
         """Train a tagger.
 
-        clusters (Optional[Clusters]): Word clusters; the model keeps a copy of them.
-        labels (Optional[Collection[str]]): Fine tags to learn; others count as missing.
-        progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
+        clusters: Word clusters; the model keeps a copy of them.
+        labels: Fine tags to learn; others count as missing.
         """
         corpus = Corpus.encode(sentences, labels=labels)
         preparation = Preparation(corpus, clusters)
@@ -234,14 +237,11 @@ build_linear_tagger = architecture("linear_tagger", TaggerModel, TaggerRecipe, a
 class Jackknifed(NamedTuple):
     """Predicted tags of all tokens, one sentence after the other, each by a tagger that has not seen it.
 
-    starts (ndarray): int32, where sentences start, closed by the number of tokens.
-    tag_classes (List[Tuple[str, str]]): Pairs of fine and coarse tag.
-    labels (List[str]): The fine tags.
-    classes (ndarray): int32, the best pair of each token.
-    tags (ndarray): int32, tokens x top, indices into `labels`, best first, -1 for none.
-    probs (ndarray): float32, tokens x top, their probabilities.
-    morphs (List[str]): Morphological analyses.
-    morph_classes (ndarray): int32, the analysis of each token, -1 for none.
+    starts: int32, where sentences start, closed by the number of tokens.
+    classes: int32, the best pair of each token.
+    tags: int32, tokens x top, indices into `labels`, best first, -1 for none.
+    probs: float32, tokens x top, their probabilities.
+    morph_classes: int32, the analysis of each token, -1 for none.
     """
 
     starts: Int32s
@@ -269,13 +269,7 @@ def jackknife(
 
     A parser trained on gold tags, or on the tags a tagger gives its own training data, trusts tags more
     than it may. Folds are contiguous blocks: sentences of one document share words, so that random
-    folds would leak. The tag dictionary is counted anew in every fold.
-
-    sentences (Sequence[TaggedSentence]): Annotated sentences, in the order of the text.
-    epochs (int): Passes over the sentences in each fold.
-    top (int): How many tags to report for each token.
-    morphology (bool): Whether to predict morphology too.
-    """
+    folds would leak. The tag dictionary is counted anew in every fold."""
     if folds < 2 or len(sentences) < folds:
         raise SpectralError(Errors.S305.format(folds=folds, sentences=len(sentences)))
     corpus = Corpus.encode(sentences)

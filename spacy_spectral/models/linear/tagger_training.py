@@ -1,4 +1,11 @@
-"""How taggers are trained: tagged sentences as arrays, the tag dictionary, tags and then morphology."""
+"""How taggers are trained: tagged sentences as arrays, the tag dictionary, tags and then morphology.
+
+Which properties of which words the tagger looks at.
+
+Columns of the attribute matrix: what can be read off the form, what the tag dictionary says, one
+column a cluster granularity, and last the decisions: the tag, and for morphology the analysis.
+Nothing here knows a language: which affixes, shapes and words matter is left to the data.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,21 +18,91 @@ from ...base.errors import Errors, SpectralError
 from ...trees.interface import Clusters
 from ._strings import FORM_COLUMNS, form_attributes
 from .classifier import (
+    FORM,
+    FULL_SHAPE,
+    LOWER,
+    PREFIX,
+    SHAPE,
+    SUFFIX,
     Attributes,
+    Bools,
+    Cell,
     ClassScheme,
     FeatureIndex,
     Int32s,
     LinearClassifier,
+    Templates,
     numbered,
     train,
 )
-from .tagger_features import (
-    AMBIGUITY,
-    FREQUENT,
-    about_dictionary,
-    morph_templates,
-    tag_templates,
-)
+
+# the dictionary's tags of the word, most frequent first; and its most frequent tag with how well
+# that is known
+AMBIGUITY = FORM_COLUMNS
+FREQUENT = FORM_COLUMNS + 1
+CLUSTERS = FORM_COLUMNS + 2
+
+
+def about_dictionary(templates: Templates) -> Bools:
+    """Which templates look at the tag dictionary."""
+    return ((templates.columns == AMBIGUITY) | (templates.columns == FREQUENT)).any(axis=1)
+
+
+def tag_templates(n_granularities: int) -> Templates:
+    """Templates for tags; the decided tag stands right after the columns of clusters."""
+    clusters = range(CLUSTERS, CLUSTERS + n_granularities)
+    tag = CLUSTERS + n_granularities
+    word: list[list[Cell]] = [[(0, c)] for c in range(FORM_COLUMNS)]
+    word += [[(0, SHAPE), (0, SUFFIX[1])], [(0, SHAPE), (0, SUFFIX[2])]]
+    word += [[(0, FULL_SHAPE), (0, SUFFIX[0])]]
+    around: list[list[Cell]] = [[(o, LOWER)] for o in (-2, -1, 1, 2)]
+    around += [[(o, c)] for o in (-1, 1) for c in (SUFFIX[1], SUFFIX[2], SHAPE)]
+    around += [[(0, SHAPE), (-1, SHAPE)], [(0, SUFFIX[2]), (-1, LOWER)]]
+    around += [[(a, LOWER), (b, LOWER)] for a, b in ((-1, 0), (0, 1), (-1, 1), (-2, -1), (1, 2))]
+    known: list[list[Cell]] = [[(o, AMBIGUITY)] for o in (-1, 0, 1, 2)]
+    known += [[(o, FREQUENT)] for o in (-1, 0, 1, 2)]
+    known += [[(a, AMBIGUITY), (b, AMBIGUITY)] for a, b in ((0, 1), (1, 2), (-1, 0))]
+    known += [[(a, FREQUENT), (b, FREQUENT)] for a, b in ((0, 1), (-1, 0))]
+    known += [[(0, AMBIGUITY), (1, AMBIGUITY), (2, AMBIGUITY)]]
+    known += [[(0, AMBIGUITY), (o, LOWER)] for o in (-1, 1)]
+    known += [[(0, FREQUENT), (0, SHAPE)], [(0, FREQUENT), (0, SUFFIX[1])]]
+    known += [[(0, SUFFIX[1]), (1, AMBIGUITY)], [(0, LOWER), (1, AMBIGUITY)]]
+    decided: list[list[Cell]] = [[(-1, tag)], [(-2, tag)], [(-1, tag), (-2, tag)]]
+    decided += [[(-1, tag), (0, c)] for c in (LOWER, AMBIGUITY, SUFFIX[1], SUFFIX[2])]
+    decided += [[(-1, tag), (1, AMBIGUITY)], [(-1, tag), (1, LOWER)]]
+    decided += [[(-1, tag), (0, AMBIGUITY), (1, AMBIGUITY)], [(-1, tag), (-2, tag), (0, AMBIGUITY)]]
+    decided += [[(-1, tag), (-2, tag), (0, LOWER)]]
+    if n_granularities:
+        fine, middle = clusters[-1], clusters[min(1, n_granularities - 1)]
+        word += [[(0, c)] for c in clusters] + [[(0, fine), (0, SUFFIX[1])]]
+        word += [[(0, clusters[n_granularities // 2]), (0, SHAPE)]]
+        around += [[(o, c)] for o in (-1, 1) for c in clusters] + [[(o, middle)] for o in (-2, 2)]
+        around += [[(a, middle), (b, middle)] for a, b in ((0, 1), (-1, 0), (-1, 1))]
+        around += [[(0, fine), (-1, LOWER)]]
+        known += [[(0, fine), (1, AMBIGUITY)]]
+        decided += [[(-1, tag), (0, fine)], [(-1, tag), (0, middle)], [(-1, tag), (1, middle)]]
+    return Templates.make(word + around + known + decided, out_column=tag, type_columns=tag)
+
+
+def morph_templates(n_granularities: int) -> Templates:
+    """Templates for morphological analyses, which are decided when all tags are known; the decided
+    analysis stands right after the tag."""
+    clusters = range(CLUSTERS, CLUSTERS + n_granularities)
+    tag = CLUSTERS + n_granularities
+    morph = tag + 1
+    word: list[list[Cell]] = [[(0, c)] for c in (FORM, LOWER, SHAPE, *PREFIX[:3], *SUFFIX)]
+    word += [[(0, tag)]] + [[(0, tag), (0, c)] for c in (LOWER, *SUFFIX[1:4])]
+    around: list[list[Cell]] = [[(-1, tag)], [(1, tag)], [(-1, tag), (1, tag)]]
+    around += [[(0, tag), (-1, tag)], [(0, tag), (1, tag)], [(1, tag), (2, tag)]]
+    around += [[(-2, tag), (-1, tag)]]
+    around += [[(o, c)] for o in (-1, 1) for c in (LOWER, SUFFIX[2])] + [[(1, SUFFIX[1])]]
+    around += [[(-1, LOWER), (0, LOWER)], [(0, LOWER), (1, LOWER)], [(-1, LOWER), (0, SUFFIX[2])]]
+    around += [[(0, SUFFIX[2]), (1, tag)], [(0, SUFFIX[2]), (-1, tag)]]
+    around += [[(o, c)] for o in (-1, 0, 1) for c in clusters]
+    decided: list[list[Cell]] = [[(-1, morph)]]
+    decided += [[(-1, morph), (0, c)] for c in (SUFFIX[1], LOWER, tag)]
+    return Templates.make(word + around + decided, out_column=morph, type_columns=tag)
+
 
 # The dictionary entry of a training token is counted without the block of text it stands in, so
 # that training meets unknown words and unknown tags about as often as new text does.
@@ -36,10 +113,9 @@ _RANKS = 3
 class TaggedSentence(NamedTuple):
     """A sentence with its annotation, all lists of one length.
 
-    words (Sequence[str]): The word forms.
-    tags (Sequence[str]): Fine-grained tags, "" where missing.
-    pos (Sequence[str]): Coarse tags, "" where missing.
-    morphs (Sequence[Optional[str]]): FEATS strings, "" for no features, None where missing.
+    tags: Fine-grained tags, "" where missing.
+    pos: Coarse tags, "" where missing.
+    morphs: FEATS strings, "" for no features, None where missing.
     """
 
     words: Sequence[str]
@@ -52,12 +128,9 @@ class TaggedSentence(NamedTuple):
 class Corpus:
     """Sentences as arrays.
 
-    types (List[str]): The distinct word forms.
-    words (ndarray): int32, the type of each token.
-    starts (ndarray): int32, where sentences start, closed by the number of tokens.
-    tag_classes (List[Tuple[str, str]]): The pairs of fine and coarse tag.
-    morphs (List[str]): The morphological analyses.
-    tag_gold, morph_gold (ndarray): int32, the class of each token, -1 where missing.
+    words: int32, the type of each token.
+    starts: int32, where sentences start, closed by the number of tokens.
+    tag_gold, morph_gold: int32, the class of each token, -1 where missing.
     """
 
     types: list[str]
@@ -118,10 +191,9 @@ class Corpus:
 def dictionary_attributes(keys: NDArray, gold: NDArray, n_keys: int, n_classes: int) -> NDArray:
     """The tag dictionary, from the tokens whose class is known.
 
-    keys (ndarray): The dictionary key of each token.
-    gold (ndarray): The class of each token, -1 where missing.
-    RETURNS (ndarray): uint32, one row a key: its tags, and its most frequent tag with certainty;
-        0 where it was never seen.
+    gold: The class of each token, -1 where missing.
+    RETURNS: uint32, one row a key: its tags, and its most frequent tag with certainty; 0 where it was never
+        seen.
     """
     pairs, counts = _count(keys, gold, n_classes)
     return _summarise(pairs // n_classes, pairs % n_classes, counts, n_keys)
@@ -181,8 +253,7 @@ def _summarise(keys: NDArray, classes: NDArray, counts: NDArray, n_keys: int) ->
 class Lexicon:
     """Attributes of words, whether seen in training or not: the tag dictionary and word clusters.
 
-    words (List[str]): The lower-cased words of the tag dictionary.
-    entries (ndarray): uint32, their two attributes from the dictionary.
+    entries: uint32, their two attributes from the dictionary.
     """
 
     def __init__(self, words: list[str], entries: Attributes, clusters: Clusters | None = None):
@@ -236,8 +307,7 @@ class Preparation:
     def fit_tags(self, gold: Int32s, **options: Any) -> tuple[Lexicon, LinearClassifier]:
         """Learn tags from some of the tokens; the others are neither learnt from nor looked up.
 
-        gold (ndarray): int32, the class of each token, -1 for those to leave out.
-        options: What `train` takes.
+        gold: int32, the class of each token, -1 for those to leave out.
         """
         pairs = self.corpus.tag_classes
         entries = dictionary_attributes(self._keys, gold, len(self._dictionary_words), len(pairs))
@@ -260,9 +330,7 @@ class Preparation:
     def fit_morphs(self, tag_gold: Int32s, **options: Any) -> LinearClassifier:
         """Learn morphological analyses, each among those that were seen with the token's tag.
 
-        tag_gold (ndarray): int32, the class of each token's tags, -1 for tokens to leave out.
-        options: What `train` takes.
-        RETURNS (LinearClassifier): Its groups are the classes of tags.
+        tag_gold: int32, the class of each token's tags, -1 for tokens to leave out.
         """
         corpus = self.corpus
         templates = self._morph_templates

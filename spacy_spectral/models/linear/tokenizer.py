@@ -5,6 +5,7 @@ stop, wherever the text goes on in the same way), so the pieces of chunks are re
 the light of those around them. Whatever was learnt, no chunk is cut inside of a grapheme cluster.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,17 @@ from ...base.cache import Memory
 from ...base.errors import Errors, SpectralError
 from ...base.files import Bool, Format, Stored, Strings
 from ._strings import CHARACTER_COLUMNS, FORM_COLUMNS, GRAM_COLUMNS, character_attributes
-from .chunks import INNER_WORD, JOINED, PiecedText, cut_chunks, may_join
+from .chunks import (
+    INNER_WORD,
+    JOINED,
+    PiecedText,
+    Stop,
+    Stops,
+    cut_chunks,
+    may_join,
+    out_of_context,
+    split_chunks,
+)
 from .classifier import (
     FIXED,
     FORM,
@@ -34,11 +45,10 @@ from .classifier import (
     train_free,
 )
 from .graphemes import inside_clusters
-from .stops import AFTER, LENGTH, WORD, Stop, Stops, out_of_context
-from .stops import COLUMNS as STOP_COLUMNS
 
 # Columns of places beside those of characters.
 _STOPS = CHARACTER_COLUMNS + 1
+_N_STOPS = len(Stop._fields)
 # Chunks remembered, and the longest that is.
 _CACHE_SIZE = 50_000
 _LONGEST_CACHED = 64
@@ -62,10 +72,7 @@ _FORMAT = Format(
 class Pieces(NamedTuple):
     """A chunk that was cut.
 
-    words (Tuple[str, ...]): Its pieces.
-    spaces (Tuple[bool, ...]): Whether a space follows them if one follows the chunk.
-    multiword (Tuple[Tuple[int, int], ...]): Multiword tokens among them, as first piece and the one after
-        the last.
+    multiword: Multiword tokens among them, as first piece and the one after the last.
     """
 
     words: tuple[str, ...]
@@ -81,9 +88,7 @@ class Pieces(NamedTuple):
 class Tokens(NamedTuple):
     """The tokens of a text, white space that is not one space after a word included.
 
-    words (List[str]): The tokens.
-    spaces (List[bool]): Whether a space follows them.
-    multiword (List[Tuple[int, int]]): Multiword tokens, as first word and the one after the last.
+    multiword: Multiword tokens, as first word and the one after the last.
     """
 
     words: list[str]
@@ -99,15 +104,12 @@ class TokenizerModel(Stored):
     def __init__(
         self, cuts: LinearClassifier, joins: LinearClassifier | None, stops: Stops | None = None
     ):
-        """cuts (LinearClassifier): Tells where chunks are cut.
-        joins (Optional[LinearClassifier]): Tells which pieces belong to the word before the space.
-        stops (Optional[Stops]): What is known of words before full stops; None if that was not learnt.
-        """
+        """stops: What is known of words before full stops; None if that was not learnt."""
         self._cuts = cuts
         self._joins = joins
         self._stops = stops
         # places inside of chunks are all different: nothing is known of them beforehand
-        nothing = numpy.zeros((1, _STOPS + STOP_COLUMNS), dtype="uint32")
+        nothing = numpy.zeros((1, _STOPS + _N_STOPS), dtype="uint32")
         self._no_scores = cuts.word_scores(nothing)
         self._memory = Memory(_CACHE_SIZE)
 
@@ -116,10 +118,8 @@ class TokenizerModel(Stored):
     ) -> Tokens:
         """Make tokens of chunks.
 
-        chunks (List[str]): The chunks of a text; the first may be empty.
-        whites (List[str]): The white space after each of them, "" for none.
-        special (Optional[Mapping[int, Pieces]]): Pieces of some of the chunks that are decided already.
-        RETURNS (Tokens): Put together they are the text.
+        chunks: The chunks of a text; the first may be empty.
+        whites: The white space after each of them, "" for none.
         """
         keys = chunks if self._stops is None else self._stops.in_context(chunks, whites)
         cut = self.cut(keys)
@@ -266,7 +266,7 @@ class TokenizerRecipe:
     ) -> TokenizerModel:
         """Train a tokenizer; `progress` is called after every epoch.
 
-        abbreviations (Collection[str]): Some of the language, with their full stops: hints, not law.
+        abbreviations: Some of the language, with their full stops: hints, not law.
         """
         options: Any = {"epochs": self.epochs, "seed": self.seed, "progress": progress}
         stops = Stops.counted(
@@ -333,7 +333,7 @@ def cut_templates() -> Templates:
     # words beside the next and the last character, then full stops at the end
     next_run, last_run = (1, run_after[1]), (-1, run_before[1])
     cells += [[right[0], next_run], [left[0], last_run], [right[0], run_before, next_run]]
-    goes_on, word, length = ((0, _STOPS + c) for c in (AFTER, WORD, LENGTH))
+    goes_on, word, length = ((0, _STOPS + i) for i in range(_N_STOPS))
     cells += [[goes_on], [word], [goes_on, word], [goes_on, run_before], [word, length]]
     cells += [[goes_on, word, length], [goes_on, word, left_kinds[1]]]
     return Templates.make(cells, out_column=CHARACTER_COLUMNS, type_columns=0)
@@ -354,15 +354,7 @@ def join_templates() -> Templates:
 
 
 class _Window(NamedTuple):
-    """A part of a chunk.
-
-    chunk (str): The chunk.
-    sign (str): How the text goes on after it, if that is known.
-    text (str): The part that is looked at.
-    begin (int): Where it begins.
-    first, last (int): It decides about places after the first, up to the last.
-    fixed (List[int]): Places of the part, from 1, at which nothing may be cut.
-    """
+    """A part of a chunk."""
 
     chunk: str
     sign: str
@@ -400,7 +392,7 @@ def _describe(
 ) -> tuple[NDArray[numpy.int32], NDArray[numpy.uint32], NDArray[numpy.int32]]:
     """Where the places of windows start, what `cut_templates` look at there, and where nothing may be cut."""
     starts, characters = character_attributes([window.text for window in windows])
-    attributes = numpy.zeros((len(characters), _STOPS + STOP_COLUMNS), dtype="uint32")
+    attributes = numpy.zeros((len(characters), _STOPS + _N_STOPS), dtype="uint32")
     attributes[:, :_STOPS] = characters
     groups = numpy.full(len(characters), FREE, dtype="int32")
     for i, window in enumerate(windows):
@@ -450,3 +442,76 @@ def _join_groups(texts: Iterable[Sequence[str]]) -> NDArray[numpy.int32]:
         for whites in texts
     ]
     return numpy.array([group for row in groups for group in row], dtype="int32")
+
+
+# ---------------------------------------------------------------- special cases
+
+
+class SpecialToken(NamedTuple):
+    """A token of a special case, and how it is normalised, if not as others are."""
+
+    orth: str
+    norm: str | None = None
+
+
+class Marked(NamedTuple):
+    """A text in chunks, as `TokenizerModel.split` takes it.
+
+    chunks: The chunks; empty where a special case stands.
+    norms: Where tokens that are normalised otherwise begin in the text, and how they are.
+    """
+
+    chunks: list[str]
+    whites: list[str]
+    special: dict[int, Pieces]
+    norms: dict[int, str]
+
+
+class SpecialCases:
+    """Immutable. A special case is found where it stands alone: not inside of a run of letters and digits."""
+
+    def __init__(self, cases: Mapping[str, tuple[SpecialToken, ...]]):
+        self.cases = dict(cases)
+        # the longest first: the first alternative that is found counts
+        texts = sorted(cases, key=lambda text: (-len(text), text))
+        self._search = re.compile(f"({'|'.join(map(_alone, texts))})") if cases else None
+
+    def __bool__(self) -> bool:
+        return bool(self.cases)
+
+    def mark(self, text: str) -> Marked:
+        """The chunks of a text, with its special cases."""
+        marked = Marked([], [], {}, {})
+        at = 0
+        for i, part in enumerate(self._search.split(text) if self._search is not None else [text]):
+            if i % 2:
+                tokens = self.cases[part]
+                marked.special[len(marked.chunks)] = Pieces.of(*(token.orth for token in tokens))
+                marked.chunks.append("")
+                marked.whites.append("")
+                for token in tokens:
+                    if token.norm is not None:
+                        marked.norms[at] = token.norm
+                    at += len(token.orth)
+            elif part:
+                chunks, whites = split_chunks(part)
+                if marked.chunks and not chunks[0]:
+                    marked.whites[-1] = whites.pop(0)
+                    chunks.pop(0)
+                marked.chunks.extend(chunks)
+                marked.whites.extend(whites)
+                at += len(part)
+        return marked
+
+
+def is_special(text: str, tokens: tuple[SpecialToken, ...]) -> bool:
+    """Whether tokens can be those of a special case."""
+    orths = [token.orth for token in tokens]
+    return "".join(orths) == text and all(orth.strip() for orth in orths) and bool(orths)
+
+
+def _alone(text: str) -> str:
+    """A pattern for a string beside which the word does not go on."""
+    before = r"(?<!\w)" if re.match(r"\w", text[0]) else ""
+    after = r"(?!\w)" if re.match(r"\w", text[-1]) else ""
+    return f"{before}{re.escape(text)}{after}"

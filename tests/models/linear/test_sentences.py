@@ -10,21 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_spectral.base.files import pack, unpack
-from spacy_spectral.models.linear.layout import (
+from spacy_spectral.models.linear.senter import (
     EMPTY_LINE,
     FULL_LINE,
     SHORT_LINE,
     SPACE,
     Layout,
-    count_line_ends,
-)
-from spacy_spectral.models.linear.senter import (
     Passage,
     SenterModel,
     SenterRecipe,
     Types,
     _is_end,
     _look,
+    count_line_ends,
 )
 
 STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim"]

@@ -17,12 +17,13 @@ from spacy_spectral.models.linear._classifier import LEARNER, feature_keys, trai
 from spacy_spectral.models.linear._strings import form_attributes
 from spacy_spectral.models.linear.classifier import PREFIX, SUFFIX
 from spacy_spectral.models.linear.tagger import TaggerModel, TaggerRecipe, jackknife
-from spacy_spectral.models.linear.tagger_features import morph_templates, tag_templates
 from spacy_spectral.models.linear.tagger_training import (
     Corpus,
     TaggedSentence,
     dictionary_attributes,
     held_out_attributes,
+    morph_templates,
+    tag_templates,
 )
 from tagger_data import make_sentences
 

@@ -19,15 +19,20 @@ from spacy_spectral.models.linear.chunks import (
     JOINED,
     WORD,
     PiecedText,
+    Stops,
     cut_chunks,
     may_join,
     piece_words,
     split_chunks,
 )
 from spacy_spectral.models.linear.graphemes import inside_clusters
-from spacy_spectral.models.linear.special import SpecialCases, SpecialToken
-from spacy_spectral.models.linear.stops import Stops
-from spacy_spectral.models.linear.tokenizer import Pieces, TokenizerModel, TokenizerRecipe
+from spacy_spectral.models.linear.tokenizer import (
+    Pieces,
+    SpecialCases,
+    SpecialToken,
+    TokenizerModel,
+    TokenizerRecipe,
+)
 
 STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim", "gor", "hask", "bren", "yul"]
 
