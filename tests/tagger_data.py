@@ -2,7 +2,7 @@
 
 import random
 
-from spacy_spectral.models.tagger.statistics import TaggedSentence
+from spacy_spectral.models.linear.tagger_training import TaggedSentence
 
 STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim", "gor", "hask", "bren", "yul"]
 NAMES = ["Anku", "Belo", "Cirm", "Doth"]

@@ -136,7 +136,11 @@ class Scope:
         """A bound as a number."""
         if not isinstance(bound, str):
             return bound
-        return sum(int(part) if part.isdigit() else self.numbers[part] for part in bound.split("+"))
+        parts = bound.split("+")
+        for part in parts:
+            if not part.isdigit() and part not in self.numbers:
+                self.fail(f"needs {part!r}, which is missing")
+        return sum(int(part) if part.isdigit() else self.numbers[part] for part in parts)
 
     def require_size(self, found: int, size: Size, axis: str, *, decides: bool = True) -> None:
         """The first to use a name decides what it stands for; all others must agree.

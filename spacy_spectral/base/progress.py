@@ -43,7 +43,7 @@ class EpochBar:
         self.total = total
 
     def __enter__(self) -> Callable[[Any], None]:
-        """To be told about every epoch, see `models.tagger.estimate`."""
+        """To be told about every epoch, see `models.linear.classifier`."""
         from tqdm import tqdm
 
         self._bar = tqdm(total=self.total, desc=self.name, unit="epoch", leave=False, disable=None)

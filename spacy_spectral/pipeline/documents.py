@@ -5,8 +5,8 @@ back, they are attached to their neighbour.
 
 Noun chunks of parses by Universal Dependencies, of any language: a chunk is a noun, proper noun or pronoun
 with what belongs to it and stands beside it: determiners, numbers, adjectives, other nouns; without
-adpositions, clauses and whatever else is attached to it. spaCy's rules for English and some other languages are made for
-other labels, and for most languages there is none.
+adpositions, clauses and whatever else is attached to it. spaCy's rules for English and some other languages
+are made for other labels, and for most languages there is none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -13,7 +13,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.progress import EpochBar
-from ..models.lemma.model import LemmaModel, Reading
+from ..models.linear.lemmatizer import LemmaModel, Reading
 from .component import SpectralPipe
 from .documents import string_finder, string_values
 from .training_data import aligned, annotated_by, jackknifed, with_gold_tags

@@ -13,8 +13,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.progress import EpochBar
-from ..models.segment.layout import Layout, count_line_ends
-from ..models.segment.sentences import Passage, SenterModel
+from ..models.linear.senter import Layout, Passage, SenterModel, count_line_ends
 from ..treebank.documents import set_sentence_starts
 from .annotations import register, store_sent_starts
 from .component import SpectralPipe

@@ -17,11 +17,10 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.cache import distinct
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..base.progress import EpochBar
-from ..models.tagger.jackknife import Jackknifed, jackknife
-from ..models.tagger.model import TaggerModel
-from ..models.tagger.statistics import TaggedSentence
+from ..models.linear.tagger import Jackknifed, TaggerModel, jackknife
+from ..models.linear.tagger_training import TaggedSentence
 from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
 from .component import SpectralPipe
@@ -86,7 +85,7 @@ class SpectralTagger(SpectralPipe):
         return self.learnt.lexicon.clusters
 
     def add_label(self, label: str) -> int:
-        raise ValueError(Errors.S303.format(name=self.name, label=label))
+        raise SpectralError(Errors.S303.format(name=self.name, label=label))
 
     def initialize(
         self,

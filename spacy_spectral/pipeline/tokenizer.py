@@ -11,13 +11,17 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..base.errors import Errors
-from ..base.fields import Bytes, Format, List, Record, Str, Strings
+from ..base.errors import Errors, SpectralError
+from ..base.files import Bytes, Format, List, Record, Str, Strings, write_atomically
 from ..base.progress import EpochBar
-from ..base.serialize import write_atomically
-from ..models.segment.special import SpecialCases, SpecialToken, is_special
-from ..models.segment.statistics import PiecedText, piece_words, split_chunks
-from ..models.segment.tokens import TokenizerModel
+from ..models.linear.chunks import PiecedText, piece_words, split_chunks
+from ..models.linear.tokenizer import (
+    SpecialCases,
+    SpecialToken,
+    TokenizerModel,
+    TokenizerRecipe,
+    is_special,
+)
 from ..treebank.documents import MULTIWORD
 from .training_data import read_examples
 
@@ -73,7 +77,7 @@ class SpectralTokenizer:
         RETURNS (Doc): Its tokens; `doc.text` is the text.
         """
         if self.model is None:
-            raise ValueError(Errors.S603)
+            raise SpectralError(Errors.S603)
         if not text:
             return Doc(self.vocab)
         if self._special:
@@ -118,17 +122,13 @@ class SpectralTokenizer:
         if keep and self.model is not None:
             return
         if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
-            raise ValueError(Errors.S116.format(name="tokenizer"))
+            raise SpectralError(Errors.S116.format(name="tokenizer"))
         examples = read_examples(get_examples, "SpectralTokenizer.initialize")
         texts = [text for eg in examples if (text := pieced_text(eg.reference)) is not None]
         with EpochBar("tokenizer", self.epochs) as progress:
-            self.model = TokenizerModel.fit(
-                texts,
-                abbreviations=[] if nlp is None else _abbreviations(nlp),
-                epochs=self.epochs,
-                seed=self.seed,
-                progress=progress,
-            )
+            abbreviations = [] if nlp is None else _abbreviations(nlp)
+            recipe = TokenizerRecipe(self.epochs, self.seed)
+            self.model = recipe.fit(texts, abbreviations=abbreviations, progress=progress)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Score tokens.
@@ -160,11 +160,11 @@ class SpectralTokenizer:
         for attributes in substrings:
             values = intify_attrs(attributes)
             if values.keys() - {ORTH, NORM} or not isinstance(values.get(ORTH), str):
-                raise ValueError(Errors.S604.format(text=string, found=attributes))
+                raise SpectralError(Errors.S604.format(text=string, found=attributes))
             tokens.append(SpecialToken(values[ORTH], values.get(NORM)))
         if not is_special(string, tuple(tokens)):
             found = [token.orth for token in tokens]
-            raise ValueError(Errors.S604.format(text=string, found=found))
+            raise SpectralError(Errors.S604.format(text=string, found=found))
         self._special = SpecialCases(self._special.cases | {string: tuple(tokens)})
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

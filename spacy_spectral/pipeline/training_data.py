@@ -24,7 +24,7 @@ from .documents import TokenReader, training_treebank, vocabularies
 
 if TYPE_CHECKING:
     from ..models.eigenwords.word_vectors import WordVectors
-    from ..models.tagger.statistics import TaggedSentence
+    from ..models.linear.tagger_training import TaggedSentence
 
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"
@@ -87,7 +87,7 @@ def tagged_sentences(
     Sentences are as the tagger will find them: those of the predicted Doc where they are set, those
     of the reference if a component before this one sets them, and otherwise the whole Doc is one.
     """
-    from ..models.tagger.statistics import TaggedSentence
+    from ..models.linear.tagger_training import TaggedSentence
 
     gold_sentences = nlp is not None and _sentences_come_first(nlp, name)
     for eg in examples:

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from spacy_spectral.base.progress import EpochBar, report
-from spacy_spectral.models.tagger.estimate import Epoch
+from spacy_spectral.models.linear.classifier import Epoch
 
 
 class Terminal(io.StringIO):

@@ -19,8 +19,8 @@ from spacy.tokens import Doc
 from kinds import KINDS, TOKENIZER
 from memory import resident_memory
 from spacy_spectral.models.eigenwords import clusters
+from spacy_spectral.models.linear import tagger as tagger_model
 from spacy_spectral.models.loglinear import encode
-from spacy_spectral.models.tagger import model as tagger_model
 from spacy_spectral.pipeline.constituents import stored_trees
 
 THREADS = 4

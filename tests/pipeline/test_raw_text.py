@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines import FROM_RAW_TEXT, from_raw_text
-from spacy_spectral.models.segment import tokens as tokens_module
+from spacy_spectral.models.linear import tokenizer as tokenizer_module
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.write import write_doc
 
@@ -75,21 +75,21 @@ def test_training_again_gives_the_same_bytes(nlp, sample):
 def test_work_grows_with_the_text(nlp, monkeypatch):
     """Counted, not timed: places that are looked at, and those in memory at a time."""
     sizes = []
-    real = tokens_module.character_attributes
+    real = tokenizer_module.character_attributes
 
     def counted(chunks):
         starts, attributes = real(chunks)
         sizes.append(len(attributes))
         return starts, attributes
 
-    monkeypatch.setattr(tokens_module, "character_attributes", counted)
+    monkeypatch.setattr(tokenizer_module, "character_attributes", counted)
     work = []
     for n in (100_000, 400_000):
         sizes.clear()
         nlp.tokenizer("ab,c." * (n // 5))
         work.append(sum(sizes))
         # windows overlap a little; a batch is closed by the window that fills it
-        assert max(sizes) <= tokens_module._BATCH + tokens_module._WINDOW + 64
+        assert max(sizes) <= tokenizer_module._BATCH + tokenizer_module._WINDOW + 64
     assert work[1] / work[0] == pytest.approx(4, rel=0.01)
 
 

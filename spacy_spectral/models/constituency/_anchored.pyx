@@ -12,7 +12,7 @@ from libc.string cimport memset
 
 import numpy
 
-from ...base._adagrad cimport climb
+from ...base._linear cimport climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._prefetch cimport FETCH
 from ._forest cimport Columns, Forest, Packed, pack, sum_up

@@ -2,9 +2,8 @@
 cimport cython
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 
-from ...base._adagrad cimport Slope
 from ...base._arena cimport Arena
-from ...base._slots cimport Slot, first_half, mixed, second_half
+from ...base._linear cimport Slope, Slot, first_half, mixed, second_half
 
 cdef enum:
     MAX_PARTS = 4

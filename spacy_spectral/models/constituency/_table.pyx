@@ -11,10 +11,9 @@ from libc.string cimport memset
 
 import numpy
 
-from ...base._adagrad cimport average, climb, new_slopes
 from ...base._arena cimport Arena, arena_free, arena_reset, take
+from ...base._linear cimport Slot, average, climb, find_row, new_slopes
 from ...base._prefetch cimport FETCH
-from ...base._slots cimport Slot, find_row
 
 from .tokens import TEMPLATES
 
@@ -238,25 +237,3 @@ cdef class FeatureTable(Weights):
         if failed:
             raise MemoryError
         return result
-
-
-def build_slots(const uint64_t[::1] keys not None):
-    """A table of slots: the row of key i is i + 1.
-
-    keys (uint64[n]): Distinct keys.
-    RETURNS (ndarray): check and row of each slot.
-    """
-    cdef size_t n_slots = 16, i
-    cdef uint64_t at
-    while n_slots < 2 * <size_t>keys.shape[0]:
-        n_slots *= 2
-    result = numpy.empty(n_slots, dtype=[("check", "<u4"), ("start", "<u4")])
-    result[:] = 0
-    cdef Slot[::1] slots = result
-    for i in range(<size_t>keys.shape[0]):
-        at = keys[i] & (n_slots - 1)
-        while slots[at].start:
-            at = (at + 1) & (n_slots - 1)
-        slots[at].check = <uint32_t>(keys[i] >> 32)
-        slots[at].start = <uint32_t>(i + 1)
-    return result

@@ -13,9 +13,8 @@ from ...base.errors import Errors, require_settings
 from ...base.learnt import architecture
 from ...treebank.brackets import Tree
 from ...trees.interface import Clusters
-from ..tagger.jackknife import jackknife
-from ..tagger.model import TaggerModel
-from ..tagger.statistics import TaggedSentence
+from ..linear.tagger import TaggerRecipe, jackknife
+from ..linear.tagger_training import TaggedSentence
 from ._anchored import AnchoredTable
 from ._span import items
 from ._span import learn as learn_spans
@@ -154,15 +153,16 @@ def learn_encoder(
         TaggedSentence(corpus.words[a:b], tags[a:b], [""] * (b - a), [None] * (b - a))
         for a, b in zip(corpus.starts[:-1].tolist(), corpus.starts[1:].tolist(), strict=True)
     ]
-    options: dict[str, Any] = {"clusters": clusters, "epochs": _TAGGER_EPOCHS, "seed": seed}
-    tagger = TaggerModel.fit(sentences, **options)
+    tagger = TaggerRecipe(_TAGGER_EPOCHS, seed).fit(sentences, clusters=clusters)
     counts = Counter(map(form, corpus.words))
     known = sorted(word for word, count in counts.items() if count >= _KNOWN)
     encoder = Encoder(known, tagger, clusters)
     if len(sentences) < 2 * _TAGGER_FOLDS:
         return encoder, encoder(corpus.words, corpus.starts)
     rows = encoder.words(corpus.words)
-    held_out = jackknife(sentences, folds=_TAGGER_FOLDS, top=2, **options)
+    held_out = jackknife(
+        sentences, folds=_TAGGER_FOLDS, clusters=clusters, epochs=_TAGGER_EPOCHS, seed=seed, top=2
+    )
     number = {tag: i for i, tag in enumerate(tagger.tags)}
     numbers = numpy.array([*(number[tag] for tag in held_out.labels), -1], dtype="int32")
     fill_tags(rows, numbers[held_out.tags], held_out.probs)

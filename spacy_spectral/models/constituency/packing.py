@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from ...base._linear import empty_slots
 from ...base.fields import Array, Bytes, Float, Format, Int, List, Record, Str, Strings
-from ..tagger.model import TaggerModel
+from ..linear.tagger import TaggerModel
 from ._anchored import AnchoredTable
 from ._table import FeatureTable
 from .latent import MEANS, LatentGrammar, grow, row_sizes, shrink
@@ -210,8 +211,7 @@ def _read_spans(
     tagger = TaggerModel.from_bytes(read["tagger"])
     encoder = Encoder(read["known"], tagger, tagger.lexicon.clusters)
     # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
-    slots = numpy.empty(n_slots, dtype=[("check", "<u4"), ("start", "<u4")])
-    slots[:] = 0
+    slots = empty_slots(n_slots)
     slots["check"][read["places"]] = read["checks"]
     slots["start"][read["places"]] = numpy.arange(1, n_rows + 1)
     row_start = numpy.zeros(n_rows + 2, dtype="uint32")

@@ -7,9 +7,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from ...base._linear import build_slots
 from ._anchored import AnchoredTable
 from ._forest import Forest
-from ._table import FeatureTable, build_slots
+from ._table import FeatureTable
 from .statistics import Corpus, Items, RulePairs
 
 # weights nearer to 0 are not worth their place in a file
@@ -78,7 +79,13 @@ def _lay_out(
     all_labels[is_label] = labels
     weights = numpy.empty(n, dtype="float32")
     weights[:] = 0
-    return build_slots(numpy.ascontiguousarray(keys)), row_start, all_labels, weights
+    return _slots_of(keys), row_start, all_labels, weights
+
+
+def _slots_of(keys: NDArray[numpy.uint64]) -> NDArray:
+    """The row of key i is i + 1."""
+    rows = numpy.arange(1, len(keys) + 1, dtype="uint32")
+    return build_slots(numpy.ascontiguousarray(keys), rows)
 
 
 def compact(
@@ -97,7 +104,7 @@ def compact(
     keep &= alive[row]
     sizes = numpy.bincount(row[keep], minlength=len(keys))[alive]
     starts = numpy.concatenate([[0, 0], numpy.cumsum(sizes)]).astype("uint32")
-    slots = build_slots(numpy.ascontiguousarray(keys[alive]))
+    slots = _slots_of(keys[alive])
     rounded = [own[keep].astype("float16").astype("float32") for own in weights]
     kept = labels[keep]
     return [FeatureTable(slots, starts, kept, own, n_words, n_phrases) for own in rounded]

@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...trees.interface import Clusters
-from ..tagger.model import TaggerModel
+from ..linear.tagger import TaggerModel
 from .lexicon import form, look, signatures
 
 # columns of tokens

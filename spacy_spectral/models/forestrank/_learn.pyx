@@ -12,6 +12,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
+from ...base._linear cimport stride
 from ...forest._hypergraph cimport NOTHING
 from ._chart cimport DONE, EMPTY, NO_MEMORY, ROOT, STOP, Arcs, Forest, Part
 from ._engine cimport Engine, Entry
@@ -255,8 +256,7 @@ cdef class Learner(Engine):
             slope, entry = self.slopes + self.touched[i], self.table + self.touched[i]
             gradient = slope.gradient - decay * entry.weight
             slope.gradient, slope.listed = 0, False
-            slope.squares += gradient * gradient
-            change = rate * gradient / sqrt(slope.squares)
+            change = stride(&slope.squares, gradient, rate)
             entry.weight += change
             slope.drift += change * self.n_steps
         self.n_touched = 0

@@ -7,7 +7,7 @@ import numpy
 
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
-from ...base._slots cimport mix
+from ...base._linear cimport mix
 
 cpdef enum:
     MAX_PARTS = 4

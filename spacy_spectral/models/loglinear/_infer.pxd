@@ -1,6 +1,7 @@
 from ...base._arena cimport Arena
 from ._chart cimport Chart
-from ._layout cimport Entry, Machine, Scored
+from ...base._linear cimport Entry
+from ._layout cimport Machine, Scored
 
 
 cdef class Engine:

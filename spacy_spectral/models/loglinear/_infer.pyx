@@ -12,14 +12,14 @@ from libc.string cimport memset
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._exp cimport power_doubles
-from ...base._slots cimport Slot
+from ...base._linear cimport Entry, Slot
 from ...trees._eisner cimport best_projective
 from ...trees._projective cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
 from ._cells cimport Bucket, Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
 from ._forest cimport MAX_STATES, MOST_OF_STATES, Forests, tree_likelihood
-from ._layout cimport Entry, Machine, Scored, move_size
+from ._layout cimport Machine, Scored, move_size
 from ._score cimport score_sentence
 
 cdef double MIN_PROB = 1e-12

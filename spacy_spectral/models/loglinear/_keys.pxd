@@ -1,7 +1,7 @@
 """Keys of features: what a template sees in a token, in an arc, in two neighbouring modifiers."""
 from libc.stdint cimport int32_t, uint64_t
 
-from ...base._slots cimport first_half, mix, pair_key, second_half
+from ...base._linear cimport first_half, mix, pair_key, second_half
 from ._layout cimport Machine
 
 cdef extern from *:

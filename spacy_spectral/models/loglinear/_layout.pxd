@@ -9,16 +9,11 @@ A row of the table is its header entry (the weight of the feature itself) and en
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from ...base._slots cimport Slot
+from ...base._linear cimport Entry, Slot
 from ...trees._lengths cimport N_DISTANCES
 from ._cells cimport CellTable
 from ._chart cimport Chart
 from ._features cimport Context
-
-
-cdef struct Entry:
-    float weight
-    uint32_t output  # in the first entry of a row: how many entries follow it
 
 
 cdef struct Machine:

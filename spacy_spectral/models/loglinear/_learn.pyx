@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
-from ...base._adagrad cimport Slope, climb
+from ...base._linear cimport Slope, climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...trees._lengths cimport N_DISTANCES
 from ._chart cimport Chart
@@ -25,7 +25,7 @@ from ._score cimport score_sentence, state_potentials
 cdef double NEGLIGIBLE = 1e-5  # gradients below it are not worth a visit to memory
 
 
-cdef packed struct Sloped:
+cdef struct Sloped:
     float gradient
     Slope slope
 

@@ -12,7 +12,7 @@ from libc.stdint cimport int16_t, int32_t, uint8_t, uint32_t, uint64_t
 from ...base._arena cimport Arena, take, take_zeros
 from ...base._exp cimport exp_floats
 from ...base._prefetch cimport FETCH
-from ...base._slots cimport mix, second_half
+from ...base._linear cimport mix, second_half
 from ._cells cimport (
     ALONE, DENSE, N_SMALL, Cell, CellTable, Query, add_dense, ask_for, count_of_bits, find_cells,
 )

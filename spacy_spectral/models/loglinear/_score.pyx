@@ -14,13 +14,13 @@ from libc.string cimport memcpy, memset
 from ...base._arena cimport Arena, take, take_zeros
 from ...base._exp cimport exp_floats
 from ...base._rows cimport largest
-from ...base._slots cimport find_row
+from ...base._linear cimport Entry, find_row
 from ...base._prefetch cimport FETCH
 from ...trees._lengths cimport N_DISTANCES, distance_bin
 from ._chart cimport Chart, chart_layout
 from ._features cimport fill_composites
 from ._keys cimport arc_key, between_of, sibling_keys, unary_key
-from ._layout cimport Entry, Machine, Scored, block_width, direction_of, token_width
+from ._layout cimport Machine, Scored, block_width, direction_of, token_width
 from ._read cimport read_arcs, read_siblings
 
 cpdef enum:

@@ -1,19 +1,19 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The feature table is made: keys of annotated trees, those worth keeping, their slots."""
+"""The feature table is made: keys of annotated trees, and rows as they are read in parsing."""
 import numpy
 
 from libc.math cimport lrint
 from libc.stdint cimport int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from ...base._slots cimport Slot
+from ...base._linear cimport Entry, Slot
 from ...base.cache import zeros_in_large_pages
 from ._cells cimport (
     ALONE, BUCKET, DENSE, N_SMALL, Bucket, Cell, CellTable, bucket_of, count_of_bits,
 )
 from ._features cimport fill_composites
 from ._keys cimport arc_key, between_of, sibling_keys, unary_key
-from ._layout cimport Entry, Machine, block_width, direction_of
+from ._layout cimport Machine, block_width, direction_of
 
 cdef enum:
     LINE = 16  # cells of a line of memory
@@ -88,76 +88,6 @@ def training_keys(
                     sibling_keys(&machine, first, side, h, previous, 0, &out_siblings[n_sibling, 0])
                     n_sibling += 1
     return pair_keys, unary_keys, among_siblings[:n_sibling]
-
-
-def build_slots(
-    const uint64_t[::1] keys not None, const uint32_t[::1] row_starts not None,
-    Slot[::1] slots not None,
-):
-    """Enter rows into an empty table with open addressing, whose size is a power of two.
-
-    keys (uint64[n]): Distinct keys, none of them 0.
-    row_starts (uint32[n]): Their rows, none of them 0.
-    slots (structured array): Zeros, more than n of them.
-    """
-    cdef Py_ssize_t i
-    cdef uint64_t at, mask = slots.shape[0] - 1
-    with nogil:
-        for i in range(keys.shape[0]):
-            at = keys[i] & mask
-            while slots[at].start:
-                at = (at + 1) & mask
-            slots[at].check = <uint32_t>(keys[i] >> 32)
-            slots[at].start = row_starts[i]
-
-
-def number_keys(const uint64_t[::1] keys not None, const int32_t[::1] blocks not None, int min_blocks):
-    """Number the keys that occur in enough blocks.
-
-    keys (uint64[n]): Keys in any order, 0 for none.
-    blocks (int32[n]): The block of the text each comes from, ascending.
-    min_blocks (int): In how many different blocks a key must occur.
-    RETURNS (Tuple[ndarray, ndarray]): The kept keys in order of first occurrence, and for each place
-        the number of its key (int32), -1 if it was not kept.
-    """
-    cdef Py_ssize_t n = keys.shape[0], i
-    cdef uint64_t mask = 1, at
-    while mask < 2 * <uint64_t>n + 2:
-        mask *= 2
-    cdef int32_t[::1] table = numpy.full(mask, -1, dtype=numpy.int32)
-    mask -= 1
-    numbers = numpy.full(n, -1, dtype=numpy.int32)
-    cdef int32_t[::1] number = numbers
-    cdef uint64_t[::1] distinct = numpy.empty(n, dtype=numpy.uint64)
-    cdef int32_t[::1] last = numpy.empty(n, dtype=numpy.int32)
-    cdef int32_t[::1] count = numpy.zeros(n + 1, dtype=numpy.int32)
-    cdef int32_t n_distinct = 0, n_kept = 0
-    with nogil:
-        for i in range(n):
-            if keys[i] == 0:
-                continue
-            at = keys[i] & mask
-            while table[at] >= 0 and distinct[table[at]] != keys[i]:
-                at = (at + 1) & mask
-            if table[at] < 0:
-                table[at] = n_distinct
-                distinct[n_distinct] = keys[i]
-                last[n_distinct] = -1
-                n_distinct += 1
-            number[i] = table[at]
-            if last[table[at]] != blocks[i]:
-                last[table[at]] = blocks[i]
-                count[table[at]] += 1
-        for i in range(n_distinct):  # `last` becomes the new number
-            last[i] = -1
-            if count[i] >= min_blocks:
-                last[i] = n_kept
-                distinct[n_kept] = distinct[i]
-                n_kept += 1
-        for i in range(n):
-            if number[i] >= 0:
-                number[i] = last[number[i]]
-    return numpy.asarray(distinct)[:n_kept].copy(), numbers
 
 
 cdef Py_ssize_t _write_row(const Entry* row, int width, double scale, Cell* cells) noexcept nogil:

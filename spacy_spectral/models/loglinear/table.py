@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
+from ...base._linear import ENTRY, build_slots, empty_slots, lay_out, number_keys
 from ...trees.lengths import N_BINS, distance_bins
-from ._table import build_slots, make_buckets, make_cells, number_keys, training_keys
+from ._table import make_buckets, make_cells, training_keys
 from .encode import Sentences
 from .statistics import positions
 from .templates import Templates
 
-SLOT = numpy.dtype([("check", "<u4"), ("start", "<u4")])
-ENTRY = numpy.dtype([("weight", "<f4"), ("output", "<u4")])
 # Weights are multiples of 1 / STEPS: in parsing they are 16-bit numbers.
 STEPS = 1024.0
 
@@ -75,17 +74,19 @@ def build_table(
     blocks = _blocks(len(heads), n_blocks)
     rows = []
     for column in pair_keys.T:
-        keys, numbers = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
+        numbers, keys = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
         rows.append((keys, *_outputs(len(keys), width, [(numbers, pair_outputs)])))
     for column in unary_keys.T:
-        keys, numbers = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
+        numbers, keys = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
         seen = [(numbers, mod_outputs), (numbers[head_at], [out[inner] for out in head_outputs])]
         rows.append((keys, *_outputs(len(keys), 5 * block, seen)))
     blocks = _blocks(len(sibling_keys), n_blocks)
     for column in sibling_keys.T:
-        keys, _ = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
+        _, keys = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
         rows.append((keys, *_outputs(len(keys), 1, [])))
-    return _lay_out(*(numpy.concatenate(part) for part in zip(*rows, strict=True)))
+    all_keys, sizes, all_outputs = (numpy.concatenate(part) for part in zip(*rows, strict=True))
+    starts, entries, _ = lay_out(sizes, all_outputs)
+    return all_keys, starts, _slots_of(all_keys, starts), entries
 
 
 def _blocks(n: int, n_blocks: int) -> NDArray:
@@ -106,36 +107,8 @@ def _outputs(
     return numpy.bincount(distinct // width, minlength=n_keys), distinct % width
 
 
-def _lay_out(keys: NDArray[numpy.uint64], sizes: NDArray, outputs: NDArray) -> tuple[NDArray, ...]:
-    starts, entries = _rows(sizes, outputs)
-    return keys, starts, _hash(keys, starts), entries
-
-
-def _rows(sizes: NDArray, outputs: NDArray) -> tuple[NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ndarray]): Where the rows start, and their entries with weights of 0."""
-    # entry 0 is the row of all unknown features: a weight of 0 and nothing else
-    sizes = sizes.astype(numpy.int64)
-    ends = 1 + numpy.cumsum(sizes + 1)
-    starts = ends - sizes - 1
-    entries = numpy.empty(int(ends[-1]) if len(ends) else 1, dtype=ENTRY)
-    entries[:] = 0
-    is_output = numpy.ones(len(entries), dtype=bool)
-    is_output[0] = False
-    is_output[starts] = False
-    entries["output"][starts] = sizes
-    entries["output"][is_output] = outputs
-    return starts, entries
-
-
-def _hash(keys: NDArray[numpy.uint64], starts: NDArray[numpy.int64]) -> NDArray:
-    n_slots = 16
-    while n_slots < 2 * len(keys):
-        n_slots *= 2
-    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
-    slots = numpy.empty(n_slots, dtype=SLOT)
-    slots[:] = 0
-    build_slots(numpy.ascontiguousarray(keys), starts.astype(numpy.uint32), slots)
-    return slots
+def _slots_of(keys: NDArray[numpy.uint64], starts: NDArray) -> NDArray:
+    return build_slots(numpy.ascontiguousarray(keys), starts.astype(numpy.uint32))
 
 
 def pack_table(slots: NDArray, entries: NDArray) -> dict[str, Any]:
@@ -161,11 +134,9 @@ def pack_table(slots: NDArray, entries: NDArray) -> dict[str, Any]:
 
 def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
     """RETURNS (Tuple[ndarray, ndarray]): Slots and entries; the caller has checked what is packed."""
-    starts, entries = _rows(packed["sizes"], packed["outputs"])
+    starts, entries, _ = lay_out(packed["sizes"], packed["outputs"])
     entries["weight"] = packed["weights"]
-    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
-    slots = numpy.empty(packed["n_slots"], dtype=SLOT)
-    slots[:] = 0
+    slots = empty_slots(packed["n_slots"])
     slots["check"][packed["used"]] = packed["checks"]
     slots["start"][packed["used"]] = starts
     return slots, entries
@@ -236,4 +207,4 @@ def drop_small_weights(
     result["weight"] = (steps / numpy.float32(STEPS)).astype(numpy.float16)
     new_starts = numpy.flatnonzero(is_start[keep])
     result["output"][new_starts] = numpy.diff(numpy.append(new_starts, len(result))) - 1
-    return _hash(keys[alive], new_starts), result
+    return _slots_of(keys[alive], new_starts), result

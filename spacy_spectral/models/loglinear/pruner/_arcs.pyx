@@ -2,12 +2,12 @@
 """The pruner's model of arcs: first-order, few features, in a small table without collision checks, trained by
 conditional likelihood.
 """
-from libc.math cimport exp, fabs, isfinite, sqrt
+from libc.math cimport exp, fabs, isfinite
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from ....base._arena cimport Arena, take, take_zeros
 from ....base._prefetch cimport FETCH
-from ....base._slots cimport mix, rotate
+from ....base._linear cimport mix, rotate, stride
 from ....trees._first_order cimport first_order_marginals
 from .._features cimport fill_composites
 
@@ -174,8 +174,7 @@ cdef int learn_arcs(
         for t in range(scorer.n_templates):
             at = slots[t]
             if at:
-                squares[at] += gradient * gradient
-                weights[at] += rate * gradient / sqrt(squares[at])
+                weights[at] += stride(&squares[at], gradient, rate)
     return 0
 
 

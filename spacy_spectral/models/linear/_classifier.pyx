@@ -1,49 +1,43 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The hot loops of a linear classifier of tokens: training and decoding.
+"""The hot loops of a linear classifier of tokens: keys of features, training and decoding.
 
-A feature owns a row of (part, weight) entries. A class is a set of parts and scores the sum of
+A token is a row of attributes (see `_strings`). A template is up to three (offset, column) cells of
+that matrix, and its key at a token a 64-bit hash of the template's number and the cells' values.
+
+The outputs of a feature's row are parts of classes. A class is a set of parts and scores the sum of
 their scores: for tags the parts are the pair of fine and coarse tag and the coarse tag alone, for
 morphology the whole analysis and every Feature=Value in it. The candidates of a token are the
 classes of its group. Decisions are written into the attribute column `out` (as class + 2) as soon
 as they are made, so that templates that look there to the left see them.
 """
 
-from libc.math cimport expf, logf, sqrtf
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.math cimport expf, logf
+from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from ...base._linear cimport BOUNDARY, Entry, Slope, Slot, climb, find_row
 from ...base._prefetch cimport FETCH
-from ._features cimport Slot, Table, find_key, template_key
 
 import numpy
 
+from ...base._linear import ENTRY
+
 cdef enum:
+    CELLS = 3
     AHEAD = 2  # tokens whose rows are fetched before they are needed
 
 # A class this much (in log) less probable than the best has probability 0: saves most of the exp().
 cdef float NEGLIGIBLE = -16.0
 
 
-cdef packed struct Entry:
-    int32_t part
+cdef struct Learner:
     float weight
+    uint32_t output
+    Slope slope
 
 
-cdef packed struct Learner:
-    int32_t part
-    float weight
-    float squares  # of gradients so far, for AdaGrad
-    float drift  # changes weighted by when they happened, for averaging
-
-
-ENTRY = numpy.dtype([("part", "i4"), ("weight", "f4")])
-LEARNER = numpy.dtype([("part", "i4"), ("weight", "f4"), ("squares", "f4"), ("drift", "f4")])
-
-
-cdef struct Row:
-    int32_t start
-    int32_t end
+LEARNER = numpy.dtype([*ENTRY.descr, ("slope", [("squares", "f4"), ("drift", "f4")])])
 
 
 cdef struct Classes:
@@ -52,6 +46,111 @@ cdef struct Classes:
     const int32_t* group_starts
     const int32_t* members
     Py_ssize_t n_parts
+
+
+cdef inline uint64_t template_key(
+    const uint32_t* attributes, Py_ssize_t width, const int32_t* template, int number,
+    Py_ssize_t i, Py_ssize_t start, Py_ssize_t end,
+) noexcept nogil:
+    """The key of a template at token i of the sentence [start, end); 0 if a cell is empty."""
+    cdef uint64_t h = <uint64_t>(number + 1) * <uint64_t>0xc2b2ae3d27d4eb4f
+    cdef uint32_t value
+    cdef Py_ssize_t j
+    cdef int cell
+    for cell in range(CELLS):
+        if template[2 * cell + 1] < 0:
+            break
+        j = i + template[2 * cell]
+        if j < start or j >= end:
+            value = BOUNDARY
+        else:
+            value = attributes[j * width + template[2 * cell + 1]]
+            if value == 0:
+                return 0
+        h = (h ^ value) * <uint64_t>0xff51afd7ed558ccd
+        h ^= h >> 32
+    return h if h != 0 else 1
+
+
+def feature_keys(
+    const uint32_t[:, ::1] attributes not None, const int32_t[::1] starts not None,
+    const int32_t[:, ::1] templates not None, const int32_t[::1] numbers not None,
+):
+    """Keys of templates at every token.
+
+    templates: int32, rows of (offset, column) cells, column -1 where unused.
+    numbers: int32, the number of each template, part of its keys.
+    RETURNS: uint64, one row a token, one column a template; 0 means no feature.
+    """
+    cdef Py_ssize_t n_templates = templates.shape[0], width = attributes.shape[1], s, i, t
+    result = numpy.zeros((attributes.shape[0], n_templates), dtype="uint64")
+    cdef uint64_t[:, ::1] out = result
+    if not attributes.shape[0] or not n_templates:
+        return result
+    with nogil:
+        for s in range(starts.shape[0] - 1):
+            for i in range(starts[s], starts[s + 1]):
+                for t in range(n_templates):
+                    out[i, t] = template_key(
+                        &attributes[0, 0], width, &templates[t, 0], numbers[t],
+                        i, starts[s], starts[s + 1],
+                    )
+    return result
+
+
+def weight_rows(
+    const int32_t[:, ::1] ids not None, const int32_t[::1] gold not None, Py_ssize_t n_features,
+    int cutoff, const int32_t[::1] part_starts not None, const int32_t[::1] class_parts not None,
+    Py_ssize_t n_parts,
+):
+    """The rows of weights: a feature seen often enough gets one for every part it was seen with.
+
+    ids: int32, features of tokens, -1 for none.
+    gold: int32, the class of each token, -1 where it is not known.
+    cutoff: Features of fewer tokens get no weights.
+    RETURNS: int32, where rows start, and uint16, the parts in them.
+    """
+    cdef Py_ssize_t n = ids.shape[0], width = ids.shape[1], i, j, k, f, total = 0
+    cdef int32_t c
+    # counting sort of the gold classes by feature
+    begins = numpy.zeros(n_features + 1, dtype="int64")
+    cdef Py_ssize_t[::1] begin = begins
+    for i in range(n):
+        if gold[i] >= 0:
+            for j in range(width):
+                if ids[i, j] >= 0:
+                    begin[ids[i, j] + 1] += 1
+    for f in range(n_features):
+        begin[f + 1] += begin[f]
+    cdef Py_ssize_t[::1] cursor = begins.copy()
+    cdef uint16_t[::1] classes = numpy.empty(max(1, begin[n_features]), dtype="uint16")
+    for i in range(n):
+        if gold[i] >= 0:
+            for j in range(width):
+                f = ids[i, j]
+                if f >= 0:
+                    classes[cursor[f]] = <uint16_t>gold[i]
+                    cursor[f] += 1
+    starts = numpy.zeros(n_features + 1, dtype="int32")
+    parts = numpy.empty(1024, dtype="uint16")
+    cdef int32_t[::1] row_starts = starts
+    cdef int32_t[::1] stamp = numpy.full(n_parts, -1, dtype="int32")
+    cdef uint16_t[::1] out = parts
+    for f in range(n_features):
+        row_starts[f] = <int32_t>total
+        if begin[f + 1] - begin[f] >= cutoff:
+            for k in range(begin[f], begin[f + 1]):
+                c = classes[k]
+                for j in range(part_starts[c], part_starts[c + 1]):
+                    if stamp[class_parts[j]] != f:
+                        stamp[class_parts[j]] = <int32_t>f
+                        if total == out.shape[0]:
+                            parts = numpy.concatenate([parts, numpy.empty_like(parts)])
+                            out = parts
+                        out[total] = <uint16_t>class_parts[j]
+                        total += 1
+    row_starts[n_features] = <int32_t>total
+    return starts, parts[:total].copy()
 
 
 cdef inline Py_ssize_t _probabilities(
@@ -83,14 +182,6 @@ cdef inline Py_ssize_t _probabilities(
     return best
 
 
-cdef inline bint _find_row(const Table* table, uint64_t key, Row* row) noexcept nogil:
-    """Where the entries of a key are; 0 is no key. RETURNS (bint): Whether there are any."""
-    cdef const Slot* slot = find_key(table, key) if key else NULL
-    if slot != NULL:
-        row.start, row.end = slot.start, slot.end
-    return slot != NULL
-
-
 cdef Py_ssize_t _largest_group(const int32_t[::1] group_starts):
     # a loop: numpy's overhead would be felt in short calls
     cdef Py_ssize_t g, largest = 0
@@ -101,10 +192,10 @@ cdef Py_ssize_t _largest_group(const int32_t[::1] group_starts):
 
 def train_epoch(
     uint32_t[:, ::1] attributes not None, const int32_t[::1] starts not None,
-    const int32_t[::1] order not None, const int32_t[::1] id_starts not None,
-    const int32_t[::1] static_ids not None, const int32_t[:, ::1] templates not None,
+    const int32_t[::1] order not None, const int32_t[::1] token_starts not None,
+    const uint32_t[::1] token_rows not None, const int32_t[:, ::1] templates not None,
     const int32_t[::1] numbers not None, int out_column, const Slot[::1] slots not None,
-    const int32_t[::1] row_starts not None, Learner[::1] entries not None,
+    Learner[::1] entries not None,
     const int32_t[::1] part_starts not None, const int32_t[::1] class_parts not None,
     Py_ssize_t n_parts, const int32_t[::1] groups not None, const int32_t[::1] group_starts not None,
     const int32_t[::1] members not None, const int32_t[::1] gold not None,
@@ -112,31 +203,26 @@ def train_epoch(
 ):
     """One pass of AdaGrad over sentences for the conditional log-likelihood of the gold classes.
 
+    token_starts, token_rows: The rows of features that look at no decision, by token; `slots` has the others.
+
     When time has run from 0 to 1, weight - drift of an entry is its averaged weight. Gradients
     below `ignore` are dropped: they are most of the work and hardly any of the change. For the
     same reason a token that was sure (no gradient left) is passed over the next time.
-    RETURNS (Tuple[float, int, int]): The negative log-likelihood, right decisions, decisions.
+    RETURNS: The negative log-likelihood, right decisions, decisions.
     """
     cdef Py_ssize_t n_dynamic = templates.shape[0], width = attributes.shape[1]
     cdef Py_ssize_t s, q, i, j, k, m, n_rows, best, first, size, decided = 0, right = 0, longest
     cdef double loss = 0
-    cdef uint64_t key
-    cdef float g, change, p_gold
+    cdef uint64_t key, mask = slots.shape[0] - 1
+    cdef float g, p_gold
     cdef bint learns
-    cdef Table table
-    table.slots, table.mask = &slots[0], slots.shape[0] - 1
     cdef Classes classes
     classes.part_starts, classes.parts, classes.n_parts = &part_starts[0], &class_parts[0], n_parts
     classes.group_starts, classes.members = &group_starts[0], &members[0]
-    longest = int(numpy.diff(id_starts).max()) + n_dynamic + 1
-    cdef Row* rows = <Row*>malloc(longest * sizeof(Row))
-    cdef float* part_scores = <float*>malloc(n_parts * sizeof(float))
-    cdef float* scores = <float*>malloc((_largest_group(group_starts) + 1) * sizeof(float))
-    if rows == NULL or part_scores == NULL or scores == NULL:
-        free(rows)
-        free(part_scores)
-        free(scores)
-        raise MemoryError()
+    longest = int(numpy.diff(token_starts).max()) + n_dynamic + 1
+    cdef uint32_t[::1] rows = numpy.empty(longest, dtype="uint32")
+    cdef float[::1] part_scores = numpy.empty(n_parts, dtype="float32")
+    cdef float[::1] scores = numpy.empty(_largest_group(group_starts) + 1, dtype="float32")
     with nogil:
         for q in range(order.shape[0]):
             s = order[q]
@@ -156,31 +242,31 @@ def train_epoch(
                     right += 1
                     continue
                 if i + AHEAD < starts[s + 1] and not sure[i + AHEAD]:
-                    for j in range(id_starts[i + AHEAD], id_starts[i + AHEAD + 1]):
-                        FETCH(&entries[row_starts[static_ids[j]]])
+                    for j in range(token_starts[i + AHEAD], token_starts[i + AHEAD + 1]):
+                        FETCH(&entries[token_rows[j]])
                 n_rows = 0
-                for j in range(id_starts[i], id_starts[i + 1]):
-                    rows[n_rows].start = row_starts[static_ids[j]]
-                    rows[n_rows].end = row_starts[static_ids[j] + 1]
+                for j in range(token_starts[i], token_starts[i + 1]):
+                    rows[n_rows] = token_rows[j]
                     n_rows += 1
                 for j in range(n_dynamic):
                     key = template_key(&attributes[0, 0], width, &templates[j, 0], numbers[j],
                                        i, starts[s], starts[s + 1])
-                    if _find_row(&table, key, &rows[n_rows]):
-                        FETCH(&entries[rows[n_rows].start])
+                    rows[n_rows] = find_row(&slots[0], mask, key) if key else 0
+                    if rows[n_rows]:
+                        FETCH(&entries[rows[n_rows]])
                         n_rows += 1
-                memset(part_scores, 0, n_parts * sizeof(float))
+                memset(&part_scores[0], 0, n_parts * sizeof(float))
                 for j in range(n_rows):
-                    for k in range(rows[j].start, rows[j].end):
-                        part_scores[entries[k].part] += entries[k].weight
-                best = _probabilities(&classes, groups[i], part_scores, scores)
+                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].output + 1):
+                        part_scores[entries[k].output] += entries[k].weight
+                best = _probabilities(&classes, groups[i], &part_scores[0], &scores[0])
                 attributes[i, out_column] = <uint32_t>members[first + best] + 2
                 if gold[i] < 0:
                     continue
                 decided += 1
                 right += members[first + best] == gold[i]
                 # gradient of the loss by part: expected count under the model minus gold count
-                memset(part_scores, 0, n_parts * sizeof(float))
+                memset(&part_scores[0], 0, n_parts * sizeof(float))
                 p_gold = 0
                 learns = False
                 for m in range(size):
@@ -198,16 +284,10 @@ def train_epoch(
                     sure[i] = True
                     continue
                 for j in range(n_rows):
-                    for k in range(rows[j].start, rows[j].end):
-                        g = part_scores[entries[k].part]
+                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].output + 1):
+                        g = part_scores[entries[k].output]
                         if g != 0:
-                            entries[k].squares += g * g
-                            change = -rate * g / sqrtf(entries[k].squares)
-                            entries[k].weight += change
-                            entries[k].drift += <float>time * change
-    free(rows)
-    free(part_scores)
-    free(scores)
+                            climb(&entries[k].weight, &entries[k].slope, -g, rate, <float>time)
     return loss, right, decided
 
 
@@ -218,28 +298,26 @@ def type_scores(
 ):
     """Part scores of the templates that look at one word only, for every word and offset.
 
-    types (ndarray): uint32, attributes of words.
-    slots (ndarray): int32, for every template which offset it belongs to.
-    RETURNS (ndarray): float32, word x offset x part.
+    types: uint32, attributes of words.
+    slots: int32, for every template which offset it belongs to.
+    RETURNS: float32, word x offset x part.
     """
     cdef Py_ssize_t n = types.shape[0], width = types.shape[1], i, j, k
-    cdef Row row
-    cdef uint64_t key
+    cdef uint32_t row
+    cdef uint64_t key, mask = table_slots.shape[0] - 1
     # all cells look at the word itself here, so that its row is a sentence of its own
     at_word = numpy.array(templates)
     at_word[:, ::2] = 0
     cdef const int32_t[:, ::1] cells = at_word
     result = numpy.zeros((n, n_slots, n_parts), dtype="float32")
     cdef float[:, :, ::1] out = result
-    cdef Table table
-    table.slots, table.mask = &table_slots[0], table_slots.shape[0] - 1
     with nogil:
         for i in range(n):
             for j in range(cells.shape[0]):
                 key = template_key(&types[0, 0], width, &cells[j, 0], numbers[j], i, i, i + 1)
-                if _find_row(&table, key, &row):
-                    for k in range(row.start, row.end):
-                        out[i, slots[j], entries[k].part] += entries[k].weight
+                row = find_row(&table_slots[0], mask, key) if key else 0
+                for k in range(row + 1, row + entries[row].output + 1):
+                    out[i, slots[j], entries[k].output] += entries[k].weight
     return result
 
 
@@ -256,12 +334,12 @@ def decode(
 ):
     """Decide from left to right: the given or the most probable label, and in it the likeliest class.
 
-    types (ndarray): int32, the row of each token's word in `by_type`; row 0 is the boundary.
-    by_type (ndarray): float32, what `type_scores` gave.
-    offsets (ndarray): int32, the offsets `by_type` is made for.
-    labels (ndarray): int32, the label of each class.
-    given (ndarray): int32, the label of each token, -1 where it is to be found.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): int32, the class of every token (-1 without
+    types: int32, the row of each token's word in `by_type`; row 0 is the boundary.
+    by_type: float32, what `type_scores` gave.
+    offsets: int32, the offsets `by_type` is made for.
+    labels: int32, the label of each class.
+    given: int32, the label of each token, -1 where it is to be found.
+    RETURNS: int32, the class of every token (-1 without
         candidates); its `top` most probable labels, best first (-1 where there are fewer); float32,
         their probabilities.
     """
@@ -277,13 +355,12 @@ def decode(
     cdef float[:, ::1] out_probs = best_probs
     if not attributes.shape[0] or not members.shape[0]:
         return decided, best_labels, best_probs
-    cdef Table table
-    table.slots, table.mask = &slots[0], slots.shape[0] - 1
+    cdef uint64_t mask = slots.shape[0] - 1
     cdef Classes classes
     classes.part_starts, classes.parts, classes.n_parts = &part_starts[0], &class_parts[0], n_parts
     classes.group_starts, classes.members = &group_starts[0], &members[0]
     cdef uint64_t* keys = <uint64_t*>malloc((n_templates + 1) * sizeof(uint64_t))
-    cdef Row* rows = <Row*>malloc((n_templates + 1) * sizeof(Row))
+    cdef uint32_t* rows = <uint32_t*>malloc((n_templates + 1) * sizeof(uint32_t))
     cdef float* part_scores = <float*>malloc(n_parts * sizeof(float))
     cdef float* scores = <float*>malloc((_largest_group(group_starts) + 1) * sizeof(float))
     cdef float* by_label = <float*>malloc(n_labels * sizeof(float))
@@ -311,11 +388,12 @@ def decode(
                 for j in range(n_templates):
                     keys[j] = template_key(&attributes[0, 0], width, &templates[j, 0], numbers[j],
                                            i, starts[s], starts[s + 1])
-                    FETCH(&table.slots[(keys[j] >> 7) & table.mask])
+                    FETCH(&slots[keys[j] & mask])
                 n_rows = 0
                 for j in range(n_templates):
-                    if _find_row(&table, keys[j], &rows[n_rows]):
-                        FETCH(&entries[rows[n_rows].start])
+                    rows[n_rows] = find_row(&slots[0], mask, keys[j]) if keys[j] else 0
+                    if rows[n_rows]:
+                        FETCH(&entries[rows[n_rows]])
                         n_rows += 1
                 memset(part_scores, 0, n_parts * sizeof(float))
                 for j in range(n_offsets):
@@ -327,8 +405,8 @@ def decode(
                     for k in range(n_parts):
                         part_scores[k] += row[k]
                 for j in range(n_rows):
-                    for k in range(rows[j].start, rows[j].end):
-                        part_scores[entries[k].part] += entries[k].weight
+                    for k in range(rows[j] + 1, rows[j] + entries[rows[j]].output + 1):
+                        part_scores[entries[k].output] += entries[k].weight
                 _probabilities(&classes, groups[i], part_scores, scores)
                 for m in range(size):
                     by_label[labels[members[first + m]]] = 0

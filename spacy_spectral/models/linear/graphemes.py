@@ -26,11 +26,8 @@ _LEADING, _VOWEL, _TRAILING, _OPEN, _CLOSED = range(1, 6)
 
 
 def inside_clusters(text: str) -> list[int]:
-    """Find the places at which no text may be cut.
-
-    text (str): Any text without white space.
-    RETURNS (List[int]): The places, as the number of characters before them, ascending.
-    """
+    """The places at which a text without white space may not be cut, as the number of characters before them,
+    ascending."""
     if text.isascii() or max(text) < _FIRST:
         return []
     places = []

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_spectral.base.serialize import pack, unpack
-from spacy_spectral.models.lemma import model as lemma_model
-from spacy_spectral.models.lemma.edits import Keep, Replace, Script, find_script
-from spacy_spectral.models.lemma.model import LemmaModel, Reading
+from spacy_spectral.base.files import pack, unpack
+from spacy_spectral.models.linear import lemmatizer
+from spacy_spectral.models.linear.edits import Keep, Replace, Script, find_script
+from spacy_spectral.models.linear.lemmatizer import LemmaModel, LemmatizerRecipe, Reading
 
 WORDS = st.text(alphabet="abcABCİıßæ-'", min_size=1, max_size=12) | st.text(min_size=1, max_size=6)
 
@@ -77,7 +77,7 @@ def make_readings(n, *, seed):
     return result
 
 
-MODEL = LemmaModel.fit(make_readings(400, seed=1))
+MODEL = LemmatizerRecipe().fit(make_readings(400, seed=1))
 
 
 def test_lemmas_of_new_words():
@@ -91,7 +91,7 @@ def test_lemmas_of_new_words():
     assert MODEL.lemmatize(list(new)) == list(new.values())
     assert MODEL.lemmatize([]) == []
     # the script of the first reading is one of its part of speech, too
-    few = LemmaModel.fit(
+    few = LemmatizerRecipe().fit(
         [
             (Reading(f"{stem}{end}", "NNS", "NOUN", ""), stem)
             for end in ("s", "ub")
@@ -103,7 +103,7 @@ def test_lemmas_of_new_words():
 
 def test_what_was_seen_is_never_wrong():
     data = [*make_readings(200, seed=2), (Reading("best", "JJS", "ADJ", ""), "good")]
-    model = LemmaModel.fit(data)
+    model = LemmatizerRecipe().fit(data)
     assert model.lemmatize([reading for reading, _ in data]) == [lemma for _, lemma in data]
     assert model._known["best", "ADJ"] == "good"
     assert len(model._exceptions) < 5
@@ -118,7 +118,7 @@ def test_lemmas_of_forms_in_other_readings():
     data += [(Reading("caught", "VBN", "VERB", PASSIVE), "catch")] * 2
     data += [(Reading("caught", "VBN", "VERB", "Typo=Yes"), "cough")]
     data += [(Reading("kalwon", "NN", "NOUN", ""), "kalwon")]
-    model = LemmaModel.fit(data)
+    model = LemmatizerRecipe().fit(data)
     for again in (model, LemmaModel.from_bytes(model.to_bytes())):
         # the same part of speech, any part of speech, the same form without capitals
         assert again.lemmatize(
@@ -144,7 +144,7 @@ def test_what_keeps_its_capital_is_learnt():
         data += [(Reading(name, "NNP", "PROPN", ""), lemma)]
         data += [(Reading(f"{name}'da", "NNP", "PROPN", "Case=Loc"), lemma)]
         data += [(Reading(name, "NN", "NOUN", ""), stem), (Reading(stem, "NN", "NOUN", ""), stem)]
-    model = LemmaModel.fit(data)
+    model = LemmatizerRecipe().fit(data)
     for again in (model, LemmaModel.from_bytes(model.to_bytes())):
         # like "Kal", "Mora", "Tivin" and "Sunos", which were no names
         forms = [a + b for a in ("Yu", "Zo", "K", "T") for b in ("kal", "mora", "tivin", "sunos")]
@@ -172,7 +172,7 @@ def test_files_of_before_give_what_they_gave():
 
 def test_the_most_frequent_lemma_counts():
     reading = Reading("saw", "NN", "NOUN", "")
-    model = LemmaModel.fit([(reading, "see"), (reading, "saw"), (reading, "saw")])
+    model = LemmatizerRecipe().fit([(reading, "see"), (reading, "saw"), (reading, "saw")])
     assert model.lemmatize([reading]) == ["saw"]
 
 
@@ -184,7 +184,7 @@ def test_any_reading_has_a_lemma(readings):
 
 
 def test_company_cache_and_threads_change_nothing(monkeypatch):
-    monkeypatch.setattr(lemma_model, "_CACHE_SIZE", 30)
+    monkeypatch.setattr(lemmatizer, "_CACHE_SIZE", 30)
     model = LemmaModel.from_bytes(MODEL.to_bytes())
     readings = [reading for reading, _ in make_readings(300, seed=3)]
     expected = [MODEL.lemmatize([reading])[0] for reading in readings]
@@ -204,12 +204,12 @@ def test_company_cache_and_threads_change_nothing(monkeypatch):
 
 def test_bytes():
     readings = make_readings(100, seed=4)
-    data = LemmaModel.fit(readings).to_bytes()
-    assert LemmaModel.fit(readings).to_bytes() == data
+    data = LemmatizerRecipe().fit(readings).to_bytes()
+    assert LemmatizerRecipe().fit(readings).to_bytes() == data
     assert LemmaModel.from_bytes(data).to_bytes() == data
     with pytest.raises(ValueError, match="S606"):
-        LemmaModel.fit([])
-    one = LemmaModel.fit(readings[:1]).to_bytes()
+        LemmatizerRecipe().fit([])
+    one = LemmatizerRecipe().fit(readings[:1]).to_bytes()
     assert LemmaModel.from_bytes(one).lemmatize([readings[0][0]]) == [readings[0][1]]
     payload = unpack("lemmatizer", 1, one)
     payload["scripts"] *= 2
@@ -217,9 +217,11 @@ def test_bytes():
         LemmaModel.from_bytes(pack("lemmatizer", 1, payload))
 
 
-SMALL = LemmaModel.fit(
-    [*make_readings(60, seed=5), (Reading("best", "JJS", "ADJ", ""), "good")], epochs=2
-).to_bytes()
+SMALL = (
+    LemmatizerRecipe(epochs=2)
+    .fit([*make_readings(60, seed=5), (Reading("best", "JJS", "ADJ", ""), "good")])
+    .to_bytes()
+)
 BAD = [None, "x", 3, [], [""], ["x", 3], {}, numpy.zeros(3, "int32"), ['["lower",["r","a",3]]']]
 
 

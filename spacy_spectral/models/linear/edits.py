@@ -40,7 +40,7 @@ Tree = Keep | Replace
 
 
 def lower_case(form: str) -> str:
-    """RETURNS (str): A form in small letters."""
+    """A form in small letters."""
     # Turkish: the dot that Python leaves over of a capital is part of the small letter
     return form.lower().replace("i\u0307", "i")
 
@@ -60,20 +60,16 @@ class Script(NamedTuple):
     tree: Tree | None
 
     def apply(self, form: str) -> str | None:
-        """RETURNS (Optional[str]): The lemma of a form; None if the tree does not fit it."""
+        """The lemma of a form; None if the tree does not fit it."""
         return _apply(self.tree, CASES[self.case](form)) or None
 
     def to_str(self) -> str:
-        """RETURNS (str): How it is written to files."""
+        """How it is written to files."""
         return srsly.json_dumps([self.case, _to_list(self.tree)])
 
     @classmethod
     def from_str(cls, text: str) -> "Script":
-        """Read what `to_str` wrote; a ValueError if it is something else.
-
-        text (str): The script.
-        RETURNS (Script): The script.
-        """
+        """Read what `to_str` wrote; a ValueError if it is something else."""
         case, tree = srsly.json_loads(text)
         if case not in CASES:
             raise ValueError(case)
@@ -81,12 +77,7 @@ class Script(NamedTuple):
 
 
 def find_script(form: str, lemma: str) -> Script:
-    """The script that makes a lemma of a form and replaces least.
-
-    form (str): The form.
-    lemma (str): The lemma.
-    RETURNS (Script): The script; `script.apply(form) == lemma`.
-    """
+    """The script that makes a lemma of a form and replaces least: `script.apply(form) == lemma`."""
     best, least = Script("same", Replace(form, lemma)), None
     for case, change in CASES.items():
         tree = _find_tree(change(form), lemma, _DEEPEST)

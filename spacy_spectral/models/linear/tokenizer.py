@@ -5,8 +5,10 @@ stop, wherever the text goes on in the same way), so the pieces of chunks are re
 the light of those around them. Whatever was learnt, no chunk is cut inside of a grapheme cluster.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
@@ -14,20 +16,39 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.cache import Memory
-from ...base.errors import Errors
-from ...base.fields import Bool, Format, Strings
-from ...base.stored import Stored
-from ..tagger.classifier import LinearClassifier, classifier_fields, require_parts
-from ..tagger.estimate import Progress
-from ._characters import character_attributes
-from .estimate import FIXED, FREE, Forms, fit_classifier
-from .features import STOPS, cut_templates, join_templates
+from ...base.errors import Errors, SpectralError
+from ...base.files import Bool, Format, Stored, Strings
+from ._strings import CHARACTER_COLUMNS, FORM_COLUMNS, GRAM_COLUMNS, character_attributes
+from .chunks import (
+    INNER_WORD,
+    JOINED,
+    PiecedText,
+    Stop,
+    Stops,
+    cut_chunks,
+    may_join,
+    out_of_context,
+    split_chunks,
+)
+from .classifier import (
+    FIXED,
+    FORM,
+    FREE,
+    LOWER,
+    SHAPE,
+    Cell,
+    Forms,
+    LinearClassifier,
+    Progress,
+    Templates,
+    classifier_fields,
+    train_free,
+)
 from .graphemes import inside_clusters
-from .statistics import INNER_WORD, JOINED, PiecedText, cut_chunks, may_join
-from .stops import COLUMNS as STOP_COLUMNS
-from .stops import Stop, Stops, out_of_context
 
-_CUTOFF = 2
+# Columns of places beside those of characters.
+_STOPS = CHARACTER_COLUMNS + 1
+_N_STOPS = len(Stop._fields)
 # Chunks remembered, and the longest that is.
 _CACHE_SIZE = 50_000
 _LONGEST_CACHED = 64
@@ -51,10 +72,7 @@ _FORMAT = Format(
 class Pieces(NamedTuple):
     """A chunk that was cut.
 
-    words (Tuple[str, ...]): Its pieces.
-    spaces (Tuple[bool, ...]): Whether a space follows them if one follows the chunk.
-    multiword (Tuple[Tuple[int, int], ...]): Multiword tokens among them, as first piece and the one after
-        the last.
+    multiword: Multiword tokens among them, as first piece and the one after the last.
     """
 
     words: tuple[str, ...]
@@ -63,16 +81,14 @@ class Pieces(NamedTuple):
 
     @classmethod
     def of(cls, *words: str, multiword: tuple[tuple[int, int], ...] = ()) -> "Pieces":
-        """RETURNS (Pieces): A chunk in these pieces."""
+        """A chunk in these pieces."""
         return cls(words, (False,) * (len(words) - 1) + (True,), multiword)
 
 
 class Tokens(NamedTuple):
     """The tokens of a text, white space that is not one space after a word included.
 
-    words (List[str]): The tokens.
-    spaces (List[bool]): Whether a space follows them.
-    multiword (List[Tuple[int, int]]): Multiword tokens, as first word and the one after the last.
+    multiword: Multiword tokens, as first word and the one after the last.
     """
 
     words: list[str]
@@ -88,78 +104,22 @@ class TokenizerModel(Stored):
     def __init__(
         self, cuts: LinearClassifier, joins: LinearClassifier | None, stops: Stops | None = None
     ):
-        """cuts (LinearClassifier): Tells where chunks are cut.
-        joins (Optional[LinearClassifier]): Tells which pieces belong to the word before the space.
-        stops (Optional[Stops]): What is known of words before full stops; None if that was not learnt.
-        """
+        """stops: What is known of words before full stops; None if that was not learnt."""
         self._cuts = cuts
         self._joins = joins
         self._stops = stops
         # places inside of chunks are all different: nothing is known of them beforehand
-        nothing = numpy.zeros((1, STOPS + STOP_COLUMNS), dtype="uint32")
+        nothing = numpy.zeros((1, _STOPS + _N_STOPS), dtype="uint32")
         self._no_scores = cuts.word_scores(nothing)
         self._memory = Memory(_CACHE_SIZE)
-
-    @classmethod
-    def fit(
-        cls,
-        texts: Sequence[PiecedText],
-        *,
-        abbreviations: Collection[str] = (),
-        epochs: int = 10,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> "TokenizerModel":
-        """Train a tokenizer.
-
-        texts (Sequence[PiecedText]): Texts in pieces.
-        abbreviations (Collection[str]): Some of the language, with their full stops: hints, not law.
-        epochs (int): Passes over the chunks.
-        seed (int): Seed of their order.
-        progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
-        RETURNS (TokenizerModel): The trained tokenizer.
-        """
-        options: Any = {"epochs": epochs, "seed": seed, "progress": progress, "cutoff": _CUTOFF}
-        stops = Stops.counted(
-            abbreviations,
-            (p for text in texts for p, white in zip(*text[:2], strict=True) if white),
-        )
-        chunks, gold = cut_chunks(texts, stops)
-        if not chunks:
-            raise ValueError(Errors.S602)
-        chunks += stops.examples()
-        starts, attributes, groups = _describe([_whole(chunk) for chunk in chunks], stops)
-        # examples come last, and are not cut
-        gold = numpy.append(gold, numpy.zeros(starts[-1] - len(gold), dtype="int32"))
-        last = starts[1:] - 1
-        seen = [Stop(*row) for row in attributes[last, STOPS:].tolist()]
-        # every way of cutting a chunk once
-        different = set(zip(chunks, seen, (gold[last] > 0).tolist(), strict=True))
-        stops = stops.learn((stop, is_cut) for _, stop, is_cut in different)
-        gold[groups == FIXED] = 0
-        cuts = fit_classifier(
-            attributes, starts, gold, groups, cut_templates(), n_classes=3, stage="cuts", **options
-        )
-        if not any(JOINED in text.starts for text in texts):
-            return cls(cuts, None, stops)
-        pieces = [piece for text in texts for piece in text.pieces]
-        joined = [start == JOINED for text in texts for start in text.starts]
-        joins = fit_classifier(
-            Forms.of(pieces).with_columns(1), _bounds([len(text.pieces) for text in texts]),
-            numpy.array(joined, dtype="int32"), _join_groups([text.whites for text in texts]),
-            join_templates(), n_classes=2, stage="joins", **options,
-        )  # fmt: skip
-        return cls(cuts, joins, stops)
 
     def split(
         self, chunks: list[str], whites: list[str], special: Mapping[int, Pieces] | None = None
     ) -> Tokens:
         """Make tokens of chunks.
 
-        chunks (List[str]): The chunks of a text; the first may be empty.
-        whites (List[str]): The white space after each of them, "" for none.
-        special (Optional[Mapping[int, Pieces]]): Pieces of some of the chunks that are decided already.
-        RETURNS (Tokens): The tokens. Put together they are the text.
+        chunks: The chunks of a text; the first may be empty.
+        whites: The white space after each of them, "" for none.
         """
         keys = chunks if self._stops is None else self._stops.in_context(chunks, whites)
         cut = self.cut(keys)
@@ -187,11 +147,8 @@ class TokenizerModel(Stored):
         return Tokens(words, spaces, multiword)
 
     def cut(self, chunks: Iterable[str]) -> dict[str, Pieces]:
-        """Cut chunks to pieces.
-
-        chunks (Iterable[str]): Runs without white space, as they are or as `Stops.in_context` gives them.
-        RETURNS (Dict[str, Pieces]): Their pieces, perhaps those of other chunks, too.
-        """
+        """The pieces of chunks, perhaps those of other chunks, too. Chunks are given as they are or as
+        `Stops.in_context` has them."""
         known, chunks = self._memory.known, dict.fromkeys(chunks)
         new = [chunk for chunk in chunks if chunk not in known]
         if not new:
@@ -201,12 +158,7 @@ class TokenizerModel(Stored):
         return {chunk: found[chunk] if chunk in found else known[chunk] for chunk in chunks}
 
     def join(self, pieces: list[str], whites: Sequence[str]) -> NDArray[numpy.bool_]:
-        """Tell which pieces belong to the word before them.
-
-        pieces (List[str]): The pieces of a text.
-        whites (Sequence[str]): The white space after each of them.
-        RETURNS (ndarray): bool, by piece.
-        """
+        """Which pieces of a text belong to the word before them, given the white space after each."""
         groups = _join_groups([whites])
         if self._joins is None or not groups.any():
             return numpy.zeros(len(pieces), dtype=bool)
@@ -276,19 +228,17 @@ class TokenizerModel(Stored):
     def to_payload(self) -> dict[str, Any]:
         joins = self._joins.to_payload() if self._joins is not None else None
         payload: dict[str, Any] = {"cuts": self._cuts.to_payload(), "joins": joins}
-        stops = self._stops
-        payload["listed"] = sorted(stops.listed) if stops is not None else None
-        payload["plain"] = sorted(stops.plain) if stops is not None else None
-        payload["fixed"] = stops.fixed if stops is not None else None
-        return payload
+        listed, plain, fixed = self._stops if self._stops is not None else (None, None, None)
+        payload["listed"] = sorted(listed) if listed is not None else None
+        payload["plain"] = sorted(plain) if plain is not None else None
+        return payload | {"fixed": fixed}
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "TokenizerModel":
         found = []
         for name, templates in (("cuts", cut_templates()), ("joins", join_templates())):
             if read[name] is not None:
-                require_parts(_FORMAT, name, read[name])
-                found.append(LinearClassifier.from_payload(read[name], templates))
+                found.append(LinearClassifier.from_payload(_FORMAT, name, read, templates))
         stops = None
         if read["listed"] is not None and read["plain"] is not None:
             listed, plain = frozenset(read["listed"]), frozenset(read["plain"])
@@ -296,16 +246,115 @@ class TokenizerModel(Stored):
         return cls(found[0], found[1] if len(found) > 1 else None, stops)
 
 
-class _Window(NamedTuple):
-    """A part of a chunk.
+@dataclass(frozen=True)
+class TokenizerRecipe:
+    """The settings of a tokenizer.
 
-    chunk (str): The chunk.
-    sign (str): How the text goes on after it, if that is known.
-    text (str): The part that is looked at.
-    begin (int): Where it begins.
-    first, last (int): It decides about places after the first, up to the last.
-    fixed (List[int]): Places of the part, from 1, at which nothing may be cut.
+    epochs (int): Passes over the chunks.
+    seed (int): Seed of their order.
     """
+
+    epochs: int = 10
+    seed: int = 0
+
+    def fit(
+        self,
+        texts: Sequence[PiecedText],
+        *,
+        abbreviations: Collection[str] = (),
+        progress: Progress | None = None,
+    ) -> TokenizerModel:
+        """Train a tokenizer; `progress` is called after every epoch.
+
+        abbreviations: Some of the language, with their full stops: hints, not law.
+        """
+        options: Any = {"epochs": self.epochs, "seed": self.seed, "progress": progress}
+        stops = Stops.counted(
+            abbreviations,
+            (p for text in texts for p, white in zip(*text[:2], strict=True) if white),
+        )
+        chunks, gold = cut_chunks(texts, stops)
+        if not chunks:
+            raise SpectralError(Errors.S602)
+        chunks += stops.examples()
+        starts, attributes, groups = _describe([_whole(chunk) for chunk in chunks], stops)
+        # examples come last, and are not cut
+        gold = numpy.append(gold, numpy.zeros(starts[-1] - len(gold), dtype="int32"))
+        last = starts[1:] - 1
+        seen = [Stop(*row) for row in attributes[last, _STOPS:].tolist()]
+        # every way of cutting a chunk once
+        different = set(zip(chunks, seen, (gold[last] > 0).tolist(), strict=True))
+        stops = stops.learn((stop, is_cut) for _, stop, is_cut in different)
+        gold[groups == FIXED] = 0
+        cuts = train_free(
+            attributes, starts, gold, groups, cut_templates(), n_classes=3, stage="cuts", **options
+        )
+        if not any(JOINED in text.starts for text in texts):
+            return TokenizerModel(cuts, None, stops)
+        pieces = [piece for text in texts for piece in text.pieces]
+        joined = [start == JOINED for text in texts for start in text.starts]
+        joins = train_free(
+            Forms.of(pieces).with_columns(1), _bounds([len(text.pieces) for text in texts]),
+            numpy.array(joined, dtype="int32"), _join_groups([text.whites for text in texts]),
+            join_templates(), n_classes=2, stage="joins", **options,
+        )  # fmt: skip
+        return TokenizerModel(cuts, joins, stops)
+
+
+def cut_templates() -> Templates:
+    """Templates for places inside of chunks; the decision stands after the columns of characters."""
+
+    def grams(group: int) -> list[Cell]:
+        return [(0, group * GRAM_COLUMNS + i) for i in range(GRAM_COLUMNS)]
+
+    # n-grams of characters and of their classes, on the left and on the right
+    left, right, left_kinds, right_kinds = map(grams, range(4))
+    rest = range(4 * GRAM_COLUMNS, CHARACTER_COLUMNS)
+    before, after, run_before, run_after, chunk, shape, start, end = ((0, c) for c in rest)
+    last = (-1, CHARACTER_COLUMNS)
+    cells: list[list[Cell]] = [[c] for c in (*left, *right, *left_kinds[2:], *right_kinds[2:])]
+    cells += [[c] for c in (before, after, run_before, run_after, chunk, shape, start, end)]
+    cells += [
+        [left[i], right[j]] for i, j in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 2), (2, 0), (0, 2))
+    ]
+    cells += [[left_kinds[i], right_kinds[i]] for i in range(GRAM_COLUMNS)]
+    cells += [[left_kinds[0], right_kinds[1]], [left_kinds[1], right_kinds[0]]]
+    cells += [[left_kinds[i], right[0]] for i in (2, 3)] + [
+        [left[0], right_kinds[i]] for i in (2, 3)
+    ]
+    cells += [[run_before, c] for c in (run_after, after, right[0], right[1], right_kinds[1])]
+    cells += [[run_after, c] for c in (before, left[0], left[1], left_kinds[1])]
+    cells += [[before, c] for c in (right[0], right_kinds[1], right_kinds[3])]
+    cells += [[after, c] for c in (left[0], left_kinds[1], left_kinds[3])]
+    cells += [[start, c] for c in (right[0], left_kinds[1])]
+    cells += [[end, c] for c in (left[0], right[0], right_kinds[1])] + [[shape, right[0]]]
+    cells += [[last, right[0]], [last, left[0]], [last, left[0], right[0]]]
+    # new templates come last, so that those of older files keep their numbers:
+    # words beside the next and the last character, then full stops at the end
+    next_run, last_run = (1, run_after[1]), (-1, run_before[1])
+    cells += [[right[0], next_run], [left[0], last_run], [right[0], run_before, next_run]]
+    goes_on, word, length = ((0, _STOPS + i) for i in range(_N_STOPS))
+    cells += [[goes_on], [word], [goes_on, word], [goes_on, run_before], [word, length]]
+    cells += [[goes_on, word, length], [goes_on, word, left_kinds[1]]]
+    return Templates.make(cells, out_column=CHARACTER_COLUMNS, type_columns=0)
+
+
+def join_templates() -> Templates:
+    """Templates for pieces of words that contain spaces; the last column is the decision."""
+    joined = FORM_COLUMNS
+    cells: list[list[Cell]] = [[(o, LOWER)] for o in range(-3, 3)] + [[(o, SHAPE)] for o in (-1, 0)]
+    pairs = ((-1, 0), (-2, -1), (0, 1), (-2, 0), (-1, 1))
+    cells += [[(a, LOWER), (b, LOWER)] for a, b in pairs]
+    cells += [[(o, c) for o in (-2, -1, 0)] for c in (LOWER, SHAPE)]
+    cells += [[(o, c) for o in (-1, 0, 1)] for c in (LOWER, SHAPE)]
+    cells += [[(-1, a), (0, b)] for a, b in ((SHAPE, SHAPE), (FORM, SHAPE), (SHAPE, FORM))]
+    cells += [[(-1, joined)], [(-1, joined), (-1, LOWER)], [(-1, joined), (0, LOWER)]]
+    cells += [[(-1, joined), (-1, c), (0, c)] for c in (LOWER, SHAPE)]
+    return Templates.make(cells, out_column=joined, type_columns=FORM_COLUMNS)
+
+
+class _Window(NamedTuple):
+    """A part of a chunk."""
 
     chunk: str
     sign: str
@@ -343,14 +392,14 @@ def _describe(
 ) -> tuple[NDArray[numpy.int32], NDArray[numpy.uint32], NDArray[numpy.int32]]:
     """Where the places of windows start, what `cut_templates` look at there, and where nothing may be cut."""
     starts, characters = character_attributes([window.text for window in windows])
-    attributes = numpy.zeros((len(characters), STOPS + STOP_COLUMNS), dtype="uint32")
-    attributes[:, :STOPS] = characters
+    attributes = numpy.zeros((len(characters), _STOPS + _N_STOPS), dtype="uint32")
+    attributes[:, :_STOPS] = characters
     groups = numpy.full(len(characters), FREE, dtype="int32")
     for i, window in enumerate(windows):
         if stops is not None and window.text[-1:] == ".":
             seen = stops.describe(window.text, window.sign)
             if seen is not None:
-                attributes[starts[i + 1] - 1, STOPS:] = seen
+                attributes[starts[i + 1] - 1, _STOPS:] = seen
                 if stops.fixed and seen.may_be_fixed:
                     groups[starts[i + 1] - 1] = FIXED
         if window.fixed:
@@ -393,3 +442,76 @@ def _join_groups(texts: Iterable[Sequence[str]]) -> NDArray[numpy.int32]:
         for whites in texts
     ]
     return numpy.array([group for row in groups for group in row], dtype="int32")
+
+
+# ---------------------------------------------------------------- special cases
+
+
+class SpecialToken(NamedTuple):
+    """A token of a special case, and how it is normalised, if not as others are."""
+
+    orth: str
+    norm: str | None = None
+
+
+class Marked(NamedTuple):
+    """A text in chunks, as `TokenizerModel.split` takes it.
+
+    chunks: The chunks; empty where a special case stands.
+    norms: Where tokens that are normalised otherwise begin in the text, and how they are.
+    """
+
+    chunks: list[str]
+    whites: list[str]
+    special: dict[int, Pieces]
+    norms: dict[int, str]
+
+
+class SpecialCases:
+    """Immutable. A special case is found where it stands alone: not inside of a run of letters and digits."""
+
+    def __init__(self, cases: Mapping[str, tuple[SpecialToken, ...]]):
+        self.cases = dict(cases)
+        # the longest first: the first alternative that is found counts
+        texts = sorted(cases, key=lambda text: (-len(text), text))
+        self._search = re.compile(f"({'|'.join(map(_alone, texts))})") if cases else None
+
+    def __bool__(self) -> bool:
+        return bool(self.cases)
+
+    def mark(self, text: str) -> Marked:
+        """The chunks of a text, with its special cases."""
+        marked = Marked([], [], {}, {})
+        at = 0
+        for i, part in enumerate(self._search.split(text) if self._search is not None else [text]):
+            if i % 2:
+                tokens = self.cases[part]
+                marked.special[len(marked.chunks)] = Pieces.of(*(token.orth for token in tokens))
+                marked.chunks.append("")
+                marked.whites.append("")
+                for token in tokens:
+                    if token.norm is not None:
+                        marked.norms[at] = token.norm
+                    at += len(token.orth)
+            elif part:
+                chunks, whites = split_chunks(part)
+                if marked.chunks and not chunks[0]:
+                    marked.whites[-1] = whites.pop(0)
+                    chunks.pop(0)
+                marked.chunks.extend(chunks)
+                marked.whites.extend(whites)
+                at += len(part)
+        return marked
+
+
+def is_special(text: str, tokens: tuple[SpecialToken, ...]) -> bool:
+    """Whether tokens can be those of a special case."""
+    orths = [token.orth for token in tokens]
+    return "".join(orths) == text and all(orth.strip() for orth in orths) and bool(orths)
+
+
+def _alone(text: str) -> str:
+    """A pattern for a string beside which the word does not go on."""
+    before = r"(?<!\w)" if re.match(r"\w", text[0]) else ""
+    after = r"(?!\w)" if re.match(r"\w", text[-1]) else ""
+    return f"{before}{re.escape(text)}{after}"

@@ -9,16 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_spectral.base.serialize import pack, unpack
-from spacy_spectral.models.segment.layout import (
+from spacy_spectral.base.files import pack, unpack
+from spacy_spectral.models.linear.senter import (
     EMPTY_LINE,
     FULL_LINE,
     SHORT_LINE,
     SPACE,
     Layout,
+    Passage,
+    SenterModel,
+    SenterRecipe,
+    Types,
+    _is_end,
+    _look,
     count_line_ends,
 )
-from spacy_spectral.models.segment.sentences import Passage, SenterModel, Types, _is_end, _look
 
 STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim"]
 
@@ -131,7 +136,7 @@ def predict(model, passages):
     return model.probabilities(list(numbers), rows, layout, bounds)
 
 
-MODEL = SenterModel.fit(make_passages(150, seed=1))
+MODEL = SenterRecipe().fit(make_passages(150, seed=1))
 
 
 def test_what_is_seen_of_words():
@@ -146,7 +151,7 @@ def test_texts_of_one_word_and_texts_without_a_second_sentence():
     one = numpy.array([1], dtype="int32")
     assert MODEL.probabilities(words, one, layout, numpy.array([0, 1], "int32")).tolist() == [1.0]
     words, layout = read_layout("kal mor")
-    SenterModel.fit([Passage(words, layout, numpy.array([1, 0], dtype="int32"))], epochs=1)
+    SenterRecipe(epochs=1).fit([Passage(words, layout, numpy.array([1, 0], dtype="int32"))])
 
 
 def test_starts_of_new_texts():
@@ -169,7 +174,7 @@ def test_texts_together_or_alone():
 
 
 def test_empty_lines_count_where_the_treebank_has_none():
-    model = SenterModel.fit(make_passages(150, seed=4, paragraphs=False))
+    model = SenterRecipe().fit(make_passages(150, seed=4, paragraphs=False))
     words, layout = read_layout("Kal mor sun\n\nPel dra vok .")
     passage = Passage(words, layout, numpy.zeros(len(words), dtype="int32"))
     together = predict(model, [passage])
@@ -182,13 +187,13 @@ def test_what_is_not_known_teaches_nothing():
     passages = make_passages(60, seed=5)
     for passage in passages[::2]:
         passage.starts[1:] = -1
-    probs = predict(SenterModel.fit(passages), make_passages(10, seed=6))
+    probs = predict(SenterRecipe().fit(passages), make_passages(10, seed=6))
     assert (probs > 0.5).sum() > 20
     for bad in ([], [Passage([], Layout(*[numpy.zeros(0, "int64")] * 3), numpy.zeros(0, "int32"))], [
         Passage(["a"], Layout(*[numpy.zeros(1, "int64")] * 3), numpy.ones(1, "int32"))
     ]):  # fmt: skip
         with pytest.raises(ValueError, match="S605"):
-            SenterModel.fit(bad)
+            SenterRecipe().fit(bad)
 
 
 def test_distances_against_plain_python():
@@ -206,12 +211,12 @@ def test_distances_against_plain_python():
 
 def test_bytes():
     passages = make_passages(40, seed=7)
-    data = SenterModel.fit(passages).to_bytes()
-    assert SenterModel.fit(passages).to_bytes() == data
+    data = SenterRecipe().fit(passages).to_bytes()
+    assert SenterRecipe().fit(passages).to_bytes() == data
     assert SenterModel.from_bytes(data).to_bytes() == data
 
 
-SMALL = SenterModel.fit(make_passages(10, seed=8), epochs=2).to_bytes()
+SMALL = SenterRecipe(epochs=2).fit(make_passages(10, seed=8)).to_bytes()
 
 
 @settings(max_examples=100)

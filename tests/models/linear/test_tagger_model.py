@@ -10,16 +10,20 @@ import srsly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_spectral.base.serialize import pack, unpack
-from spacy_spectral.models.tagger import _features, _kernels, model
-from spacy_spectral.models.tagger.features import PREFIX, SUFFIX, morph_templates, tag_templates
-from spacy_spectral.models.tagger.jackknife import jackknife
-from spacy_spectral.models.tagger.model import TaggerModel
-from spacy_spectral.models.tagger.statistics import (
+from spacy_spectral.base._linear import SLOT, number_keys
+from spacy_spectral.base.files import pack, unpack
+from spacy_spectral.models.linear import tagger as tagger_module
+from spacy_spectral.models.linear._classifier import LEARNER, feature_keys, train_epoch
+from spacy_spectral.models.linear._strings import form_attributes
+from spacy_spectral.models.linear.classifier import PREFIX, SUFFIX
+from spacy_spectral.models.linear.tagger import TaggerModel, TaggerRecipe, jackknife
+from spacy_spectral.models.linear.tagger_training import (
     Corpus,
     TaggedSentence,
     dictionary_attributes,
     held_out_attributes,
+    morph_templates,
+    tag_templates,
 )
 from tagger_data import make_sentences
 
@@ -28,7 +32,7 @@ TRAIN, DEV = make_sentences(400, seed=1), make_sentences(100, seed=2)
 
 @pytest.fixture(scope="module")
 def tagger():
-    return TaggerModel.fit(TRAIN)
+    return TaggerRecipe().fit(TRAIN)
 
 
 def accuracy(tagger, sentences):
@@ -45,7 +49,7 @@ def accuracy(tagger, sentences):
 
 @given(st.lists(st.text(alphabet="abAB1-.İß", min_size=1, max_size=8), min_size=2, max_size=6))
 def test_attributes_agree_exactly_where_the_strings_do(words):
-    attributes = _features.form_attributes(words)
+    attributes = form_attributes(words)
     for a, row_a in zip(words, attributes, strict=True):
         for b, row_b in zip(words, attributes, strict=True):
             assert (row_a[0] == row_b[0]) == (a == b)
@@ -65,14 +69,14 @@ def test_attributes_agree_exactly_where_the_strings_do(words):
      ("12", "34", True, True), ("12", "1234", True, False), ("a-b", "a.b", False, False)],
 )  # fmt: skip
 def test_shapes(one, other, collapsed, full):
-    a, b = _features.form_attributes([one, other])
+    a, b = form_attributes([one, other])
     assert (a[2] == b[2]) == collapsed
     assert (a[3] == b[3]) == full
 
 
 def test_keys_are_numbered_by_first_occurrence():
     keys = numpy.random.default_rng(0).integers(0, 3000, 20_000, dtype="uint64")
-    ids, distinct = _features.index_keys(keys)
+    ids, distinct = number_keys(keys)
     expected, first = numpy.unique(keys[keys > 0], return_index=True)
     numpy.testing.assert_array_equal(distinct, expected[numpy.argsort(first)])
     numpy.testing.assert_array_equal(distinct[ids[keys > 0]], keys[keys > 0])
@@ -131,13 +135,14 @@ def test_dictionary_tells_words_apart_by_their_tags(tokens):
 def test_first_step_follows_the_gradient():
     """From zero weights the gradient is 1/n minus gold, and AdaGrad's step is known."""
     attributes = numpy.zeros((1, 1), dtype="uint32")
-    rows = numpy.zeros(4, dtype=_kernels.LEARNER)
-    rows["part"][:3], rows["squares"] = range(3), 1.0
+    # the empty row, then one of three parts
+    rows = numpy.zeros(5, dtype=LEARNER)
+    rows["output"][1], rows["output"][2:], rows["slope"]["squares"] = 3, range(3), 1.0
     i32 = lambda *values: numpy.array(values, dtype="int32")  # noqa: E731
     no_templates = numpy.zeros((0, 6), dtype="int32")
-    loss, right, decided = _kernels.train_epoch(
-        attributes, i32(0, 1), i32(0), i32(0, 1), i32(0, 0), no_templates, i32(), 0,
-        numpy.zeros(16, dtype=_features.SLOT), i32(0, 3), rows,
+    loss, right, decided = train_epoch(
+        attributes, i32(0, 1), i32(0), i32(0, 1), numpy.ones(1, "uint32"), no_templates, i32(), 0,
+        numpy.zeros(16, dtype=SLOT), rows,
         i32(0, 1, 2, 3), i32(0, 1, 2), 3, i32(0), i32(0, 3), i32(0, 1, 2),
         i32(1), numpy.zeros(1, "uint8"), 0.5, 0.01, 0.0, 0.25,
     )  # fmt: skip
@@ -145,8 +150,8 @@ def test_first_step_follows_the_gradient():
     assert loss == pytest.approx(math.log(3), rel=1e-6)
     gradient = numpy.array([1 / 3, 1 / 3 - 1, 1 / 3])
     step = -0.5 * gradient / numpy.sqrt(1 + gradient**2)
-    numpy.testing.assert_allclose(rows["weight"][:3], step, rtol=1e-5)
-    numpy.testing.assert_allclose(rows["drift"][:3], 0.25 * step, rtol=1e-5)
+    numpy.testing.assert_allclose(rows["weight"][2:], step, rtol=1e-5)
+    numpy.testing.assert_allclose(rows["slope"]["drift"][2:], 0.25 * step, rtol=1e-5)
 
 
 def test_probabilities_are_those_of_the_features(tagger):
@@ -161,7 +166,7 @@ def test_probabilities_are_those_of_the_features(tagger):
     attributes = numpy.pad(attributes, ((0, 0), (0, 2)))
     attributes[:, classifier.templates.out_column] = tagging.classes + 2
     numbers = numpy.arange(len(classifier.templates.cells), dtype="int32")
-    keys = _features.feature_keys(attributes, starts, classifier.templates.cells, numbers)
+    keys = feature_keys(attributes, starts, classifier.templates.cells, numbers)
     scheme = classifier.scheme
     for i, token_keys in enumerate(keys.tolist()):
         scores = Counter()
@@ -201,7 +206,7 @@ def test_unknown_words_are_tagged_by_their_endings(tagger):
 
 
 def test_training_is_byte_identical(tagger):
-    assert TaggerModel.fit(TRAIN).to_bytes() == tagger.to_bytes()
+    assert TaggerRecipe().fit(TRAIN).to_bytes() == tagger.to_bytes()
 
 
 def test_bytes_round_trip(tagger):
@@ -215,7 +220,7 @@ def test_bytes_round_trip(tagger):
 def test_sentences_do_not_see_each_other_nor_the_cache(tagger, monkeypatch):
     sentences = [s.words for s in DEV] + [[], ["run"]]
     together = tagger.tag(sentences)
-    monkeypatch.setattr(model, "_CACHE_SIZE", 7)
+    monkeypatch.setattr(tagger_module, "_CACHE_SIZE", 7)
     small = TaggerModel.from_bytes(tagger.to_bytes())
     single = [small.tag([s]) for s in sentences]
     for i, values in enumerate(together):
@@ -247,7 +252,7 @@ def test_missing_annotation_is_not_learnt():
         blank = [tag if k else "" for tag, k in zip(s.tags, known, strict=True)]
         morphs = [m if rng.random() < 0.5 else None for m in s.morphs]
         partial.append(TaggedSentence(s.words, blank, s.pos, morphs))
-    partial_tagger = TaggerModel.fit(partial)
+    partial_tagger = TaggerRecipe().fit(partial)
     assert "" not in partial_tagger.tags
     assert min(accuracy(partial_tagger, DEV)) > 0.95
 
@@ -255,7 +260,7 @@ def test_missing_annotation_is_not_learnt():
 @pytest.mark.parametrize("layer", ["tags", "pos"])
 def test_one_layer_of_tags_is_enough(layer):
     sentences = [s._replace(**{layer: [""] * len(s.words)}) for s in TRAIN[:100]]
-    tagger = TaggerModel.fit(sentences)
+    tagger = TaggerRecipe().fit(sentences)
     assert set(tagger.tags) == {
         t for s in TRAIN[:100] for t in (s.pos if layer == "tags" else s.tags)
     }
@@ -263,25 +268,25 @@ def test_one_layer_of_tags_is_enough(layer):
 
 def test_no_annotation_is_a_clear_error():
     nothing = [TaggedSentence(["a"], [""], [""], [None])]
-    for fit in (TaggerModel.fit, lambda s: jackknife(s * 5)):
+    for fit in (TaggerRecipe().fit, lambda s: jackknife(s * 5)):
         with pytest.raises(ValueError, match="S301"):
             fit(nothing)
     with pytest.raises(ValueError, match="S301"):
-        TaggerModel.fit([])
+        TaggerRecipe().fit([])
     with pytest.raises(ValueError, match="S304"):
-        TaggerModel.fit([TaggedSentence(["a", "b"], ["X"], ["X"], [""])])
+        TaggerRecipe().fit([TaggedSentence(["a", "b"], ["X"], ["X"], [""])])
 
 
 def test_no_morphology_is_no_morphology():
     sentences = [s._replace(morphs=[None] * len(s.words)) for s in TRAIN[:50]]
-    tagger = TaggerModel.fit(sentences)
+    tagger = TaggerRecipe().fit(sentences)
     assert tagger.morphs == []
     assert (tagger.tag([["the", "run"]]).morphs == -1).all()
     assert TaggerModel.from_bytes(tagger.to_bytes()).morphs == []
 
 
 def test_labels_restrict_what_is_learnt():
-    tagger = TaggerModel.fit(TRAIN[:50], labels=["DT", "NN"])
+    tagger = TaggerRecipe().fit(TRAIN[:50], labels=["DT", "NN"])
     assert set(tagger.tags) <= {"DT", "NN"}
 
 
@@ -331,7 +336,7 @@ def test_folds_are_contiguous_and_errors_clear():
 # ---------------------------------------------------------------- damaged files
 
 
-SMALL = TaggerModel.fit(TRAIN[:30], epochs=1).to_bytes()
+SMALL = TaggerRecipe(epochs=1).fit(TRAIN[:30]).to_bytes()
 
 
 @settings(max_examples=60, deadline=None)
@@ -419,6 +424,6 @@ def read_conllu(path, limit):
 )
 def test_part_of_a_treebank(shared, name, tags_at_least, morphs_at_least):
     train, dev = (shared / "treebanks" / f"{name}-ud-{part}.conllu" for part in ("train", "dev"))
-    tags, morphs = accuracy(TaggerModel.fit(read_conllu(train, 2000)), read_conllu(dev, 1000))
+    tags, morphs = accuracy(TaggerRecipe().fit(read_conllu(train, 2000)), read_conllu(dev, 1000))
     assert tags > tags_at_least
     assert morphs > morphs_at_least

@@ -11,23 +11,28 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_spectral.base.serialize import pack, unpack
-from spacy_spectral.models.segment import tokens
-from spacy_spectral.models.segment._characters import COLUMNS, character_attributes
-from spacy_spectral.models.segment.graphemes import inside_clusters
-from spacy_spectral.models.segment.special import SpecialCases, SpecialToken
-from spacy_spectral.models.segment.statistics import (
+from spacy_spectral.base.files import pack, unpack
+from spacy_spectral.models.linear import tokenizer
+from spacy_spectral.models.linear._strings import CHARACTER_COLUMNS, character_attributes
+from spacy_spectral.models.linear.chunks import (
     INNER_WORD,
     JOINED,
     WORD,
     PiecedText,
+    Stops,
     cut_chunks,
     may_join,
     piece_words,
     split_chunks,
 )
-from spacy_spectral.models.segment.stops import Stops
-from spacy_spectral.models.segment.tokens import Pieces, TokenizerModel
+from spacy_spectral.models.linear.graphemes import inside_clusters
+from spacy_spectral.models.linear.tokenizer import (
+    Pieces,
+    SpecialCases,
+    SpecialToken,
+    TokenizerModel,
+    TokenizerRecipe,
+)
 
 STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim", "gor", "hask", "bren", "yul"]
 
@@ -79,8 +84,8 @@ def gold_words(text):
     return words
 
 
-MODEL = TokenizerModel.fit(make_texts(200, seed=1))
-JOINING = TokenizerModel.fit(make_texts(200, seed=2, spaces=True))
+MODEL = TokenizerRecipe().fit(make_texts(200, seed=1))
+JOINING = TokenizerRecipe().fit(make_texts(200, seed=2, spaces=True))
 
 
 @pytest.mark.parametrize("model,spaces", [(MODEL, False), (JOINING, True)])
@@ -203,7 +208,7 @@ def cutting():
     """A tokenizer that cuts wherever it may, as that of a script without spaces."""
     words = [a + b for a in "kamo" for b in ["", *CLUSTERS[:4]]]
     text = [char for word in words for char in word] * 3
-    return TokenizerModel.fit([PiecedText(text, [""] * len(text), [WORD] * len(text))])
+    return TokenizerRecipe().fit([PiecedText(text, [""] * len(text), [WORD] * len(text))])
 
 
 @given(text=TRICKY)
@@ -213,7 +218,7 @@ def test_clusters_are_never_cut(cutting, text):
 
 
 def test_clusters_are_not_cut_by_windows(cutting, monkeypatch):
-    monkeypatch.setattr(tokens, "_WINDOW", 8)
+    monkeypatch.setattr(tokenizer, "_WINDOW", 8)
     for text in ("a" + FLAG * 40, FLAG * 40, "ka" + THUMB * 9 + CODER * 9):
         assert not is_cut_in_clusters(text, split(cutting, text).words)
     assert split(cutting, "akaka").words == list("akaka")
@@ -243,21 +248,21 @@ def make_stops(n, *, seed, cut=()):
 
 def test_full_stops_of_abbreviations():
     texts = make_stops(60, seed=8)
-    model = TokenizerModel.fit(texts)
+    model = TokenizerRecipe().fit(texts)
     for again in (model, TokenizerModel.from_bytes(model.to_bytes())):
         # what was never seen: before a small letter, a capital, the end
         assert split(again, "Kal mor Y.Z.X. sun pel.").words[2] == "Y.Z.X."
         assert split(again, "Kal mor Y.Z.X. Sun pel.").words[2:4] == ["Y.Z.X", "."]
         assert split(again, "Kal mor Y.Z.X.").words[2:] == ["Y.Z.X", "."]
         assert split(again, "Kal mor tivea. Sun pel.").words[2:4] == ["tivea", "."]
-    assert TokenizerModel.fit(texts).to_bytes() == model.to_bytes()
+    assert TokenizerRecipe().fit(texts).to_bytes() == model.to_bytes()
 
 
 def test_a_treebank_overrules_the_abbreviations_of_the_language():
     texts = make_stops(60, seed=9)
     abbreviations = ["Yq.", "Wq.", "Zr.", "Qv.", "Xj.", "zq.", "kalos.", "a.", ":.", "x y."]
     ends = PiecedText(["kalos", ".", "mor"], ["", " ", " "], [WORD] * 3)
-    model = TokenizerModel.fit([*texts, *[ends] * 20], abbreviations=abbreviations)
+    model = TokenizerRecipe().fit([*texts, *[ends] * 20], abbreviations=abbreviations)
     again = TokenizerModel.from_bytes(model.to_bytes())
     assert again.to_payload()["listed"] == sorted(text[:-1] for text in abbreviations[:7])
     for known in (model, again):
@@ -280,7 +285,7 @@ def test_small_letters_say_less_where_writers_are_careless():
     lines = [
         PiecedText([a, ".", b, "mor"], ["", " ", " ", ""], [WORD] * 4) for a in words for b in words
     ]
-    model = TokenizerModel.fit(
+    model = TokenizerRecipe().fit(
         [*texts, *lines * 2], abbreviations=["Yq.", "Zr.", "Wp.", "Xt.", "Qv."]
     )
     assert split(model, "Kal Yh. sun pel.").words[1] == "Yh."
@@ -297,7 +302,7 @@ def test_quotes_dashes_and_currencies_vary():
     for variant in ("“kal“", "”kal”", "don’t", "€9", "£9", "mor–sun", "mor—sun"):
         assert chunks.count(variant) == 1
     assert not {"x–y", "x—y"} & set(chunks)
-    model = TokenizerModel.fit([text] * 3)
+    model = TokenizerRecipe().fit([text] * 3)
     assert split(model, "“kal” don’t €9 mor—sun").words == [
         *("“", "kal", "”", "do", "n’t", "€", "9", "mor", "—", "sun")
     ]
@@ -305,7 +310,7 @@ def test_quotes_dashes_and_currencies_vary():
 
 def test_words_with_full_stops_are_cut_if_the_treebank_does():
     cut = {f"{a}.{b}." for a in "KMTSPDV" for b in "KMTSPDV"}
-    model = TokenizerModel.fit(make_stops(60, seed=10, cut=cut))
+    model = TokenizerRecipe().fit(make_stops(60, seed=10, cut=cut))
     assert not model.to_payload()["fixed"]
     assert split(model, "Kal mor K.M. sun pel.").words[2:4] == ["K.M", "."]
 
@@ -323,7 +328,7 @@ def test_files_of_before_know_nothing_of_full_stops():
 
 
 def test_threads_give_what_one_gives(monkeypatch):
-    monkeypatch.setattr(tokens, "_CACHE_SIZE", 40)  # so that the cache is replaced all the time
+    monkeypatch.setattr(tokenizer, "_CACHE_SIZE", 40)  # so that the cache is replaced all the time
     model = TokenizerModel.from_bytes(MODEL.to_bytes())
     texts = [raw(text) for text in make_texts(200, seed=4)]
     with ThreadPoolExecutor(4) as pool:
@@ -336,8 +341,8 @@ def test_long_chunks_are_looked_at_through_windows(monkeypatch):
     rng = random.Random(0)
     chunk = "".join(rng.choice(STEMS) + rng.choice(["'ko", ",", ";", "..."]) for _ in range(60))
     whole = MODEL._cut([chunk, "kal'ko"])
-    monkeypatch.setattr(tokens, "_WINDOW", 64)
-    monkeypatch.setattr(tokens, "_BATCH", 150)
+    monkeypatch.setattr(tokenizer, "_WINDOW", 64)
+    monkeypatch.setattr(tokenizer, "_BATCH", 150)
     parts = MODEL._cut([chunk, "kal'ko"])
     assert parts[1] == whole[1]
     assert "".join(parts[0].words) == chunk
@@ -356,7 +361,7 @@ def test_attributes_depend_on_the_chunk_alone():
     chunks = ["kal'ko", "a", "", "Mor9!!", "kal'ko"]
     starts, rows = character_attributes(chunks)
     assert starts.tolist() == [0, 5, 5, 5, 10, 15]
-    assert rows.shape == (15, COLUMNS + 1)
+    assert rows.shape == (15, CHARACTER_COLUMNS + 1)
     assert (rows[:, :-1] > 0).all()
     numpy.testing.assert_array_equal(rows[:5], rows[10:])
     for chunk, start, end in zip(chunks, starts, starts[1:], strict=False):
@@ -383,23 +388,23 @@ def test_words_with_spaces_are_pieces():
 def test_nothing_to_learn_from():
     for texts in ([], [PiecedText(["x", "y"], [" ", ""], [WORD, WORD])]):
         with pytest.raises(ValueError, match="S602"):
-            TokenizerModel.fit(texts)
+            TokenizerRecipe().fit(texts)
 
 
 def test_one_chunk_is_enough():
-    model = TokenizerModel.fit([PiecedText(["a", "."], ["", ""], [WORD, WORD])] * 2)
+    model = TokenizerRecipe().fit([PiecedText(["a", "."], ["", ""], [WORD, WORD])] * 2)
     assert split(model, "a. a").words == ["a", ".", "a"]
 
 
 def test_retraining_gives_the_same_bytes():
     texts = make_texts(60, seed=5, spaces=True)
-    data = TokenizerModel.fit(texts).to_bytes()
-    assert TokenizerModel.fit(texts).to_bytes() == data
+    data = TokenizerRecipe().fit(texts).to_bytes()
+    assert TokenizerRecipe().fit(texts).to_bytes() == data
     assert TokenizerModel.from_bytes(data).to_bytes() == data
-    assert TokenizerModel.fit(texts, seed=1).to_bytes() != data
+    assert TokenizerRecipe(seed=1).fit(texts).to_bytes() != data
 
 
-SMALL = TokenizerModel.fit(make_texts(20, seed=6, spaces=True), epochs=2).to_bytes()
+SMALL = TokenizerRecipe(epochs=2).fit(make_texts(20, seed=6, spaces=True)).to_bytes()
 
 
 @settings(max_examples=200)

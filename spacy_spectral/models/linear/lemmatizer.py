@@ -16,6 +16,7 @@ capital, too (proper nouns; in German all nouns), no lemma of a new form loses i
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,16 +24,33 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.cache import Memory
-from ...base.errors import Errors
-from ...base.fields import Array, Format, Strings
-from ...base.stored import Stored
-from ..tagger._features import FORM_COLUMNS, form_attributes
-from ..tagger.classifier import ClassScheme, LinearClassifier, classifier_fields, require_parts
-from ..tagger.estimate import FeatureIndex, Progress, train
+from ...base.errors import Errors, SpectralError
+from ...base.files import Array, Format, Stored, Strings
+from ...base.learnt import architecture
+from ._strings import FORM_COLUMNS, form_attributes
+from .classifier import (
+    FORM,
+    LOWER,
+    PREFIX,
+    SHAPE,
+    SUFFIX,
+    Cell,
+    ClassScheme,
+    LinearClassifier,
+    Progress,
+    Templates,
+    classifier_fields,
+    numbered,
+    train,
+)
 from .edits import Script, find_script, lower_case
-from .features import COLUMNS, LONG, LONG_SUFFIXES, MORPH, POS, TAG, lemma_templates
 
-_CUTOFF = 2
+# Endings longer than those of taggers: of languages that glue many of them to a stem.
+LONG_SUFFIXES = (6, 7, 8)
+LONG = range(FORM_COLUMNS, FORM_COLUMNS + len(LONG_SUFFIXES))
+TAG, POS, MORPH = range(LONG.stop, LONG.stop + 3)
+# The last column is for decisions, which none looks at: a lemma does not depend on others.
+COLUMNS = MORPH + 2
 # How many scripts are tried on a form: the best ones need not fit it.
 _TRIED = 8
 # Lemmas that are remembered, and the longest form that is.
@@ -97,14 +115,7 @@ class LemmaModel(Stored):
         known: dict[tuple[str, str], str] | None = None,
         capitals: Collection[str] = (),
     ):
-        """scripts (Sequence[Script]): The edit scripts.
-        pos (Sequence[str]): Parts of speech; group i + 1 of the classifier has the scripts of the i-th,
-            group 0 all.
-        classifier (LinearClassifier): Chooses scripts.
-        exceptions (Dict[Reading, str]): Lemmas of readings.
-        known (Optional[Dict[Tuple[str, str], str]]): Lemmas of forms with a part of speech, or with any.
-        capitals (Collection[str]): The parts of speech whose lemmas keep their capital.
-        """
+        """pos: Parts of speech; group i + 1 of the classifier has the scripts of the i-th, group 0 all."""
         self.scripts = list(scripts)
         self._groups = {name: i + 1 for i, name in enumerate(pos)}
         self._classifier = classifier
@@ -115,85 +126,13 @@ class LemmaModel(Stored):
         self._memory = Memory(_CACHE_SIZE)
         self._no_scores = classifier.word_scores(numpy.zeros((1, COLUMNS), dtype="uint32"))
 
-    @classmethod
-    def fit(
-        cls,
-        readings: Iterable[tuple[Reading, str]],
-        *,
-        epochs: int = 10,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> "LemmaModel":
-        """Train a lemmatizer.
-
-        readings (Iterable[Tuple[Reading, str]]): Tagged forms with their lemmas, each as often as it occurs.
-        epochs (int): Passes over them.
-        seed (int): Seed of their order.
-        progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
-        RETURNS (LemmaModel): The trained lemmatizer.
-        """
-        counts = Counter(readings)
-        if not counts:
-            raise ValueError(Errors.S606)
-        script_of = {
-            (form, lemma): find_script(form, lemma)
-            for form, lemma in dict.fromkeys((reading.form, lemma) for reading, lemma in counts)
-        }
-        used = Counter(script_of.values())
-        least = _LEAST_FORMS if max(used.values()) >= _LEAST_FORMS else 1
-        scripts = [script for script, n in used.items() if n >= least]
-        numbers = {script: i for i, script in enumerate(scripts)}
-        gold = [numbers.get(script_of[reading.form, lemma], -1) for reading, lemma in counts]
-
-        groups: defaultdict[str, set[int]] = defaultdict(set)
-        for (reading, _), script in zip(counts, gold, strict=True):
-            if script >= 0:
-                groups[reading.pos].add(script)
-        pos = sorted(groups)
-        # a script scores as itself and as what it does to case
-        parts = [[("script", i), ("case", script.case)] for i, script in enumerate(scripts)]
-        everything = list(range(len(scripts)))
-        members = [everything, *(sorted(groups[name]) for name in pos)]
-        scheme = ClassScheme.make(parts, members, everything)
-
-        repeats = numpy.array([count.bit_length() for count in counts.values()])
-        rows = numpy.repeat(numpy.arange(len(counts)), repeats)
-        attributes = _attributes([reading for reading, _ in counts])[rows]
-        group_of = {name: i + 1 for i, name in enumerate(pos)}
-        own_groups = [group_of.get(reading.pos, 0) for reading, _ in counts]
-        # every form is a sequence of its own: the order is random
-        starts = numpy.arange(len(rows) + 1, dtype="int32")
-        templates = lemma_templates()
-        index = FeatureIndex.make(
-            attributes, starts, templates, numpy.ones(len(templates.cells), bool)
-        )
-        classifier = train(
-            attributes, starts,
-            numpy.array(gold, dtype="int32")[rows], numpy.array(own_groups, dtype="int32")[rows],
-            index=index, templates=templates, scheme=scheme, epochs=epochs, cutoff=_CUTOFF,
-            seed=seed, stage="lemmas", progress=progress,
-        )  # fmt: skip
-        model = partial(cls, scripts, pos, classifier)
-        best = _most_frequent(counts, lambda reading: reading)
-        irregular = {reading.form for reading in model({})._wrong(best)}
-        known = _most_frequent(counts, lambda reading: (reading.form, reading.pos))
-        of_form = _most_frequent(counts, lambda reading: reading.form)
-        known |= {(form, _ANY): lemma for form, lemma in of_form.items() if form in irregular}
-        capitals = _with_capitals(counts)
-        exceptions = model({}, known, capitals)._wrong(best)
-        return model(exceptions, known, capitals)
-
     def _wrong(self, lemmas: dict[Reading, str]) -> dict[Reading, str]:
         """Those readings whose lemma is another one."""
         found = self.lemmatize(list(lemmas))
         return {r: lemmas[r] for r, lemma in zip(lemmas, found, strict=True) if lemma != lemmas[r]}
 
     def lemmatize(self, readings: Sequence[Reading]) -> list[str]:
-        """Give lemmas.
-
-        readings (Sequence[Reading]): Tagged forms.
-        RETURNS (List[str]): Their lemmas; white space, and a form that no script fits, is its own.
-        """
+        """The lemmas of tagged forms; white space, and a form that no script fits, is its own."""
         result = [self._look_up(reading) for reading in readings]
         rest = [i for i, lemma in enumerate(result) if not lemma]
         if rest:
@@ -216,9 +155,7 @@ class LemmaModel(Stored):
     def recall(self, keys: Sequence[int], read: Callable[[list[int]], list[Reading]]) -> list[str]:
         """Give lemmas of readings most of which were met before: these need not even be read.
 
-        keys (Sequence[int]): A number for each reading, the same one for the same reading.
-        read (Callable[[List[int]], List[Reading]]): Gives those at some places.
-        RETURNS (List[str]): Their lemmas.
+        keys: A number for each reading, the same one for the same reading.
         """
         get = self._memory.known.get
         result: list[str] = [get(key, "") for key in keys]
@@ -263,16 +200,15 @@ class LemmaModel(Stored):
             "known_lemmas": list(self._known.values()),
             "capitals": sorted(self._capitals),
         }
-        parts = _numbered([pos for _, pos in self._known])
+        parts = numbered([pos for _, pos in self._known])
         payload["known_parts"], payload["form_known_parts"] = parts
         for name, attribute in _INVENTORIES.items():
             values = [getattr(reading, attribute) for reading in readings]
-            payload[name], payload[f"form_{name}"] = _numbered(values)
+            payload[name], payload[f"form_{name}"] = numbered(values)
         return payload
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "LemmaModel":
-        require_parts(_FORMAT, "classifier", read["classifier"])
         scripts = []
         for text in read["scripts"]:
             try:
@@ -283,7 +219,7 @@ class LemmaModel(Stored):
             _FORMAT.require(all(read[name] or ()), name, "has an empty lemma")
         columns = ([read[name][i] for i in read[f"form_{name}"].tolist()] for name in _INVENTORIES)
         exceptions = dict(zip(map(Reading, read["forms"], *columns), read["lemmas"], strict=True))
-        classifier = LinearClassifier.from_payload(read["classifier"], lemma_templates())
+        classifier = LinearClassifier.from_payload(_FORMAT, "classifier", read, lemma_templates())
         fields = [read[name] for name in _KNOWN]
         are_missing = [field is None for field in fields]
         _FORMAT.require(all(are_missing) or not any(are_missing), "known_forms", "is incomplete")
@@ -291,6 +227,90 @@ class LemmaModel(Stored):
         pairs = ((form, parts[i]) for form, i in zip(forms, form_parts, strict=True))
         known = dict(zip(pairs, lemmas, strict=True))
         return cls(scripts, read["pos"], classifier, exceptions, known, read["capitals"] or ())
+
+
+@dataclass(frozen=True)
+class LemmatizerRecipe:
+    """The settings of a linear model that chooses edit scripts, with a table of exceptions.
+
+    epochs (int): Passes over the training data.
+    seed (int): Seed of its order.
+    """
+
+    epochs: int = 10
+    seed: int = 0
+
+    def fit(
+        self, readings: Iterable[tuple[Reading, str]], *, progress: Progress | None = None
+    ) -> LemmaModel:
+        """Train a lemmatizer on tagged forms with their lemmas, each as often as it occurs; `progress` is
+        called after every epoch."""
+        counts = Counter(readings)
+        if not counts:
+            raise SpectralError(Errors.S606)
+        script_of = {
+            (form, lemma): find_script(form, lemma)
+            for form, lemma in dict.fromkeys((reading.form, lemma) for reading, lemma in counts)
+        }
+        used = Counter(script_of.values())
+        least = _LEAST_FORMS if max(used.values()) >= _LEAST_FORMS else 1
+        scripts = [script for script, n in used.items() if n >= least]
+        numbers = {script: i for i, script in enumerate(scripts)}
+        gold = [numbers.get(script_of[reading.form, lemma], -1) for reading, lemma in counts]
+
+        groups: defaultdict[str, set[int]] = defaultdict(set)
+        for (reading, _), script in zip(counts, gold, strict=True):
+            if script >= 0:
+                groups[reading.pos].add(script)
+        pos = sorted(groups)
+        # a script scores as itself and as what it does to case
+        parts = [[("script", i), ("case", script.case)] for i, script in enumerate(scripts)]
+        everything = list(range(len(scripts)))
+        members = [everything, *(sorted(groups[name]) for name in pos)]
+        scheme = ClassScheme.make(parts, members, everything)
+
+        repeats = numpy.array([count.bit_length() for count in counts.values()])
+        rows = numpy.repeat(numpy.arange(len(counts)), repeats)
+        attributes = _attributes([reading for reading, _ in counts])[rows]
+        group_of = {name: i + 1 for i, name in enumerate(pos)}
+        own_groups = [group_of.get(reading.pos, 0) for reading, _ in counts]
+        # every form is a sequence of its own: the order is random
+        starts = numpy.arange(len(rows) + 1, dtype="int32")
+        classifier = train(
+            attributes, starts,
+            numpy.array(gold, dtype="int32")[rows], numpy.array(own_groups, dtype="int32")[rows],
+            lemma_templates(), scheme,
+            epochs=self.epochs, seed=self.seed, stage="lemmas", progress=progress,
+        )  # fmt: skip
+        model = partial(LemmaModel, scripts, pos, classifier)
+        best = _most_frequent(counts, lambda reading: reading)
+        irregular = {reading.form for reading in model({})._wrong(best)}
+        known = _most_frequent(counts, lambda reading: (reading.form, reading.pos))
+        of_form = _most_frequent(counts, lambda reading: reading.form)
+        known |= {(form, _ANY): lemma for form, lemma in of_form.items() if form in irregular}
+        capitals = _with_capitals(counts)
+        exceptions = model({}, known, capitals)._wrong(best)
+        return model(exceptions, known, capitals)
+
+
+build_linear_lemmatizer = architecture(
+    "linear_lemmatizer", LemmaModel, LemmatizerRecipe, ask="lemmatize"
+)
+
+
+def lemma_templates() -> Templates:
+    """What is looked at to choose the lemma of a form: the form, its affixes, and how it was tagged."""
+    cells: list[list[Cell]] = [
+        [(0, c)] for c in (TAG, POS, MORPH, FORM, LOWER, SHAPE, *PREFIX[:3], *SUFFIX)
+    ]
+    cells += [
+        [(0, a), (0, b)] for a in (TAG, POS, MORPH) for b in (LOWER, SHAPE, *PREFIX[:2], *SUFFIX)
+    ]
+    cells += [[(0, c)] for c in LONG] + [[(0, a), (0, c)] for a in (POS, MORPH) for c in LONG]
+    cells += [[(0, TAG), (0, SHAPE), (0, s)] for s in SUFFIX[:3]]
+    cells += [[(0, POS), (0, MORPH), (0, s)] for s in (LOWER, *SUFFIX)]
+    cells += [[(0, TAG), (0, PREFIX[0]), (0, s)] for s in SUFFIX[:3]]
+    return Templates.make(cells, out_column=MORPH + 1, type_columns=0)
 
 
 def _most_frequent(
@@ -323,12 +343,6 @@ def _attributes(readings: Sequence[Reading]) -> NDArray[numpy.uint32]:
         result[longer, column] = form_attributes(endings)[:, 0]
     columns: Any = ((TAG, "tag"), (POS, "pos"), (MORPH, "morph"))
     for column, name in columns:
-        names, rows = _numbered([getattr(reading, name) for reading in readings])
+        names, rows = numbered([getattr(reading, name) for reading in readings])
         result[:, column] = form_attributes(names)[rows, 0]
     return result
-
-
-def _numbered(values: Sequence[str]) -> tuple[list[str], NDArray[numpy.int32]]:
-    numbers: dict[str, int] = {}
-    rows = [numbers.setdefault(value, len(numbers)) for value in values]
-    return list(numbers), numpy.array(rows, dtype="int32")

@@ -1,0 +1,313 @@
+"""The tagger: tags first, then morphology given the tags. Knows nothing of spaCy."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.cache import Arrays, RowCache
+from ...base.errors import Errors, SpectralError
+from ...base.files import Array, Bytes, Format, List, Stored, Strings
+from ...base.learnt import architecture
+from ...trees.interface import Clusters
+from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
+from .classifier import (
+    Attributes,
+    Epoch,
+    Int32s,
+    LinearClassifier,
+    Progress,
+    classifier_fields,
+    with_boundary,
+)
+from .tagger_training import (
+    Corpus,
+    Lexicon,
+    Preparation,
+    TaggedSentence,
+    morph_templates,
+    tag_label,
+    tag_templates,
+)
+
+_FORMAT = Format(
+    "tagger",
+    1,
+    words=Strings("words"),
+    entries=Array("uint32", "words", 2),
+    clusters=Bytes(),
+    tag_classes=List(Strings(2), "tags", least=1, unique=True),
+    morphs=Strings("morphs", unique=True),
+    tagger=classifier_fields("tags", 1),
+    morphologizer=classifier_fields("morphs", "tags"),
+)
+# Words remembered between calls, with what they contribute to scores: a row takes kilobytes.
+_CACHE_SIZE = 8_000
+
+
+class Tagging(NamedTuple):
+    """Decisions about the tokens of some sentences, one sentence after the other.
+
+    classes: int32, index into `TaggerModel.tag_classes`.
+    tags: int32, tokens x top, indices into `TaggerModel.tags`, best first, -1 for none.
+    probs: float32, tokens x top, probabilities of `tags`.
+    morphs: int32, index into `TaggerModel.morphs`, -1 where there is no analysis.
+    """
+
+    classes: Int32s
+    tags: Int32s
+    probs: NDArray[numpy.float32]
+    morphs: Int32s
+
+
+class Words(NamedTuple):
+    """Words with what is known of each; row 0 is what stands beyond the ends of a sentence.
+
+    rows: int32, where each word is in the arrays.
+    attributes: uint32, see `Lexicon.attributes`.
+    tag_scores, morph_scores: float32, what words contribute by themselves to decisions.
+    """
+
+    rows: Int32s
+    attributes: Attributes
+    tag_scores: NDArray[numpy.float32]
+    morph_scores: NDArray[numpy.float32]
+
+    def at(self, places: NDArray) -> "Words":
+        """The words of tokens, given which word each token is."""
+        return self._replace(rows=self.rows[places])
+
+
+class TaggerModel(Stored):
+    """A trained tagger.
+
+    morphs: Morphological analyses, "" for no features.
+    """
+
+    FORMAT = _FORMAT
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        tag_classes: list[tuple[str, str]],
+        morphs: list[str],
+        tagger: LinearClassifier,
+        morphologizer: LinearClassifier | None,
+    ):
+        """morphologizer: None if no morphology is asked for."""
+        self.lexicon = lexicon
+        self.tag_classes = tag_classes
+        self.morphs = morphs
+        self.tags = list(dict.fromkeys(tag_label(pair) for pair in tag_classes))
+        self._tagger = tagger
+        self._morphologizer = morphologizer
+        beyond = _with_scores(tagger, morphologizer, with_boundary(lexicon.attributes([])))
+        describe = partial(_describe, lexicon, tagger, morphologizer)
+        self._cache = RowCache(describe, beyond, size=_CACHE_SIZE)
+
+    def tag(self, sentences: Sequence[Sequence[str]], *, top: int = 3) -> Tagging:
+        """Tag sentences, and report the `top` tags of each token."""
+        words = [word for sentence in sentences for word in sentence]
+        starts = numpy.cumsum([0, *map(len, sentences)], dtype="int32")
+        return self.tag_words(self.words(words), starts, top=top)
+
+    def words(self, words: Sequence[str]) -> Words:
+        """What is known of words, whether they were seen in training or not."""
+        rows, arrays = self._cache(words)
+        return Words(rows, *arrays)
+
+    def tag_words(
+        self, words: Words, starts: Int32s, top: int = 3, given: Int32s | None = None
+    ) -> Tagging:
+        """Tag sentences.
+
+        starts: int32, where sentences start, closed by the number of tokens.
+        given: int32, the tag of each token as an index into `tags`, -1 where it is to be found. Tags around
+            it and morphology are chosen with it.
+        """
+        rows, known, tag_scores, morph_scores = words
+        # the last columns are for decisions
+        attributes = numpy.zeros((len(rows), known.shape[1] + 2), dtype="uint32")
+        attributes[:, :-2] = known[rows]
+        tags = self._tagger.decide(
+            attributes, starts, rows, tag_scores, numpy.zeros_like(rows),
+            top=max(1, top), given=given,
+        )  # fmt: skip
+        morphs = numpy.full(len(rows), -1, dtype="int32")
+        if self._morphologizer is not None:
+            morphs = self._morphologizer.decide(
+                attributes, starts, rows, morph_scores, tags.classes, top=1
+            ).classes
+        return Tagging(tags.classes, tags.labels[:, :top], tags.probs[:, :top], morphs)
+
+    def to_payload(self) -> dict[str, Any]:
+        lexicon = self.lexicon
+        assert self._morphologizer is not None
+        return {
+            "words": lexicon.words,
+            "entries": lexicon.entries,
+            "clusters": clusters_to_bytes(lexicon.clusters),
+            "tag_classes": [list(pair) for pair in self.tag_classes],
+            "morphs": self.morphs,
+            "tagger": self._tagger.to_payload(),
+            "morphologizer": self._morphologizer.to_payload(),
+        }
+
+    @classmethod
+    def from_payload(cls, read: dict[str, Any]) -> "TaggerModel":
+        tag_classes = [(tag, pos) for tag, pos in read["tag_classes"]]
+        _FORMAT.require(len(read["tagger"]["members"]), "tagger.members", "is empty")
+        numbers: dict[str, int] = {}
+        labels = [numbers.setdefault(tag_label(pair), len(numbers)) for pair in tag_classes]
+        sound = read["tagger"]["labels"].tolist() == labels
+        _FORMAT.require(sound, "tagger.labels", "does not fit the tags")
+        sound = all(map(_is_analysis, read["morphs"]))
+        _FORMAT.require(sound, "morphs", "has an entry that is not Name=Value|Name=Value")
+        lexicon = Lexicon(read["words"], read["entries"], clusters_from_bytes(read["clusters"]))
+        classifiers = (
+            LinearClassifier.from_payload(_FORMAT, name, read, make(lexicon.n_granularities))
+            for name, make in (("tagger", tag_templates), ("morphologizer", morph_templates))
+        )
+        return cls(lexicon, tag_classes, read["morphs"], *classifiers)
+
+
+def _describe(
+    lexicon: Lexicon,
+    tagger: LinearClassifier,
+    morphologizer: LinearClassifier | None,
+    words: list[str],
+) -> Arrays:
+    return _with_scores(tagger, morphologizer, lexicon.attributes(words))
+
+
+def _with_scores(
+    tagger: LinearClassifier, morphologizer: LinearClassifier | None, attributes: Attributes
+) -> Arrays:
+    of_morphs = numpy.zeros((len(attributes), 0, 0), dtype="float32")
+    if morphologizer is not None:
+        of_morphs = morphologizer.word_scores(attributes)
+    return attributes, tagger.word_scores(attributes), of_morphs
+
+
+def _is_analysis(text: str) -> bool:
+    return text == "" or all(part.count("=") == 1 for part in text.split("|"))
+
+
+@dataclass(frozen=True)
+class TaggerRecipe:
+    """The settings of a linear tagger: hashed features, a tag dictionary, word clusters where there are some.
+
+    epochs (int): Passes over the training data.
+    seed (int): Seed of the order of sentences.
+    """
+
+    epochs: int = 5
+    seed: int = 0
+
+    def fit(
+        self,
+        sentences: Sequence[TaggedSentence],
+        *,
+        clusters: Clusters | None = None,
+        labels: Collection[str] | None = None,
+        progress: Progress | None = None,
+    ) -> TaggerModel:
+        """Train a tagger.
+
+        clusters: Word clusters; the model keeps a copy of them.
+        labels: Fine tags to learn; others count as missing.
+        """
+        corpus = Corpus.encode(sentences, labels=labels)
+        preparation = Preparation(corpus, clusters)
+        options: Any = {"epochs": self.epochs, "seed": self.seed, "progress": progress}
+        lexicon, tagger = preparation.fit_tags(corpus.tag_gold, **options)
+        morphologizer = preparation.fit_morphs(corpus.tag_gold, **options)
+        return TaggerModel(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
+
+
+build_linear_tagger = architecture("linear_tagger", TaggerModel, TaggerRecipe, ask="tag_words")
+
+
+# ---------------------------------------------------------------- jack-knifing
+
+
+class Jackknifed(NamedTuple):
+    """Predicted tags of all tokens, one sentence after the other, each by a tagger that has not seen it.
+
+    starts: int32, where sentences start, closed by the number of tokens.
+    classes: int32, the best pair of each token.
+    tags: int32, tokens x top, indices into `labels`, best first, -1 for none.
+    probs: float32, tokens x top, their probabilities.
+    morph_classes: int32, the analysis of each token, -1 for none.
+    """
+
+    starts: Int32s
+    tag_classes: list[tuple[str, str]]
+    labels: list[str]
+    classes: Int32s
+    tags: Int32s
+    probs: NDArray[numpy.float32]
+    morphs: list[str]
+    morph_classes: Int32s
+
+
+def jackknife(
+    sentences: Sequence[TaggedSentence],
+    *,
+    folds: int = 5,
+    clusters: Clusters | None = None,
+    epochs: int = 2,
+    seed: int = 0,
+    top: int = 2,
+    morphology: bool = False,
+    progress: Progress | None = None,
+) -> Jackknifed:
+    """Tag every sentence by a model trained on the other folds.
+
+    A parser trained on gold tags, or on the tags a tagger gives its own training data, trusts tags more
+    than it may. Folds are contiguous blocks: sentences of one document share words, so that random
+    folds would leak. The tag dictionary is counted anew in every fold."""
+    if folds < 2 or len(sentences) < folds:
+        raise SpectralError(Errors.S305.format(folds=folds, sentences=len(sentences)))
+    corpus = Corpus.encode(sentences)
+    preparation = Preparation(corpus, clusters)
+    fold_of = corpus.sentence_blocks(folds)
+    n_tokens = len(corpus.words)
+    classes = numpy.full(n_tokens, -1, dtype="int32")
+    tags = numpy.full((n_tokens, top), -1, dtype="int32")
+    probs = numpy.zeros((n_tokens, top), dtype="float32")
+    morph_classes = numpy.full(n_tokens, -1, dtype="int32")
+    for fold in range(folds):
+        held_out = corpus.per_token(fold_of == fold)
+        if not held_out.any():
+            continue
+        gold = numpy.where(held_out, -1, corpus.tag_gold).astype("int32")
+
+        def report(epoch: Epoch, fold: int = fold) -> None:
+            if progress is not None:
+                progress(epoch._replace(stage=f"{epoch.stage}, fold {fold + 1} of {folds}"))
+
+        options: Any = {"epochs": epochs, "seed": seed, "progress": report}
+        lexicon, tagger = preparation.fit_tags(gold, **options)
+        morphologizer = preparation.fit_morphs(gold, **options) if morphology else None
+        model = TaggerModel(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
+        lengths = numpy.diff(corpus.starts)[fold_of == fold]
+        starts = numpy.cumsum([0, *lengths], dtype="int32")
+        used, rows = numpy.unique(corpus.words[held_out], return_inverse=True)
+        words = model.words([corpus.types[i] for i in used]).at(rows)
+        tagging = model.tag_words(words, starts, top)
+        classes[held_out], tags[held_out], probs[held_out], morph_classes[held_out] = tagging
+    labels = list(dict.fromkeys(map(tag_label, corpus.tag_classes)))
+    return Jackknifed(
+        corpus.starts,
+        corpus.tag_classes,
+        labels,
+        classes,
+        tags,
+        probs,
+        corpus.morphs,
+        morph_classes,
+    )

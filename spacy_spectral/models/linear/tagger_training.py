@@ -1,0 +1,360 @@
+"""How taggers are trained: tagged sentences as arrays, the tag dictionary, tags and then morphology.
+
+Which properties of which words the tagger looks at.
+
+Columns of the attribute matrix: what can be read off the form, what the tag dictionary says, one
+column a cluster granularity, and last the decisions: the tag, and for morphology the analysis.
+Nothing here knows a language: which affixes, shapes and words matter is left to the data.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.errors import Errors, SpectralError
+from ...trees.interface import Clusters
+from ._strings import FORM_COLUMNS, form_attributes
+from .classifier import (
+    FORM,
+    FULL_SHAPE,
+    LOWER,
+    PREFIX,
+    SHAPE,
+    SUFFIX,
+    Attributes,
+    Bools,
+    Cell,
+    ClassScheme,
+    FeatureIndex,
+    Int32s,
+    LinearClassifier,
+    Templates,
+    numbered,
+    train,
+)
+
+# the dictionary's tags of the word, most frequent first; and its most frequent tag with how well
+# that is known
+AMBIGUITY = FORM_COLUMNS
+FREQUENT = FORM_COLUMNS + 1
+CLUSTERS = FORM_COLUMNS + 2
+
+
+def about_dictionary(templates: Templates) -> Bools:
+    """Which templates look at the tag dictionary."""
+    return ((templates.columns == AMBIGUITY) | (templates.columns == FREQUENT)).any(axis=1)
+
+
+def tag_templates(n_granularities: int) -> Templates:
+    """Templates for tags; the decided tag stands right after the columns of clusters."""
+    clusters = range(CLUSTERS, CLUSTERS + n_granularities)
+    tag = CLUSTERS + n_granularities
+    word: list[list[Cell]] = [[(0, c)] for c in range(FORM_COLUMNS)]
+    word += [[(0, SHAPE), (0, SUFFIX[1])], [(0, SHAPE), (0, SUFFIX[2])]]
+    word += [[(0, FULL_SHAPE), (0, SUFFIX[0])]]
+    around: list[list[Cell]] = [[(o, LOWER)] for o in (-2, -1, 1, 2)]
+    around += [[(o, c)] for o in (-1, 1) for c in (SUFFIX[1], SUFFIX[2], SHAPE)]
+    around += [[(0, SHAPE), (-1, SHAPE)], [(0, SUFFIX[2]), (-1, LOWER)]]
+    around += [[(a, LOWER), (b, LOWER)] for a, b in ((-1, 0), (0, 1), (-1, 1), (-2, -1), (1, 2))]
+    known: list[list[Cell]] = [[(o, AMBIGUITY)] for o in (-1, 0, 1, 2)]
+    known += [[(o, FREQUENT)] for o in (-1, 0, 1, 2)]
+    known += [[(a, AMBIGUITY), (b, AMBIGUITY)] for a, b in ((0, 1), (1, 2), (-1, 0))]
+    known += [[(a, FREQUENT), (b, FREQUENT)] for a, b in ((0, 1), (-1, 0))]
+    known += [[(0, AMBIGUITY), (1, AMBIGUITY), (2, AMBIGUITY)]]
+    known += [[(0, AMBIGUITY), (o, LOWER)] for o in (-1, 1)]
+    known += [[(0, FREQUENT), (0, SHAPE)], [(0, FREQUENT), (0, SUFFIX[1])]]
+    known += [[(0, SUFFIX[1]), (1, AMBIGUITY)], [(0, LOWER), (1, AMBIGUITY)]]
+    decided: list[list[Cell]] = [[(-1, tag)], [(-2, tag)], [(-1, tag), (-2, tag)]]
+    decided += [[(-1, tag), (0, c)] for c in (LOWER, AMBIGUITY, SUFFIX[1], SUFFIX[2])]
+    decided += [[(-1, tag), (1, AMBIGUITY)], [(-1, tag), (1, LOWER)]]
+    decided += [[(-1, tag), (0, AMBIGUITY), (1, AMBIGUITY)], [(-1, tag), (-2, tag), (0, AMBIGUITY)]]
+    decided += [[(-1, tag), (-2, tag), (0, LOWER)]]
+    if n_granularities:
+        fine, middle = clusters[-1], clusters[min(1, n_granularities - 1)]
+        word += [[(0, c)] for c in clusters] + [[(0, fine), (0, SUFFIX[1])]]
+        word += [[(0, clusters[n_granularities // 2]), (0, SHAPE)]]
+        around += [[(o, c)] for o in (-1, 1) for c in clusters] + [[(o, middle)] for o in (-2, 2)]
+        around += [[(a, middle), (b, middle)] for a, b in ((0, 1), (-1, 0), (-1, 1))]
+        around += [[(0, fine), (-1, LOWER)]]
+        known += [[(0, fine), (1, AMBIGUITY)]]
+        decided += [[(-1, tag), (0, fine)], [(-1, tag), (0, middle)], [(-1, tag), (1, middle)]]
+    return Templates.make(word + around + known + decided, out_column=tag, type_columns=tag)
+
+
+def morph_templates(n_granularities: int) -> Templates:
+    """Templates for morphological analyses, which are decided when all tags are known; the decided
+    analysis stands right after the tag."""
+    clusters = range(CLUSTERS, CLUSTERS + n_granularities)
+    tag = CLUSTERS + n_granularities
+    morph = tag + 1
+    word: list[list[Cell]] = [[(0, c)] for c in (FORM, LOWER, SHAPE, *PREFIX[:3], *SUFFIX)]
+    word += [[(0, tag)]] + [[(0, tag), (0, c)] for c in (LOWER, *SUFFIX[1:4])]
+    around: list[list[Cell]] = [[(-1, tag)], [(1, tag)], [(-1, tag), (1, tag)]]
+    around += [[(0, tag), (-1, tag)], [(0, tag), (1, tag)], [(1, tag), (2, tag)]]
+    around += [[(-2, tag), (-1, tag)]]
+    around += [[(o, c)] for o in (-1, 1) for c in (LOWER, SUFFIX[2])] + [[(1, SUFFIX[1])]]
+    around += [[(-1, LOWER), (0, LOWER)], [(0, LOWER), (1, LOWER)], [(-1, LOWER), (0, SUFFIX[2])]]
+    around += [[(0, SUFFIX[2]), (1, tag)], [(0, SUFFIX[2]), (-1, tag)]]
+    around += [[(o, c)] for o in (-1, 0, 1) for c in clusters]
+    decided: list[list[Cell]] = [[(-1, morph)]]
+    decided += [[(-1, morph), (0, c)] for c in (SUFFIX[1], LOWER, tag)]
+    return Templates.make(word + around + decided, out_column=morph, type_columns=tag)
+
+
+# The dictionary entry of a training token is counted without the block of text it stands in, so
+# that training meets unknown words and unknown tags about as often as new text does.
+_N_BLOCKS = 20
+_RANKS = 3
+
+
+class TaggedSentence(NamedTuple):
+    """A sentence with its annotation, all lists of one length.
+
+    tags: Fine-grained tags, "" where missing.
+    pos: Coarse tags, "" where missing.
+    morphs: FEATS strings, "" for no features, None where missing.
+    """
+
+    words: Sequence[str]
+    tags: Sequence[str]
+    pos: Sequence[str]
+    morphs: Sequence[str | None]
+
+
+@dataclass
+class Corpus:
+    """Sentences as arrays.
+
+    words: int32, the type of each token.
+    starts: int32, where sentences start, closed by the number of tokens.
+    tag_gold, morph_gold: int32, the class of each token, -1 where missing.
+    """
+
+    types: list[str]
+    words: Int32s
+    starts: Int32s
+    tag_classes: list[tuple[str, str]]
+    morphs: list[str]
+    tag_gold: Int32s
+    morph_gold: Int32s
+
+    @classmethod
+    def encode(
+        cls, sentences: Sequence[TaggedSentence], *, labels: Collection[str] | None = None
+    ) -> "Corpus":
+        """Number words and classes. If `labels` are given, other tags count as missing; without any tag
+        there is an error."""
+        types, words = numbered([word for s in sentences for word in s.words])
+        tags = [tag for s in sentences for tag in s.tags]
+        pos = [coarse for s in sentences for coarse in s.pos]
+        morphs = [morph for s in sentences for morph in s.morphs]
+        if not len(words) == len(tags) == len(pos) == len(morphs):
+            raise SpectralError(Errors.S304)
+        if labels is not None:
+            allowed = {"", *labels}
+            tags = [tag if tag in allowed else "" for tag in tags]
+        # a token teaches tags if it has every layer of them that the corpus has at all
+        layers = any(tags), any(pos)
+        pairs = list(zip(tags, pos, strict=True))
+        classes = {
+            pair for pair in set(pairs) if any(pair) and (bool(pair[0]), bool(pair[1])) == layers
+        }
+        if not classes:
+            raise SpectralError(Errors.S301)
+        tag_classes = sorted(classes)
+        tag_ids = {pair: i for i, pair in enumerate(tag_classes)}
+        morph_names = sorted({morph for morph in set(morphs) if morph is not None})
+        morph_ids: dict[str | None, int] = {morph: i for i, morph in enumerate(morph_names)}
+        return cls(
+            types=types,
+            words=words,
+            starts=numpy.cumsum([0, *(len(s.words) for s in sentences)], dtype="int32"),
+            tag_classes=tag_classes,
+            morphs=morph_names,
+            tag_gold=numpy.array([tag_ids.get(pair, -1) for pair in pairs], dtype="int32"),
+            morph_gold=numpy.array([morph_ids.get(m, -1) for m in morphs], dtype="int32"),
+        )
+
+    def sentence_blocks(self, n_blocks: int) -> NDArray:
+        """The contiguous block of each sentence, blocks of about equal size."""
+        n_tokens = max(1, len(self.words))
+        return (self.starts[:-1].astype("int64") * n_blocks // n_tokens).astype("int32")
+
+    def per_token(self, per_sentence: NDArray) -> NDArray:
+        """Values of sentences repeated for their tokens."""
+        return numpy.repeat(per_sentence, numpy.diff(self.starts))
+
+
+def dictionary_attributes(keys: NDArray, gold: NDArray, n_keys: int, n_classes: int) -> NDArray:
+    """The tag dictionary, from the tokens whose class is known.
+
+    gold: The class of each token, -1 where missing.
+    RETURNS: uint32, one row a key: its tags, and its most frequent tag with certainty; 0 where it was never
+        seen.
+    """
+    pairs, counts = _count(keys, gold, n_classes)
+    return _summarise(pairs // n_classes, pairs % n_classes, counts, n_keys)
+
+
+def held_out_attributes(keys: NDArray, gold: NDArray, blocks: NDArray, n_classes: int) -> NDArray:
+    """What the tag dictionary says of each token (uint32, one row a token) when the token's own block is
+    left out of it."""
+    pairs, counts = _count(keys, gold, n_classes)
+    views, view_of = numpy.unique(
+        keys.astype("int64") * (int(blocks.max(initial=0)) + 1) + blocks, return_inverse=True
+    )
+    view_keys = views // (int(blocks.max(initial=0)) + 1)
+    # one row for every view and class of its key, with the view's own block subtracted
+    first = numpy.searchsorted(pairs // n_classes, view_keys, side="left")
+    sizes = numpy.searchsorted(pairs // n_classes, view_keys, side="right") - first
+    view = numpy.repeat(numpy.arange(len(views)), sizes)
+    row = numpy.arange(len(view)) - numpy.repeat(numpy.cumsum(sizes) - sizes, sizes) + first[view]
+    own_pairs, own_counts = _count(view_of, gold, n_classes)
+    left = counts[row].copy()
+    wanted = view * n_classes + pairs[row] % n_classes
+    where = numpy.searchsorted(own_pairs, wanted)
+    found = where < len(own_pairs)
+    found[found] = own_pairs[where[found]] == wanted[found]
+    left[found] -= own_counts[where[found]]
+    return _summarise(view, pairs[row] % n_classes, left, len(views))[view_of]
+
+
+def _count(keys: NDArray, gold: NDArray, n_classes: int) -> tuple[NDArray, NDArray]:
+    seen = gold >= 0
+    return numpy.unique(keys[seen].astype("int64") * n_classes + gold[seen], return_counts=True)
+
+
+def _summarise(keys: NDArray, classes: NDArray, counts: NDArray, n_keys: int) -> NDArray:
+    seen = counts > 0
+    keys, classes, counts = keys[seen], classes[seen], counts[seen]
+    order = numpy.lexsort((classes, -counts, keys))
+    keys, classes = keys[order], classes[order].astype("uint64")
+    totals = numpy.bincount(keys, counts[order], n_keys)
+    starts = numpy.searchsorted(keys, keys, side="left")
+    rank = numpy.arange(len(keys)) - starts
+    ambiguity = numpy.zeros(n_keys, dtype="uint64")
+    for r in range(_RANKS):
+        at = rank == r
+        ambiguity[keys[at]] = ambiguity[keys[at]] * numpy.uint64(1_000_003) + classes[at] + 2
+    known = ambiguity > 0
+    result = numpy.zeros((n_keys, 2), dtype="uint32")
+    hashed = (ambiguity * numpy.uint64(0x9E3779B97F4A7C15)) >> numpy.uint64(32)
+    # 0 and 1 are taken by "unknown" and "beyond the sentence"
+    result[known, 0] = numpy.maximum(hashed[known], 2)
+    certainty = numpy.digitize(totals, (2, 5, 21)).astype("uint32")
+    top = rank == 0
+    result[keys[top], 1] = (classes[top].astype("uint32") + 1) * 4 + certainty[keys[top]]
+    return result
+
+
+class Lexicon:
+    """Attributes of words, whether seen in training or not: the tag dictionary and word clusters.
+
+    entries: uint32, their two attributes from the dictionary.
+    """
+
+    def __init__(self, words: list[str], entries: Attributes, clusters: Clusters | None = None):
+        self.words = words
+        self.entries = entries
+        self.clusters = clusters
+        self._rows = {word: i for i, word in enumerate(words)}
+
+    @property
+    def n_granularities(self) -> int:
+        return len(self.clusters.granularities) if self.clusters is not None else 0
+
+    def attributes(self, words: list[str]) -> Attributes:
+        """uint32, one row a word, all columns known from the word alone."""
+        result = numpy.zeros((len(words), FORM_COLUMNS + 2 + self.n_granularities), dtype="uint32")
+        result[:, :FORM_COLUMNS] = form_attributes(words)
+        rows = numpy.array([self._rows.get(word.lower(), -1) for word in words], dtype="int64")
+        known = rows >= 0
+        result[known, FORM_COLUMNS : FORM_COLUMNS + 2] = self.entries[rows[known]]
+        if self.clusters is not None and words:
+            ids = self.clusters.ids(words)
+            # 0 is "none" and 1 is "beyond the sentence"
+            result[:, FORM_COLUMNS + 2 :] = numpy.where(ids >= 0, ids + 2, 0)
+        return result
+
+
+def tag_label(pair: tuple[str, str]) -> str:
+    """What a pair of tags is called: the fine tag where there is one."""
+    return pair[0] or pair[1]
+
+
+class Preparation:
+    """A corpus made ready for training: features are extracted once, however often it is trained on."""
+
+    def __init__(self, corpus: Corpus, clusters: Clusters | None):
+        self.corpus = corpus
+        self._clusters = clusters
+        # the tag dictionary does not care about case
+        self._dictionary_words, rows = numbered([word.lower() for word in corpus.types])
+        self._keys = rows[corpus.words]
+        self._blocks = corpus.per_token(corpus.sentence_blocks(_N_BLOCKS))
+        no_dictionary = Lexicon([], numpy.zeros((0, 2), dtype="uint32"), clusters)
+        of_types = no_dictionary.attributes(corpus.types)
+        # the last columns are for decisions
+        self._attributes = numpy.pad(of_types[corpus.words], ((0, 0), (0, 2)))
+        self._templates = tag_templates(no_dictionary.n_granularities)
+        self._morph_templates = morph_templates(no_dictionary.n_granularities)
+        self._set_classes(self._templates.out_column, corpus.tag_gold)
+        self._shared = self._index(~about_dictionary(self._templates))
+
+    def fit_tags(self, gold: Int32s, **options: Any) -> tuple[Lexicon, LinearClassifier]:
+        """Learn tags from some of the tokens; the others are neither learnt from nor looked up.
+
+        gold: int32, the class of each token, -1 for those to leave out.
+        """
+        pairs = self.corpus.tag_classes
+        entries = dictionary_attributes(self._keys, gold, len(self._dictionary_words), len(pairs))
+        seen = numpy.flatnonzero(entries[:, 0])
+        words = [self._dictionary_words[i] for i in seen]
+        lexicon = Lexicon(words, entries[seen], self._clusters)
+        self._attributes[:, [AMBIGUITY, FREQUENT]] = held_out_attributes(
+            self._keys, gold, self._blocks, len(pairs)
+        )
+        self._set_classes(self._templates.out_column, gold)
+        index = self._shared.joined(self._index(about_dictionary(self._templates)))
+        # a pair scores as itself and as its coarse tag; every token may have every pair
+        parts = [[("pair", pair), ("coarse", pair[1])] for pair in pairs]
+        scheme = ClassScheme.make(parts, [list(range(len(pairs)))], [tag_label(p) for p in pairs])
+        return lexicon, train(
+            self._attributes, self.corpus.starts, gold, numpy.zeros_like(gold),
+            self._templates, scheme, index=index, stage="tags", **options,
+        )  # fmt: skip
+
+    def fit_morphs(self, tag_gold: Int32s, **options: Any) -> LinearClassifier:
+        """Learn morphological analyses, each among those that were seen with the token's tag.
+
+        tag_gold: int32, the class of each token's tags, -1 for tokens to leave out.
+        """
+        corpus = self.corpus
+        templates = self._morph_templates
+        gold = numpy.where(tag_gold >= 0, corpus.morph_gold, -1).astype("int32")
+        seen = gold >= 0
+        groups: list[set[int]] = [set() for _ in corpus.tag_classes]
+        for tag, morph in set(zip(tag_gold[seen].tolist(), gold[seen].tolist(), strict=True)):
+            groups[tag].add(morph)
+        # an analysis scores as itself and as each of its Feature=Value
+        parts = [[("whole", m), *(("value", v) for v in m.split("|"))] for m in corpus.morphs]
+        scheme = ClassScheme.make(parts, [sorted(group) for group in groups], corpus.morphs)
+        self._set_classes(templates.out_column - 1, tag_gold)
+        self._set_classes(templates.out_column, gold)
+        # where the analysis follows from the tag there is nothing to learn
+        ambiguous = numpy.diff(scheme.group_starts)[tag_gold] > 1
+        gold[~ambiguous] = -1
+        return train(
+            self._attributes, corpus.starts, gold, numpy.maximum(tag_gold, 0),
+            templates, scheme, stage="morphology", **options,
+        )  # fmt: skip
+
+    def _index(self, chosen: NDArray[numpy.bool_]) -> FeatureIndex:
+        return FeatureIndex.make(self._attributes, self.corpus.starts, self._templates, chosen)
+
+    def _set_classes(self, column: int, classes: Int32s) -> None:
+        """Write classes as the kernels do, 0 where there is none."""
+        self._attributes[:, column] = numpy.where(classes >= 0, classes + 2, 0)
