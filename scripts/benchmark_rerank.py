@@ -37,13 +37,13 @@ from spacy_spectral.models.refine.architecture import build_refined
 from spacy_spectral.models.rerank.features import GROUPS
 from spacy_spectral.models.rerank.interface import Fold
 from spacy_spectral.models.rerank.training import Settings
-from spacy_spectral.pipeline.beams import train_beam_parser
 from spacy_spectral.pipeline.candidates import (
     CandidateSource,
     Plan,
     SpectralCandidates,
     candidate_source,
     listed,
+    train_beam_parser,
 )
 from spacy_spectral.pipeline.reranker import find_vectors
 

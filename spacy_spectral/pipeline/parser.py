@@ -24,8 +24,8 @@ from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
 from .conditions import ConditionedParse, parse_under
 from .documents import TokenReader, fixed_heads, string_values, write_parse
+from .handover import FirstStage, leave
 from .learners import learner_of
-from .listening import ListenedTo
 from .noun_chunks import use_ud_noun_chunks
 from .tagger import find_clusters
 from .training_data import ParserData
@@ -39,7 +39,7 @@ from .views import (
 )
 
 
-class SpectralParser(ListenedTo):
+class SpectralParser(FirstStage):
     """Dependency parser with exact probabilities, by one of several models.
 
     It parses inside the sentences that a document has, so something before it must set boundaries and,
@@ -208,8 +208,12 @@ class SpectralParser(ListenedTo):
         RETURNS (List[Prediction]): One parse per document.
         """
         batch, parses = self.parse(docs)
-        self.keep_parses(batch, parses)
-        return predictions(batch, parses, self.store)
+        result = predictions(batch, parses, self.store)
+        if not self.constrain:  # a reranker could not tell given heads from others
+            found = self.found(batch, parses, list(self.grammar.label_names))
+            for prediction, own in zip(result, found, strict=True):
+                prediction.found = own
+        return result
 
     def parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
         """Parse documents without changing them; everything can be asked of the result.
@@ -249,6 +253,7 @@ class SpectralParser(ListenedTo):
             write_parse(doc, prediction.heads, hashes[prediction.labels])
             if self.store and len(doc):
                 store_parse(doc, prediction.values)
+            leave(doc, prediction.found)
 
     def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
         """Exact arc probabilities, whatever tree was or will be chosen.

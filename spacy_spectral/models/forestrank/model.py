@@ -3,7 +3,7 @@
 Knows nothing of spaCy.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
@@ -123,36 +123,44 @@ class ForestReranker(Stored):
             temperature=temperature,
         )
 
-    def parse(self, tokens: Tokens, parses: Parses, names: Sequence[str]) -> "ForestParses":
+    def parse(
+        self,
+        tokens: Tokens,
+        parses: Parses | Callable[[], Parses],
+        names: Sequence[str],
+        *,
+        forests: Forests | None = None,
+    ) -> "ForestParses":
         """Parse sentences once more.
 
         tokens (Tokens): The sentences.
-        parses (Parses): What the parser makes of them.
+        parses (Union[Parses, Callable[[], Parses]]): What the parser makes of them; or what gives it, which
+            is asked where forests do not suffice.
         names (Sequence[str]): The parser's labels.
+        forests (Optional[Forests]): The arcs that the parser finds likely, if they are known.
         RETURNS (ForestParses): The parses by all that the forests' trees have.
         """
+        base: Callable[[], Parses] = parses if callable(parses) else lambda: parses
         encoded = encode(tokens, self._known, self.clusters)
         thresholds = numpy.full(len(tokens), self.threshold)
         experts = [*self.experts.values()]
-        for _ in range(_ROUNDS):
-            forests = forests_of(parses, tokens.starts, names, thresholds)
+        for rounds_left in range(_ROUNDS, -1, -1):
+            if rounds_left < _ROUNDS or forests is None:
+                forests = forests_of(base(), tokens.starts, names, thresholds)
             forests = with_experts(forests, experts, tokens)
             mu, log_z = self._engine.marginals(*arguments(forests, encoded))
             failed = (numpy.diff(forests.arc_starts) > 0) & ~numpy.isfinite(log_z)
-            if not failed.any():
+            if not failed.any() or not rounds_left:
                 break
             thresholds[failed] *= numpy.where(numpy.isnan(log_z[failed]), 0.1, 5.0)
-        else:
-            # the parser's own tree stands
-            thresholds[failed] = numpy.inf
-            forests = forests_of(parses, tokens.starts, names, thresholds)
-            forests = with_experts(forests, experts, tokens)
-            mu, log_z = self._engine.marginals(*arguments(forests, encoded))
+            if rounds_left == 1:
+                thresholds[failed] = numpy.inf  # the parser's own tree stands
+        assert forests is not None
         inside = inside_probs(self.outside, forests.rest())
         chosen = decoded(forests, mu)
         if self._flat is not self._engine:
             mu, log_z = self._flat.marginals(*arguments(forests, encoded))
-        return ForestParses(self._flat, encoded, forests, chosen, mu, log_z, parses, inside)
+        return ForestParses(self._flat, encoded, forests, chosen, mu, log_z, base, inside)
 
     def to_payload(self) -> dict[str, Any]:
         fields = ("keys", "weights", "dense", "words", "threshold", "outside", "temperature")
@@ -194,7 +202,7 @@ class ForestParses:
         chosen: NDArray[numpy.int64],
         mu: NDArray[numpy.float64],
         log_z: NDArray[numpy.float64],
-        base: Parses,
+        base: Callable[[], Parses],
         inside: NDArray[numpy.float64],
     ):
         """engine (Engine): Scores trees.
@@ -203,7 +211,7 @@ class ForestParses:
         chosen (ndarray): The arc of every token, -1 where a sentence is left alone.
         mu (ndarray): The probability of every arc with its label.
         log_z (ndarray): Of every sentence.
-        base (Parses): The parser's own parses.
+        base (Callable[[], Parses]): Gives the parser's own parses.
         inside (ndarray): For every token, the probability that its right arc is in the forest.
         """
         self._engine, self._tokens, self._forests = engine, tokens, forests
@@ -212,11 +220,17 @@ class ForestParses:
         self._mu = mu * inside[forests.token_of()]
         self._own = self._arcs >= 0
         self._inventory = Inventory(forests.names)
-        self.heads, self.labels = base.heads, base.labels
-        if self._own.any():
-            heads, labels = self._restored(forests.starts, self._arcs)
-            self.heads = numpy.where(self._own, heads, self.heads)
-            self.labels = numpy.where(self._own, labels, self.labels)
+        if self._own.any() or not len(self._own):
+            self.heads, self.labels = self._restored(forests.starts, self._arcs)
+        if not self._own.all():
+            parses = base()
+            kept = (parses.heads, parses.labels)
+            if self._own.any():
+                kept = (
+                    numpy.where(self._own, self.heads, kept[0]),
+                    numpy.where(self._own, self.labels, kept[1]),
+                )
+            self.heads, self.labels = kept
 
     def _restored(
         self, starts: NDArray[numpy.int32], arcs: NDArray[numpy.int64]
@@ -250,14 +264,18 @@ class ForestParses:
         return restored_arcs(self, self._forests.starts, heads, labels)
 
     def head_probs(self) -> NDArray[numpy.float32]:
-        found = self._base.head_probs().copy()
+        found = numpy.zeros(len(self._own), dtype="float32")
+        if not self._own.all():
+            found[:] = self._base().head_probs()
         found[self._own] = self._head_probs[self._arcs[self._own]]
         found[self._restored_arcs.tokens] = self._restored_arcs.head_probs
         return found
 
     def label_probs(self) -> NDArray[numpy.float32]:
         arcs = self._arcs[self._own]
-        found = self._base.label_probs().copy()
+        found = numpy.zeros(len(self._own), dtype="float32")
+        if not self._own.all():
+            found[:] = self._base().label_probs()
         found[self._own] = self._mu[arcs] / numpy.maximum(self._head_probs[arcs], 1e-12)
         found[self._restored_arcs.tokens] = self._restored_arcs.label_probs
         return found
@@ -272,14 +290,14 @@ class ForestParses:
         starts = self._forests.starts.tolist()
         sums = [inside[start:end].sum() for start, end in pairwise(starts)]
         logs = scores - self._log_z + numpy.array(sums)
-        return logs if own.all() else numpy.where(own, logs, self._base.log_probs())
+        return logs if own.all() else numpy.where(own, logs, self._base().log_probs())
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
         arcs = self._forests.arcs(sentence)
         if arcs.start == arcs.stop:
-            return self._base.marginals(sentence)
+            return self._base().marginals(sentence)
         # arcs outside have the shares that they have to the parser
-        table = self._base.marginals(sentence).copy()
+        table = self._base().marginals(sentence).copy()
         places = self._forests.heads[arcs], self._forests.modifiers[arcs]
         table[places] = 0.0
         rest = numpy.maximum(table[:, 1:].sum(axis=0), 1e-300)
@@ -290,7 +308,7 @@ class ForestParses:
     def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
         own = self._forests.arcs(sentence)
         if own.start == own.stop:
-            return self._base.arcs(sentence, labelled=labelled, min_prob=min_prob)
+            return self._base().arcs(sentence, labelled=labelled, min_prob=min_prob)
         heads, modifiers, labels = (
             column[own]
             for column in (self._forests.heads, self._forests.modifiers, self._forests.labels)
@@ -306,7 +324,7 @@ class ForestParses:
     def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
         arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
         if arcs.start == arcs.stop:
-            return self._base.label_distributions(sentence)
+            return self._base().label_distributions(sentence)
         table = numpy.zeros((own.stop - own.start, len(self._inventory)))
         modifiers = self._forests.modifiers[arcs] - 1
         heads = self._forests.heads[self._arcs[own]]
@@ -319,7 +337,7 @@ class ForestParses:
         """RETURNS (List[Parse]): The k likeliest labelled trees, found exactly: a forest has no others."""
         arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
         if arcs.start == arcs.stop:
-            return self._base.k_best(sentence, k, labelled=labelled)
+            return self._base().k_best(sentence, k, labelled=labelled)
         _, tokens, _, governors, modifiers, hashes, dense = arguments(self._forests, self._tokens)
         trees, logs = self._engine.k_best(
             tokens[own], governors[arcs], modifiers[arcs], hashes[arcs], dense[arcs], k
@@ -335,7 +353,7 @@ class ForestParses:
     ) -> TreeDistribution:
         arcs = self._forests.arcs(sentence)
         if more is not None or arcs.start == arcs.stop:
-            return self._base.distribution(sentence, more=more, labelled=labelled)
+            return self._base().distribution(sentence, more=more, labelled=labelled)
         given = arguments(self._forests, self._tokens)
         return ForestTrees(self._engine, given, self._forests, sentence)
 
