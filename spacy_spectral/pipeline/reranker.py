@@ -81,8 +81,8 @@ class SpectralReranker(SecondStage):
 
     The parser before it leaves the candidates on documents, and the reranker takes them off again (see
     `handover`); documents that were parsed elsewhere, changed since, or not parsed at all, are parsed for
-    them. Sentence boundaries stay as the parser has them. A sentence with a single candidate, such as one of one
-    token, keeps it. Tags and words that training did not have count as unknown.
+    them. Sentence boundaries stay as the parser has them. A sentence with a single candidate, such as one of
+    one token, keeps it. Tags and words that training did not have count as unknown.
     """
 
     def __init__(
