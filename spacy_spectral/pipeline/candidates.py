@@ -15,10 +15,10 @@ from spacy.util import minibatch
 from thinc.api import Adam, fix_random_seed
 
 from ..base.errors import Errors
+from ..models.forestrank.architecture import ForestFold
 from ..models.forestrank.forests import Forests, forests_of
-from ..models.forestrank.training import ForestFold
 from ..models.product.architecture import ProductRecipe
-from ..models.rerank.interface import Candidates, Fold, blocks
+from ..models.rerank.features import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses, Tempered
 from ..trees.inventory import plain
 from ..trees.pseudoprojective import deprojectivize

@@ -17,11 +17,11 @@ from thinc.api import Model
 from ..base.errors import Errors
 from ..forest.conditions import Condition
 from ..models.eigenwords.vectors import read_vocab, word_vectors
+from ..models.forestrank.architecture import ForestSettings
 from ..models.forestrank.model import ForestParses
-from ..models.forestrank.training import ForestSettings
-from ..models.rerank.interface import ByNames, Candidates
+from ..models.rerank.features import ByNames, Candidates
 from ..models.rerank.model import Ranking, Reranker
-from ..models.treemodel.score import TreeScore, tree_scores
+from ..models.rerank.tree_model import TreeScore, tree_scores
 from ..trees.calibration import fit_sharpness, some_sentences
 from ..trees.interface import Parses
 from ..trees.inventory import plain

@@ -12,7 +12,7 @@ from spacy.util import minibatch
 from thinc.api import Adam, fix_random_seed
 
 from pipelines import trained_reranker, with_reranker
-from spacy_spectral.models.rerank.interface import blocks
+from spacy_spectral.models.rerank.features import blocks
 from spacy_spectral.pipeline.candidates import Plan, candidate_source
 from spacy_spectral.pipeline.handover import leave, take_off
 

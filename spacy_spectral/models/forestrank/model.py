@@ -18,7 +18,10 @@ from ...base.stored import Stored
 from ...trees.interface import (
     ArcMask,
     ArcProbs,
+    ArcTable,
+    BestTree,
     Clusters,
+    Labels,
     Parse,
     ParserModel,
     Parses,
@@ -30,15 +33,16 @@ from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..product.parser import KINDS
 from ._engine import Engine
-from .distribution import ForestTrees
-from .experts import with_experts
-from .forests import Forests, decoded, forests_of
-from .outside import inside_probs
+from .forests import Forests, decoded, forests_of, inside_probs, with_experts
 from .templates import TEMPLATES
 
 # Rounds of finding arcs: of more where they make no tree, of fewer where they make too many.
 _ROUNDS = 4
+
+
 _SUFFIX = 2
+
+
 _FORMAT = Format(
     "forest reranker",
     1,
@@ -407,3 +411,62 @@ def arguments(forests: Forests, tokens: NDArray[numpy.uint32]) -> Arguments:
         labels[forests.labels],
         forests.dense,
     )
+
+
+class ForestTrees:
+    """Implements `trees.interface.TreeDistribution`; labels are part of arcs."""
+
+    def __init__(self, engine: "Engine", given: "Arguments", forests: Forests, sentence: int):
+        """engine (Engine): Scores trees.
+        given (Arguments): What it takes of all sentences.
+        forests (Forests): The forests.
+        sentence (int): Which of them.
+        """
+        own, arcs = forests.tokens(sentence), forests.arcs(sentence)
+        _, tokens, _, heads, modifiers, hashes, dense = given
+        self._engine = engine
+        self._tokens = tokens[own]
+        self._columns = heads[arcs], modifiers[arcs], hashes[arcs], dense[arcs]
+        self._labels = forests.labels[arcs]
+
+    def arcs(self, labels: Labels) -> ArcMask:
+        n = len(self._tokens)
+        found = numpy.zeros((n + 1, n + 1), dtype=bool)
+        kept = self._kept(numpy.ones((n + 1, n + 1), dtype=bool), labels)
+        found[self._columns[0][kept], self._columns[1][kept]] = True
+        return found
+
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
+        kept = self._kept(allowed, labels)
+        marginals = numpy.zeros(allowed.shape)
+        columns: list[Any] = [column[kept] for column in self._columns]
+        heads, modifiers = columns[:2]
+        if len(numpy.unique(modifiers)) < len(self._tokens):
+            return -numpy.inf, marginals
+        ends = (numpy.array([0, len(own)], dtype="int32") for own in (self._tokens, kept))
+        starts, arc_starts = ends
+        mu, log_z = self._engine.marginals(starts, self._tokens, arc_starts, *columns)
+        if not numpy.isfinite(log_z[0]):
+            return -numpy.inf, marginals
+        numpy.add.at(marginals, (heads, modifiers), mu)
+        return float(log_z[0]), marginals
+
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
+        found = []
+        for allowed in ways:
+            kept = self._kept(allowed, labels)
+            columns: Any = (self._tokens, *(column[kept] for column in self._columns), 1)
+            trees, logs = self._engine.k_best(*columns)
+            log_z, _ = self.total(allowed, labels)
+            arcs = kept[trees[0]]
+            tree = BestTree(self._columns[0][arcs], self._labels[arcs], float(logs[0]) + log_z)
+            found.append(tree)
+        return max(found, key=lambda tree: tree.score)
+
+    def _kept(self, allowed: NDArray[numpy.bool_], labels: Labels) -> NDArray[numpy.int64]:
+        """Arcs that are allowed with their labels."""
+        heads, modifiers = self._columns[:2]
+        kept = allowed[heads, modifiers]
+        for token, own in labels.items():
+            kept &= (modifiers != token) | numpy.isin(self._labels, sorted(own))
+        return numpy.flatnonzero(kept)

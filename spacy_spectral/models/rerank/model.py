@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from ...base.fields import Array, Bytes, Format, List, Map, Str
 from ...base.stored import Stored
 from ...trees.sentences import Tokens
-from ..treemodel.tree_model import TreeModel
-from .features import BITS, GROUPS, KINDS, Features
-from .interface import Candidates
+from .features import BITS, GROUPS, KINDS, Candidates, Features
 from .learn import Weights, softmax
+from .tree_model import TreeModel
 
 _WEIGHT: dict[str, Any] = {"low": -1e6, "high": 1e6}
 _FORMAT = Format(

@@ -1,7 +1,8 @@
 """The latent tree model: p(tree) with a hidden state for every token."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -9,11 +10,76 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Array, Bool, Format, Strings
 from ...base.stored import Stored
+from ...trees.sentences import MISSING, Tokens
+from ..eigenwords.vocabulary import normalize, signatures
 from ._tree import head_probabilities, score_trees
-from .statistics import Alphabet
+
+# Symbols seen less often are counted as the class of words that look like them.
+MIN_COUNT = 3
+
+
+class Alphabet:
+    """Numbers of symbols. One that is not known is counted as the narrowest class of words that look
+    like it, or, for tags, has the number after the last."""
+
+    def __init__(self, symbols: Sequence[str], *, words: bool):
+        """symbols (Sequence[str]): Symbols and classes, in the order of their numbers.
+        words (bool): Whether unknown symbols have classes.
+        """
+        self.symbols = list(symbols)
+        self.words = words
+        self._ids = {symbol: i for i, symbol in enumerate(self.symbols)}
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, symbols: Sequence[str]) -> NDArray[numpy.int32]:
+        """RETURNS (ndarray): Their numbers; `len(self)` for what is not known."""
+        ids, unknown = self._ids, len(self.symbols)
+        numbers = numpy.empty(len(symbols), dtype="int32")
+        for i, symbol in enumerate(symbols):
+            number = ids.get(symbol)
+            if number is None:
+                number = unknown
+                if self.words:
+                    number = next((ids[n] for n in _other_names(symbol) if n in ids), unknown)
+            numbers[i] = number
+        return numbers
+
+    @classmethod
+    def count(cls, sentences: Iterable[Sequence[str]], *, words: bool) -> "Alphabet":
+        """Make an alphabet of what is frequent enough.
+
+        sentences (Iterable[Sequence[str]]): Symbols, sentence by sentence.
+        words (bool): Whether the symbols are words: rare ones are counted as their classes.
+        RETURNS (Alphabet): The alphabet, in alphabetical order.
+        """
+        counts = Counter(symbol for sentence in sentences for symbol in sentence)
+        if not words:
+            return cls(sorted(counts), words=False)
+        known = {symbol for symbol, n in counts.items() if n >= MIN_COUNT}
+        classes: Counter[str] = Counter()
+        for symbol, n in counts.items():
+            if symbol not in known:
+                for name in _other_names(symbol):
+                    classes[name] += n
+        known.update(name for name, n in classes.items() if n >= MIN_COUNT)
+        # not the wide classes whose words all have a narrower one: nothing would be known of them
+        used = set(cls(sorted(known), words=True).encode(list(counts)).tolist())
+        return cls([name for i, name in enumerate(sorted(known)) if i in used], words=True)
+
+
+def _other_names(word: str) -> Iterator[str]:
+    normal = normalize(word)
+    yield normal
+    yield normal.lower()
+    yield from signatures(word)
+
 
 # |x| that vectors, which are rescaled at every token, can be multiplied by
 _LARGEST = 1e50
+
+
 _FORMAT = Format(
     "latent tree model",
     1,
@@ -24,6 +90,8 @@ _FORMAT = Format(
     transitions=Array("float64", 2, "states", "states", low=-_LARGEST, high=_LARGEST),
     root=Array("float64", "states", least=1, low=-_LARGEST, high=_LARGEST),
 )
+
+
 # |p(tree)| is at least this times the probability of its symbols alone, per token (as a logarithm)
 _FLOOR = -10.0
 
@@ -162,3 +230,59 @@ class TreeModel(Stored):
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "TreeModel":
         return cls(Alphabet(read.pop("symbols"), words=read.pop("words")), **read)
+
+
+class TreeScore(NamedTuple):
+    """How well the parts of one tree fit together.
+
+    log_prob (float): log p(tree), summed over the tree models: of words, tags and labels.
+    gain (float): How much better than chance its symbols fit together, per token: log p(tree) minus the
+        log-probability of its symbols alone. Low for unlikely trees, whatever their words and length are.
+    head_probs (ndarray): For every token the probability of its head given the rest of the tree; NaN for
+        the root.
+    """
+
+    log_prob: float
+    gain: float
+    head_probs: NDArray[numpy.float64]
+
+
+def tree_scores(
+    models: Mapping[str, TreeModel],
+    tokens: Tokens,
+    heads: NDArray[numpy.int32],
+    labels: Sequence[str],
+) -> list[TreeScore | None]:
+    """Score one tree for each sentence.
+
+    models (Mapping[str, TreeModel]): Tree models of "words", "tags" and "labels".
+    tokens (Tokens): The sentences.
+    heads (ndarray), labels (Sequence[str]): The tree of each.
+    RETURNS (List[Optional[TreeScore]]): One for each sentence; None where heads are missing.
+    """
+    symbols = {"words": tokens.words, "tags": tokens.symbols, "labels": labels}
+    encoded = [(model, model.encode(symbols[kind])) for kind, model in models.items()]
+    return [
+        None
+        if (heads[begin:end] == MISSING).any()
+        else _score([(model, ids[begin:end]) for model, ids in encoded], heads[begin:end])
+        for begin, end in tokens.bounds()
+    ]
+
+
+def _score(
+    encoded: Sequence[tuple[TreeModel, NDArray[numpy.int32]]], heads: NDArray[numpy.int32]
+) -> TreeScore:
+    n = len(heads)
+    log_prob = gain = 0.0
+    # models of different symbols are taken as independent, given the tree
+    fit = numpy.ones((n, n))
+    for model, ids in encoded:
+        (own,), _ = model.log_scores(ids, heads[None])
+        log_prob += own
+        gain += own - model.log_frequency(ids)
+        fit *= model.head_probs(ids, heads)
+    total = fit.sum(axis=1)
+    probs = fit[numpy.arange(n), numpy.maximum(heads - 1, 0)]
+    head_probs = numpy.divide(probs, total, out=numpy.zeros(n), where=total > 0)
+    return TreeScore(log_prob, gain / n, numpy.where(heads == 0, numpy.nan, head_probs))
