@@ -38,11 +38,7 @@ from .templates import TEMPLATES
 
 # Rounds of finding arcs: of more where they make no tree, of fewer where they make too many.
 _ROUNDS = 4
-
-
 _SUFFIX = 2
-
-
 _FORMAT = Format(
     "forest reranker",
     1,
@@ -88,17 +84,12 @@ class ForestReranker(Stored):
         experts: Mapping[str, ParserModel] = MappingProxyType({}),
         temperature: float = 1.0,
     ):
-        """keys (ndarray): The hashes that are features, ascending.
-        weights (ndarray): Their weights.
-        dense (ndarray): The weights of log-marginals: the parser's own, then those of experts.
-        words (ndarray): The hashes of words that are looked at whole, ascending.
-        clusters (Optional[Clusters]): Word clusters.
-        threshold (float): How likely an arc with its label must be to be in a forest.
-        outside (Optional[ndarray]): How likely right arcs are not in a forest, see `outside`; never by
-            default.
-        experts (Mapping[str, ParserModel]): Other parsers whose log-marginals count.
-        temperature (float): How sure it is: all probabilities are those of P(tree)^(1/temperature) over the
-            trees of a forest; the tree is chosen by P.
+        """dense: The weights of log-marginals: the parser's own, then those of experts.
+        words: The hashes of words that are looked at whole, ascending.
+        threshold: How likely an arc with its label must be to be in a forest.
+        outside: How likely right arcs are not in a forest, see `fit_outside`; never by default.
+        temperature: How sure it is: all probabilities are those of P(tree)^(1/temperature) over
+            the trees of a forest; the tree is chosen by P.
         """
         self.outside = numpy.zeros(2) if outside is None else outside
         self.experts = dict(experts)
@@ -114,7 +105,7 @@ class ForestReranker(Stored):
         self._known = frozenset(words.tolist())
 
     def with_temperature(self, temperature: float) -> "ForestReranker":
-        """RETURNS (ForestReranker): The same second stage, surer or less sure."""
+        """The same second stage, surer or less sure."""
         return ForestReranker(
             keys=self.keys,
             weights=self.weights,
@@ -137,12 +128,8 @@ class ForestReranker(Stored):
     ) -> "ForestParses":
         """Parse sentences once more.
 
-        tokens (Tokens): The sentences.
-        parses (Union[Parses, Callable[[], Parses]]): What the parser makes of them; or what gives it, which
-            is asked where forests do not suffice.
-        names (Sequence[str]): The parser's labels.
-        forests (Optional[Forests]): The arcs that the parser finds likely, if they are known.
-        RETURNS (ForestParses): The parses by all that the forests' trees have.
+        parses: What the parser makes of them; or what gives it, which is asked where forests do
+            not suffice.
         """
         base: Callable[[], Parses] = parses if callable(parses) else lambda: parses
         encoded = encode(tokens, self._known, self.clusters)
@@ -194,7 +181,8 @@ class ForestReranker(Stored):
 
 class ForestParses:
     """Parses by a second stage; see `trees.interface.Parses`. Sentences that it leaves alone are as the
-    parser has them."""
+    parser has them.
+    """
 
     labelled = True
 
@@ -209,14 +197,8 @@ class ForestParses:
         base: Callable[[], Parses],
         inside: NDArray[numpy.float64],
     ):
-        """engine (Engine): Scores trees.
-        tokens (ndarray): The tokens, from `encode`.
-        forests (Forests): The forests; no arcs where a sentence is left alone.
-        chosen (ndarray): The arc of every token, -1 where a sentence is left alone.
-        mu (ndarray): The probability of every arc with its label.
-        log_z (ndarray): Of every sentence.
-        base (Callable[[], Parses]): Gives the parser's own parses.
-        inside (ndarray): For every token, the probability that its right arc is in the forest.
+        """chosen: The arc of every token, -1 where a sentence is left alone.
+        inside: For every token, the probability that its right arc is in the forest.
         """
         self._engine, self._tokens, self._forests = engine, tokens, forests
         self._log_z, self._base, self._inside = log_z, base, inside
@@ -338,7 +320,7 @@ class ForestParses:
         return table
 
     def k_best(self, sentence: int, k: int, *, labelled: bool = True) -> list[Parse]:
-        """RETURNS (List[Parse]): The k likeliest labelled trees, found exactly: a forest has no others."""
+        """The k likeliest labelled trees, found exactly: a forest has no others."""
         arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
         if arcs.start == arcs.stop:
             return self._base().k_best(sentence, k, labelled=labelled)
@@ -367,10 +349,8 @@ def encode(
 ) -> NDArray[numpy.uint32]:
     """What features look at of tokens.
 
-    tokens (Tokens): The sentences.
-    words (FrozenSet[int]): The hashes of words that are looked at whole; of others the end counts.
-    clusters (Optional[Clusters]): Word clusters.
-    RETURNS (ndarray): uint32[tokens, 5], hashes of tag, coarse tag and word; a coarse and a fine cluster.
+    words: The hashes of words that are looked at whole; of others the end counts.
+    RETURNS: uint32[tokens, 5], hashes of tag, coarse tag and word; a coarse and a fine cluster.
     """
     result = numpy.zeros((len(tokens.words), 5), dtype="uint32")
     result[:, 0] = _hashes(tokens.symbols)
@@ -389,7 +369,7 @@ def encode(
 
 
 def text_hash(text: str) -> int:
-    """RETURNS (int): A hash of a text that is the same everywhere."""
+    """A hash of a text that is the same everywhere."""
     return crc32(text.encode("utf8"))
 
 
@@ -400,7 +380,7 @@ def _hashes(texts: Sequence[str]) -> list[int]:
 
 
 def arguments(forests: Forests, tokens: NDArray[numpy.uint32]) -> Arguments:
-    """RETURNS (Tuple): What the methods of `Engine` take."""
+    """What the methods of `Engine` take."""
     labels = numpy.array([text_hash(name) for name in forests.names], dtype="uint32")
     return (
         forests.starts,
@@ -417,11 +397,6 @@ class ForestTrees:
     """Implements `trees.interface.TreeDistribution`; labels are part of arcs."""
 
     def __init__(self, engine: "Engine", given: "Arguments", forests: Forests, sentence: int):
-        """engine (Engine): Scores trees.
-        given (Arguments): What it takes of all sentences.
-        forests (Forests): The forests.
-        sentence (int): Which of them.
-        """
         own, arcs = forests.tokens(sentence), forests.arcs(sentence)
         _, tokens, _, heads, modifiers, hashes, dense = given
         self._engine = engine

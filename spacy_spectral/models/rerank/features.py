@@ -21,11 +21,11 @@ from ._features import Extractor
 class Candidates:
     """The trees of one sentence that there are to choose from, the base parser's likeliest first.
 
-    heads (ndarray): int32[k, n], heads of the k trees, 0 for the root. Complete trees, all different.
-    labels (ndarray): int32[k, n], indices into `names`.
-    names (Sequence[str]): The labels; many sentences share them.
-    log_probs (ndarray): float64[k], log P(tree | sentence) by the base parser.
-    arc_probs (ndarray): float64[k, n], the probability of every arc by the base parser.
+    heads: int32[k, n], heads of the k trees, 0 for the root. Complete trees, all different.
+    labels: int32[k, n], indices into `names`.
+    names: The labels; many sentences share them.
+    log_probs: float64[k], log P(tree | sentence) by the base parser.
+    arc_probs: float64[k, n], the probability of every arc by the base parser.
     """
 
     heads: NDArray[numpy.int32]
@@ -38,8 +38,7 @@ class Candidates:
         return len(self.heads)
 
     def within(self, margin: float) -> "Candidates":
-        """margin (float): A difference of log-probabilities.
-        RETURNS (Candidates): Those at most so much less likely than the first."""
+        """Those whose log-probability is at most so much below the first's."""
         k = int((self.log_probs >= self.log_probs[:1] - margin).sum())
         return Candidates(
             self.heads[:k], self.labels[:k], self.names, self.log_probs[:k], self.arc_probs[:k]
@@ -50,9 +49,8 @@ class Candidates:
     ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
         """Compare the trees with the gold tree.
 
-        heads (ndarray), labels (Sequence[str]): The gold tree, MISSING and "" where it is not known.
-            Labels are compared in lower case, as the scorers do.
-        RETURNS (Tuple[ndarray, ndarray]): How many heads are right, and heads with their labels.
+        heads: The gold tree, MISSING and "" where it is not known. Labels are compared in lower
+            case, as the scorers do.
         """
         ids = {name.lower(): i for i, name in enumerate(self.names)}
         lower = numpy.array([ids[name.lower()] for name in self.names])
@@ -78,12 +76,7 @@ class ByNames:
 
 @dataclass
 class Fold:
-    """Candidates of sentences that the parser who made them was not trained on.
-
-    train (Treebank): What that parser was trained on.
-    held_out (Treebank): The sentences.
-    candidates (List[Candidates]): The candidates of each.
-    """
+    """Candidates of sentences that the parser who made them was not trained on."""
 
     train: Treebank
     held_out: Treebank
@@ -91,12 +84,7 @@ class Fold:
 
 
 def blocks(lengths: NDArray[numpy.int64], n: int) -> NDArray[numpy.int64]:
-    """Part texts into contiguous blocks with about as many tokens each: neighbours resemble each other.
-
-    lengths (ndarray): The lengths of the texts.
-    n (int): How many blocks.
-    RETURNS (ndarray): The block of each.
-    """
+    """Part texts into contiguous blocks with about as many tokens each: neighbours resemble each other."""
     ends = numpy.cumsum(lengths)
     middles = ends - lengths / 2
     return numpy.minimum(middles * n // max(ends[-1:].sum(), 1), n - 1).astype("int64")
@@ -147,8 +135,8 @@ class TreeScores(Protocol):
 class Described:
     """The trees of one sentence, relative to the first.
 
-    dense (ndarray): float64[k, numbers].
-    starts, indices, values (ndarray): Hashed features in sparse rows, see `_features`.
+    dense: float64[k, numbers].
+    starts, indices, values: Hashed features in sparse rows, see `_features`.
     """
 
     dense: NDArray[numpy.float64]
@@ -161,10 +149,7 @@ class Features:
     """Describes candidates."""
 
     def __init__(self, groups: Sequence[str], models: Mapping[str, TreeScores]):
-        """groups (Sequence[str]): The groups of features, of GROUPS.
-        models (Mapping[str, TreeModel]): Tree models of "words", "tags" and "labels", for the group
-            "logp".
-        """
+        """models: Tree models of "words", "tags" and "labels", for the group "logp"."""
         unknown = [group for group in groups if group not in GROUPS]
         if unknown or not groups:
             raise ValueError(Errors.S536.format(value=unknown, choices=", ".join(GROUPS)))
@@ -175,12 +160,7 @@ class Features:
         self._extractor = Extractor(self._mask, BITS)
 
     def describe(self, tokens: Tokens, candidates: Sequence[Candidates]) -> list[Described]:
-        """Describe the candidates of some sentences, for learning.
-
-        tokens (Tokens): The sentences.
-        candidates (Sequence[Candidates]): The candidates of each.
-        RETURNS (List[Described]): One for each sentence.
-        """
+        """Describe the candidates of some sentences, for learning."""
         columns, names = self._columns(tokens), ByNames(_label_hashes)
         dense = self._dense(tokens, candidates)
         result = []
@@ -200,11 +180,8 @@ class Features:
     ) -> list[NDArray[numpy.float64]]:
         """The same features times their weights.
 
-        tokens (Tokens): The sentences.
-        candidates (Sequence[Candidates]): The candidates of each.
-        dense (ndarray): float64, a weight for each number.
-        sparse (ndarray): float32[2 ** BITS], a weight for each hash.
-        RETURNS (List[ndarray]): The scores of each sentence's trees.
+        dense: float64, a weight for each number.
+        sparse: float32[2 ** BITS], a weight for each hash.
         """
         columns, names = self._columns(tokens), ByNames(_label_hashes)
         numbers = self._dense(tokens, candidates)

@@ -40,9 +40,9 @@ _RARE = 3.0
 class Trees:
     """Complete trees, one after the other.
 
-    symbols (ndarray): int32, the number of every token's symbol.
-    heads (ndarray): int32, heads in the sentence, from 1; 0 for the root.
-    starts (ndarray): int32, where sentences start, closed by the number of tokens.
+    symbols: int32, the number of every token's symbol.
+    heads: int32, heads in the sentence, from 1; 0 for the root.
+    starts: int32, where sentences start, closed by the number of tokens.
     """
 
     symbols: NDArray[numpy.int32]
@@ -50,8 +50,7 @@ class Trees:
     starts: NDArray[numpy.int32]
 
     def arcs(self) -> tuple[NDArray, NDArray, NDArray]:
-        """RETURNS (Tuple[ndarray, ndarray, ndarray]): Parents and children, as indices of tokens, and
-        whether the child stands on the right."""
+        """Parents and children, as indices of tokens, and whether the child stands on the right."""
         children = numpy.flatnonzero(self.heads > 0)
         first = numpy.repeat(self.starts[:-1], numpy.diff(self.starts))
         parents = (first + self.heads - 1)[children]
@@ -62,10 +61,10 @@ class Trees:
 class Moments:
     """Moments over triples (left child, parent, right child) of vectors; see above.
 
-    sigma_left, sigma_right, lambda_left (ndarray): [k, k].
-    third (ndarray): [k, k, k], third[b] = K(e_b).
-    roots (ndarray): The mean vector of roots.
-    n (float): How many triples there are, infinity for exact moments.
+    sigma_left, sigma_right, lambda_left: [k, k].
+    third: [k, k, k], third[b] = K(e_b).
+    roots: The mean vector of roots.
+    n: How many triples there are, infinity for exact moments.
     """
 
     sigma_left: NDArray[numpy.float64]
@@ -79,9 +78,7 @@ class Moments:
     def count(cls, trees: Trees, vectors: NDArray[numpy.float64]) -> "Moments":
         """Take the moments of a treebank.
 
-        trees (Trees): The treebank.
-        vectors (ndarray): [symbols, k].
-        RETURNS (Moments): The moments.
+        vectors: [symbols, k].
         """
         k = vectors.shape[1]
         parents, children, on_right = trees.arcs()
@@ -110,9 +107,7 @@ class Moments:
 def bigram_counts(trees: Trees, n_symbols: int):
     """How often symbols have each parent and each child, on either side.
 
-    trees (Trees): The treebank.
-    n_symbols (int): How many symbols there are.
-    RETURNS (csr_matrix): [symbols, 4 * symbols].
+    RETURNS: [symbols, 4 * symbols].
     """
     from scipy.sparse import csr_matrix
 
@@ -129,9 +124,7 @@ def symbol_vectors(bigrams, k: int) -> NDArray[numpy.float64]:
 
     The first singular vector is left out: it is the constant, which tells nothing.
 
-    bigrams (csr_matrix): From `bigram_counts`.
-    k (int): How many dimensions at most.
-    RETURNS (ndarray): [symbols, dimensions], the most informative dimensions first.
+    RETURNS: [symbols, dimensions], the most informative dimensions first.
     """
     from scipy.sparse import diags
 
@@ -150,10 +143,9 @@ def whitened(
     Then P(symbol | state) = frequency * vector'G is the only way to read emissions off E[vector | state]
     = G, and the first coordinate of G is 1.
 
-    vectors (ndarray): [symbols, dimensions].
-    frequency (ndarray): [symbols], sums to 1.
-    k (int): How many columns at most.
-    RETURNS (ndarray): [symbols, columns]; fewer columns than k if the vectors have no more directions.
+    vectors: [symbols, dimensions].
+    frequency: [symbols], sums to 1.
+    RETURNS: [symbols, columns]; fewer columns than k if the vectors have no more directions.
     """
     columns = [numpy.ones(len(vectors))]
     for column in vectors.T:
@@ -174,8 +166,6 @@ ESTIMATORS = ("spectral", "spectral+em")
 
 # Pseudo-counts of EM: of each state's emissions, by symbol of the alphabet, and of each transition.
 _EMISSION_PRIOR = 0.15
-
-
 _TRANSITION_PRIOR = 0.1
 
 
@@ -183,11 +173,9 @@ _TRANSITION_PRIOR = 0.1
 class TreeSettings:
     """How a latent tree model is learnt.
 
-    estimator (str): "spectral": moments only, values may be negative. "spectral+em": a proper
+    estimator: "spectral": moments only, values may be negative. "spectral+em": a proper
         distribution.
-    states (int): Most hidden states.
-    ridge (float): Softens the pseudo-inverses; in the unit of the sampling error.
-    em_iterations (int): Iterations of EM.
+    ridge: Softens the pseudo-inverses; in the unit of the sampling error.
     """
 
     estimator: str = "spectral+em"
@@ -213,14 +201,12 @@ def estimate_tree_model(
 ) -> TreeModel:
     """Learn a latent tree model.
 
-    sentences (Iterable[Tuple[Sequence[str], Sequence[int]]]): Symbols and heads (from 1, 0 for the
-        root); sentences whose heads are not a whole tree are left out.
-    words (bool): Whether the symbols are words, which have classes for rare and unknown ones.
-    dictionary (Optional[Tuple[Sequence[str], ndarray]]): Words and their vectors, the most informative
-        dimensions first, e.g. eigenwords. By default vectors are learnt from the trees themselves.
-    settings (Optional[TreeSettings]): How.
-    progress (Callable): Wraps the iterations of EM, e.g. in a progress bar.
-    RETURNS (TreeModel): The model.
+    sentences: Symbols and heads (from 1, 0 for the root); sentences whose heads are not a whole
+        tree are left out.
+    words: Whether the symbols are words, which have classes for rare and unknown ones.
+    dictionary: Words and their vectors, the most informative dimensions first, e.g. eigenwords.
+        By default vectors are learnt from the trees themselves.
+    progress: Wraps the iterations of EM, e.g. in a progress bar.
     """
     from threadpoolctl import threadpool_limits
 
@@ -270,12 +256,11 @@ def recover(
 ) -> Parameters:
     """The parameters that have some moments.
 
-    moments (Moments): The moments.
-    vectors (ndarray): [symbols, k], whitened.
-    frequency (ndarray): [symbols].
-    ridge (float): Softens the pseudo-inverses, in the unit of the sampling error.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): Emissions [symbols, k], transitions [2, k, k] by parent and
-        child state, root [k]. Of exact moments they are probabilities.
+    vectors: [symbols, k], whitened.
+    frequency: [symbols].
+    ridge: Softens the pseudo-inverses, in the unit of the sampling error.
+    RETURNS: Emissions [symbols, k], transitions [2, k, k] by parent and child state, root [k].
+        Of exact moments they are probabilities.
     """
     softness = ridge / numpy.sqrt(moments.n)
     from_right = soft_inverse(moments.sigma_right, softness)
@@ -342,10 +327,7 @@ def projected(
 ) -> Parameters:
     """Make parameters probabilities: without negative values, mixed with a little of the average.
 
-    emissions, transitions, root (ndarray): From `recover`.
-    frequency (ndarray): [symbols].
-    softness (float): How much of the average; 0 leaves probabilities as they are.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): As given.
+    frequency: [symbols].
     """
     k = len(root)
     emissions = numpy.maximum(emissions, 0) + softness * frequency[:, None]
@@ -363,10 +345,7 @@ def em_step(
 ) -> Parameters:
     """One iteration of EM.
 
-    trees (Trees): The treebank.
-    emissions, transitions, root (ndarray): Probabilities.
-    frequency (ndarray): [symbols], what emissions are smoothed by.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): Better ones.
+    frequency: [symbols], what emissions are smoothed by.
     """
     prior = _EMISSION_PRIOR * len(frequency)
     emission_counts = numpy.repeat(prior * frequency[:, None], len(root), axis=1)

@@ -20,12 +20,11 @@ MIN_COUNT = 3
 
 class Alphabet:
     """Numbers of symbols. One that is not known is counted as the narrowest class of words that look
-    like it, or, for tags, has the number after the last."""
+    like it, or, for tags, has the number after the last.
+    """
 
     def __init__(self, symbols: Sequence[str], *, words: bool):
-        """symbols (Sequence[str]): Symbols and classes, in the order of their numbers.
-        words (bool): Whether unknown symbols have classes.
-        """
+        """words: Whether unknown symbols have classes."""
         self.symbols = list(symbols)
         self.words = words
         self._ids = {symbol: i for i, symbol in enumerate(self.symbols)}
@@ -34,7 +33,7 @@ class Alphabet:
         return len(self.symbols)
 
     def encode(self, symbols: Sequence[str]) -> NDArray[numpy.int32]:
-        """RETURNS (ndarray): Their numbers; `len(self)` for what is not known."""
+        """Their numbers; `len(self)` for what is not known."""
         ids, unknown = self._ids, len(self.symbols)
         numbers = numpy.empty(len(symbols), dtype="int32")
         for i, symbol in enumerate(symbols):
@@ -50,9 +49,7 @@ class Alphabet:
     def count(cls, sentences: Iterable[Sequence[str]], *, words: bool) -> "Alphabet":
         """Make an alphabet of what is frequent enough.
 
-        sentences (Iterable[Sequence[str]]): Symbols, sentence by sentence.
-        words (bool): Whether the symbols are words: rare ones are counted as their classes.
-        RETURNS (Alphabet): The alphabet, in alphabetical order.
+        words: Whether the symbols are words: rare ones are counted as their classes.
         """
         counts = Counter(symbol for sentence in sentences for symbol in sentence)
         if not words:
@@ -78,8 +75,6 @@ def _other_names(word: str) -> Iterator[str]:
 
 # |x| that vectors, which are rescaled at every token, can be multiplied by
 _LARGEST = 1e50
-
-
 _FORMAT = Format(
     "latent tree model",
     1,
@@ -114,11 +109,10 @@ class TreeModel(Stored):
         transitions: NDArray[numpy.float64],
         root: NDArray[numpy.float64],
     ):
-        """alphabet (Alphabet): The symbols.
-        frequency (ndarray): [symbols + 1], P(symbol); the last is for unknown symbols.
-        ratios (ndarray): [symbols + 1, k], P(symbol | state) / P(symbol); the last row is 1.
-        transitions (ndarray): [2, k, k], P(child state | parent state, side), by parent, then child.
-        root (ndarray): [k], P(state of the root).
+        """frequency: [symbols + 1], P(symbol); the last is for unknown symbols.
+        ratios: [symbols + 1, k], P(symbol | state) / P(symbol); the last row is 1.
+        transitions: [2, k, k], P(child state | parent state, side), by parent, then child.
+        root: [k], P(state of the root).
         """
         self.alphabet = alphabet
         self.frequency = frequency
@@ -145,8 +139,8 @@ class TreeModel(Stored):
         return cls(alphabet, numpy.append(frequency, unseen), ratios, transitions, root)
 
     def encode(self, symbols: Sequence[str]) -> NDArray[numpy.int32]:
-        """RETURNS (ndarray): Numbers of symbols; words that are not known are taken as the class of
-        words that look like them, other symbols as unknown: they fit every state alike."""
+        """Numbers of symbols; words that are not known are taken as the class of words that look
+        like them, other symbols as unknown: they fit every state alike."""
         return self.alphabet.encode(symbols)
 
     def log_scores(
@@ -156,9 +150,9 @@ class TreeModel(Stored):
 
         What trees share is computed once. The sign is always 1 for models that are proper distributions.
 
-        ids (ndarray): [tokens] or [trees, tokens], from `encode`.
-        heads (ndarray): [trees, tokens], from 1; 0 for the root.
-        RETURNS (Tuple[ndarray, ndarray]): Finite values, and 1, -1 or 0.
+        ids: [tokens] or [trees, tokens], from `encode`.
+        heads: [trees, tokens], from 1; 0 for the root.
+        RETURNS: Finite values, and 1, -1 or 0.
         """
         heads = numpy.ascontiguousarray(heads, dtype="int32")
         ids = numpy.ascontiguousarray(ids, dtype="int32")
@@ -171,8 +165,8 @@ class TreeModel(Stored):
         return alone + numpy.maximum(logs, _FLOOR * heads.shape[1]), signs
 
     def log_frequency(self, ids: NDArray[numpy.int32]) -> float:
-        """RETURNS (float): The log-probability of the symbols alone. A tree's log p minus this tells how
-        much better than chance its arcs fit, whatever its words are."""
+        """The log-probability of the symbols alone. A tree's log p minus this tells how much better
+        than chance its arcs fit, whatever its words are."""
         return float(self._log_frequency[ids].sum())
 
     def head_probs(
@@ -180,9 +174,9 @@ class TreeModel(Stored):
     ) -> NDArray[numpy.float64]:
         """How well every token would fit elsewhere: P(head | the rest of the tree).
 
-        ids (ndarray): [tokens], from `encode`.
-        heads (ndarray): [tokens], from 1; 0 for the root.
-        RETURNS (ndarray): [tokens, tokens]: row i sums to 1 over the heads that token i, with all below
+        ids: [tokens], from `encode`.
+        heads: [tokens], from 1; 0 for the root.
+        RETURNS: [tokens, tokens]: row i sums to 1 over the heads that token i, with all below
             it, can have; zeros in the root's row.
         """
         heads = numpy.ascontiguousarray(heads, dtype="int32")
@@ -206,7 +200,7 @@ class TreeModel(Stored):
             raise ValueError(Errors.S506)
 
     def extended(self, words: Sequence[str], ratios: NDArray[numpy.float64]) -> "TreeModel":
-        """RETURNS (TreeModel): This model with words that the treebank does not have."""
+        """This model with words that the treebank does not have."""
         alphabet = Alphabet([*self.alphabet.symbols, *words], words=self.alphabet.words)
         unseen = self.frequency[-1]
         return TreeModel(
@@ -235,10 +229,11 @@ class TreeModel(Stored):
 class TreeScore(NamedTuple):
     """How well the parts of one tree fit together.
 
-    log_prob (float): log p(tree), summed over the tree models: of words, tags and labels.
-    gain (float): How much better than chance its symbols fit together, per token: log p(tree) minus the
-        log-probability of its symbols alone. Low for unlikely trees, whatever their words and length are.
-    head_probs (ndarray): For every token the probability of its head given the rest of the tree; NaN for
+    log_prob: log p(tree), summed over the tree models: of words, tags and labels.
+    gain: How much better than chance its symbols fit together, per token: log p(tree) minus the
+        log-probability of its symbols alone. Low for unlikely trees, whatever their words and
+        length are.
+    head_probs: For every token the probability of its head given the rest of the tree; NaN for
         the root.
     """
 
@@ -255,10 +250,7 @@ def tree_scores(
 ) -> list[TreeScore | None]:
     """Score one tree for each sentence.
 
-    models (Mapping[str, TreeModel]): Tree models of "words", "tags" and "labels".
-    tokens (Tokens): The sentences.
-    heads (ndarray), labels (Sequence[str]): The tree of each.
-    RETURNS (List[Optional[TreeScore]]): One for each sentence; None where heads are missing.
+    RETURNS: One for each sentence; None where heads are missing.
     """
     symbols = {"words": tokens.words, "tags": tokens.symbols, "labels": labels}
     encoded = [(model, model.encode(symbols[kind])) for kind, model in models.items()]
