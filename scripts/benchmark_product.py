@@ -24,7 +24,7 @@ from pipeline_rivals import note
 from spacy import util
 from wasabi import msg
 
-from spacy_spectral.models.forestrank.training import ForestFold, ForestSettings
+from spacy_spectral.models.forestrank.architecture import ForestFold, ForestSettings
 from spacy_spectral.models.product.estimate import fit_weights
 from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.pipeline.training_data import find_clusters, find_word_vectors

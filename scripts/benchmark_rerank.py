@@ -32,18 +32,17 @@ from wasabi import msg
 
 from spacy_spectral.base.learnt import Learnt
 from spacy_spectral.base.serialize import write_atomically
-from spacy_spectral.models.forestrank.training import ForestFold, ForestSettings
+from spacy_spectral.models.forestrank.architecture import ForestFold, ForestSettings
 from spacy_spectral.models.refine.architecture import build_refined
-from spacy_spectral.models.rerank.features import GROUPS
-from spacy_spectral.models.rerank.interface import Fold
-from spacy_spectral.models.rerank.training import Settings
-from spacy_spectral.pipeline.beams import train_beam_parser
+from spacy_spectral.models.rerank.architecture import Settings
+from spacy_spectral.models.rerank.features import GROUPS, Fold
 from spacy_spectral.pipeline.candidates import (
     CandidateSource,
     Plan,
     SpectralCandidates,
     candidate_source,
     listed,
+    train_beam_parser,
 )
 from spacy_spectral.pipeline.reranker import find_vectors
 

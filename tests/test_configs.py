@@ -218,3 +218,42 @@ def test_pipeline_then_reranker(few, tmp_path):
     assert after["dep_las"] > 0.9 * before["dep_las"]
     result = run("spectral", "evaluate", path, few["test"])
     assert result.exit_code == 0, result.output
+
+
+@pytest.fixture(scope="module")
+def accurate(few, tmp_path_factory):
+    """The product of experts, with small ones: a sentencizer, a tagger and a parser, on spaCy's tokens."""
+    model = "components.spectral_parser.model"
+    config = load_config(ROOT / "configs" / "accurate.cfg", interpolate=False)
+    small = {"mix_size": 16, "scan_size": 16, "scan_depth": 1, "arc_size": 16, "label_size": 16}
+    overrides = {
+        f"{model}.experts.{name}.{setting}": value
+        for name, expert in config["components"]["spectral_parser"]["model"]["experts"].items()
+        for setting, value in (small | {"epochs": 2, "averaged": 1}).items()
+        if setting in expert
+    }
+    return train("accurate.cfg", few, tmp_path_factory.mktemp("accurate"), **overrides)
+
+
+@pytest.mark.parametrize("config", ["rerank.cfg", "rerank_list.cfg"])
+@pytest.mark.parametrize("kind", ["accurate", "model"])
+def test_reranker_on_any_pipeline(kind, config, few, tmp_path, request):
+    """One config for bases of different components: all of them stand before the reranker, as they were."""
+    base = request.getfixturevalue(kind)
+    path = train(config, few, tmp_path, **{"paths.base": str(base)})
+    before, after = spacy.load(base), spacy.load(path)
+    assert after.pipe_names == [*before.pipe_names, "spectral_reranker"]
+    assert after.tokenizer.to_bytes() == before.tokenizer.to_bytes()
+    assert after.config["nlp"]["tokenizer"] == before.config["nlp"]["tokenizer"]
+    assert after.config["nlp"]["after_pipeline_creation"] is None  # it needs the base no longer
+    for name in before.pipe_names:
+        if name != "sentencizer":
+            assert after.get_pipe(name).to_bytes() == before.get_pipe(name).to_bytes()
+    assert after.meta["performance"]["dep_uas"] > 0.8 * before.meta["performance"]["dep_uas"]
+    result = run("spectral", "evaluate", path, few["test"], "--gold-tags")
+    assert result.exit_code == 0, result.output
+
+
+def test_reranker_without_a_base_says_so(few, tmp_path):
+    with pytest.raises(ValueError, match="S532"):
+        train("rerank.cfg", few, tmp_path)

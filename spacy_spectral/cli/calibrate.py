@@ -52,6 +52,7 @@ def calibrate_cli(
 
     from ..base.serialize import require_writable, write_directory
     from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
+    from ..pipeline.reranker import SpectralReranker
     from ..treebank.documents import read_docs
     from ..trees.calibration import Judged
     from ._app import load_pipeline, parser_of, superseded, without_parses
@@ -63,7 +64,7 @@ def calibrate_cli(
             require_writable(output / "config.cfg")
         nlp = load_pipeline(model)
         parser: Any = nlp.get_pipe(component) if component in nlp.component_names else None
-        if not hasattr(parser, "forest_source"):
+        if not isinstance(parser, SpectralReranker):
             parser = parser_of(nlp, component)
         references = list(read_docs(data, nlp.vocab))
         docs = without_parses(references, gold_tags=gold_tags)

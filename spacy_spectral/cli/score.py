@@ -31,6 +31,7 @@ def score_cli(
     from ..base.errors import Errors
     from ..base.progress import progress_bar
     from ..base.serialize import require_writable
+    from ..pipeline.reranker import SpectralReranker
     from ..treebank.documents import read_docs
     from ._app import load_pipeline
 
@@ -39,7 +40,7 @@ def score_cli(
             require_writable(json)
     nlp = load_pipeline(model)
     reranker: Any = nlp.get_pipe(component) if component in nlp.component_names else None
-    if not hasattr(reranker, "spectral_tree_score"):
+    if not isinstance(reranker, SpectralReranker):
         known = ", ".join(nlp.component_names) or "none"
         msg.fail(Errors.S508.format(name=component, known=known), exits=1)
     rows = []

@@ -17,23 +17,14 @@ from .reranker import SpectralReranker
 
 
 class Half(NamedTuple):
-    """What a parser says of one half of a treebank, as sure as the other half has taught it to be.
-
-    temperature (Temperature): What the other half has taught.
-    judged (Judged): How that fits this one.
-    """
+    """How a parser's probabilities fit one half of a treebank, at the other half's temperature."""
 
     temperature: Temperature
     judged: Judged
 
 
 class _Data(NamedTuple):
-    """What a component is calibrated by.
-
-    at (Callable[[Temperature], Parses]): Parses the documents as sure as one likes.
-    treebank (Treebank): What is right.
-    names (List[str]): The labels of parses.
-    """
+    """The parses at any temperature, gold trees, and the labels of parses."""
 
     at: Callable[[Temperature], Parses]
     treebank: Treebank
@@ -43,14 +34,8 @@ class _Data(NamedTuple):
 def fitted_temperature(
     component: SpectralParser | SpectralReranker, docs: Sequence[Doc], references: Sequence[Doc]
 ) -> Temperature:
-    """Find out how sure a parser should be.
-
-    component (Union[SpectralParser, SpectralReranker]): The parser, or a second stage over forests; it is not
-        changed.
-    docs (Sequence[Doc]): Documents that it was not trained on, as it is to meet them.
-    references (Sequence[Doc]): What is right.
-    RETURNS (Temperature): The temperature; how trees are chosen stays as it is.
-    """
+    """The temperature that fits a parser, or a second stage over forests, best to documents that it was not
+    trained on. How trees are chosen stays as it is."""
     data = _data(component, docs, references)
     if isinstance(component, SpectralReranker):
         return _of_forests(
@@ -63,7 +48,7 @@ def fitted_temperature(
 def keep_temperature(
     component: SpectralParser | SpectralReranker, temperature: Temperature
 ) -> None:
-    """Make a parser, or a second stage, surer or less sure."""
+    """Give a parser, or a second stage, another temperature."""
     if isinstance(component, SpectralReranker):
         component.learn(component.reranker.with_temperature(temperature.heads))
     else:
@@ -78,14 +63,9 @@ def _of_forests(temperature: float) -> Temperature:
 def halves(
     component: SpectralParser | SpectralReranker, docs: Sequence[Doc], references: Sequence[Doc]
 ) -> list[Half]:
-    """Fit temperatures to each half of a treebank, and measure them on the other: what was fitted to some
-    sentences says little of itself on the same ones.
-
-    component (Union[SpectralParser, SpectralReranker]), docs (Sequence[Doc]), references (Sequence[Doc]): As
-        for `fitted_temperature`.
-    RETURNS (List[Half]): Both halves, which take turns document by document: parts of a treebank that are
-        harder than others tell of these, not of the parser.
-    """
+    """Fit temperatures to each half of a treebank, and measure them on the other: on the sentences that they
+    were fitted to, they would look too good. The halves take turns document by document, since parts of a
+    treebank can be harder than others."""
     is_odd = numpy.arange(len(docs)) % 2 == 1
     if not is_odd.any():
         raise ValueError(Errors.S457)

@@ -1,7 +1,9 @@
-"""Where candidates come from: one class for each kind of parser. A new kind is one more in SOURCES."""
+"""Where candidates come from: one class for each kind of parser, and what is wanted of a parser in front."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -9,21 +11,28 @@ from spacy.language import Language
 from spacy.pipeline import DependencyParser
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.util import minibatch
+from thinc.api import Adam, fix_random_seed
 
 from ..base.errors import Errors
-from ..models.forestrank.training import ForestFold
+from ..models.forestrank.architecture import ForestFold
+from ..models.forestrank.forests import Forests, forests_of
 from ..models.product.architecture import ProductRecipe
-from ..models.rerank.interface import Candidates, Fold, blocks
+from ..models.rerank.features import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses, Tempered
 from ..trees.inventory import plain
+from ..trees.pseudoprojective import deprojectivize
 from ..trees.sentences import Batch
-from .beams import beam_trees, in_sentences, sentence_starts, trained_copy
 from .documents import TokenReader, training_treebank
+from .handover import Wish
 from .parser import SpectralParser
 from .tagger import SpectralTagger
 from .training_data import annotated_by, jackknifed
 
 Report = Callable[[str], None]
+
+# One document's beam: heads (token indices, roots their own) and labels of each tree, probabilities.
+Beam = tuple[NDArray[numpy.int64], list[list[str]], NDArray[numpy.float64]]
 
 
 class Plan(NamedTuple):
@@ -39,54 +48,113 @@ class Plan(NamedTuple):
     epochs: int
 
 
-class CandidateSource(Protocol):
+@dataclass(frozen=True)
+class BestTrees(Wish):
+    """The n best trees of every sentence, none of them less likely than the best by more than the margin."""
+
+    n: int
+    margin: float
+
+    def of(self, batch: Batch, parses: Parses, names: list[str]) -> list[dict[str, Any]]:
+        result: list[dict[str, Any]] = [{"trees": []} for _ in batch.docs]
+        for s, doc in enumerate(docs_of(batch)):
+            own = k_best(parses, s, self.n, ()).within(self.margin)
+            columns = (own.heads, own.labels, own.log_probs, own.arc_probs)
+            result[doc]["trees"].append(columns)
+        return result
+
+    @staticmethod
+    def candidates(values: list[dict[str, Any]], names: list[str]) -> list[Candidates]:
+        """The trees of all sentences, from what `of` has given."""
+        shared = list(map(plain, names))
+        return [
+            Candidates(heads, labels, shared, log_probs, arc_probs)
+            for own in values
+            for heads, labels, log_probs, arc_probs in own["trees"]
+        ]
+
+
+@dataclass(frozen=True)
+class LikelyArcs(Wish):
+    """The labelled arcs of every sentence that are likely enough to be in its forest."""
+
+    threshold: float
+
+    def of(self, batch: Batch, parses: Parses, names: list[str]) -> list[dict[str, Any]]:
+        thresholds = numpy.full(len(batch.tokens), self.threshold)
+        forests = forests_of(parses, batch.tokens.starts, names, thresholds)
+        bounds = numpy.searchsorted(docs_of(batch), numpy.arange(len(batch.docs) + 1))
+        result = []
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            own = slice(int(forests.arc_starts[first]), int(forests.arc_starts[last]))
+            result.append(
+                {
+                    "threshold": self.threshold,
+                    "counts": numpy.diff(forests.arc_starts[first : last + 1]),
+                    "heads": forests.heads[own].copy(),
+                    "modifiers": forests.modifiers[own].copy(),
+                    "labels": forests.labels[own].copy(),
+                    "dense": forests.dense[own].copy(),
+                }
+            )
+        return result
+
+    @staticmethod
+    def forests(
+        values: list[dict[str, Any]], batch: Batch, names: list[str], threshold: float
+    ) -> Forests | None:
+        """The forests of all sentences, from what `of` has given; None if the threshold was another."""
+        if any(own["threshold"] != threshold for own in values):
+            return None
+        counts, heads, modifiers, labels, dense = (
+            numpy.concatenate([own[name] for own in values])
+            for name in ("counts", "heads", "modifiers", "labels", "dense")
+        )
+        arc_starts = numpy.concatenate([[0], numpy.cumsum(counts)]).astype("int32")
+        return Forests(batch.tokens.starts, arc_starts, heads, modifiers, labels, names, dense)
+
+
+def docs_of(batch: Batch) -> NDArray[numpy.int64]:
+    """The document that every sentence is in."""
+    first = batch.places[batch.tokens.starts[:-1]]
+    return numpy.searchsorted(batch.offsets, first, side="right") - 1
+
+
+class CandidateSource:
     """Gives the candidates of sentences, and those of training sentences by jack-knifing.
 
+    parser (Any): The base parser, a `kind`.
     read (TokenReader): Reads what a reranker sees of documents.
     """
 
-    read: TokenReader
+    kind: type
 
-    def __init__(self, parser: Any, symbol: str | None, *, name: str, base: str):
-        """parser (Any): The base parser.
-        symbol (Optional[str]): The attribute that is a token's tag; None for what the parser looks at.
-        name (str): The component that asks, for error messages.
-        base (str): The name of the parser in the pipeline.
-        """
-        ...
+    def __init__(self, parser: Any, read: TokenReader, *, name: str, base: str):
+        self.parser, self.read = parser, read
+        self._name, self._base = name, base
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
-        """docs (List[Doc]): The documents; they are not changed.
-        n (int): How many candidates a sentence has at most.
-        RETURNS (Tuple[Batch, List[Candidates]]): Their sentences, and the candidates of each.
-        """
-        ...
+        """The sentences of documents, which are not changed, and at most n candidates of each."""
+        raise NotImplementedError
 
     def jackknife(
-        self, examples: list[Example], nlp: Language, plan: Plan, report: Report
+        self, examples: list[Example], nlp: Language | None, plan: Plan, report: Report
     ) -> Iterator[Fold]:
-        """Train copies of the parser, each without a contiguous block of the text.
-
-        examples (List[Example]): The training examples; they are not changed.
-        nlp (Language): The pipeline of the parser.
-        plan (Plan): How.
-        report (Callable[[str], None]): Told how far it has come.
-        YIELDS (Fold): The candidates of each block.
-        """
-        ...
+        """The candidates of each block of the text, by copies of the parser that are trained without it."""
+        raise NotImplementedError
 
 
-class SpectralCandidates:
-    """The n best trees of a `spectral_parser`; see `CandidateSource`."""
+class SpectralCandidates(CandidateSource):
+    """The n best trees of a `spectral_parser`."""
 
     kind = SpectralParser
+    parser: SpectralParser
 
     def __init__(self, parser: SpectralParser, symbol: str | None, *, name: str, base: str):
         if parser.constrain:
             raise ValueError(Errors.S533.format(name=name, base=base))
-        self.parser = parser
-        self._name = name
-        self.read = parser.read if symbol is None else TokenReader([symbol], name=name)
+        read = parser.read if symbol is None else TokenReader([symbol], name=name)
+        super().__init__(parser, read, name=name, base=base)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
         batch, parses, labels = self.parses(docs)
@@ -94,30 +162,22 @@ class SpectralCandidates:
         return batch, [k_best(parses, s, n, names) for s in range(len(batch.tokens))]
 
     def jackknife(
-        self, examples: list[Example], nlp: Language, plan: Plan, report: Report
+        self, examples: list[Example], nlp: Language | None, plan: Plan, report: Report
     ) -> Iterator[Fold]:
         for fold in self.held_out(examples, nlp, folds=plan.folds, report=report):
             yield listed(fold, plan.n)
 
     def parses(self, docs: list[Doc]) -> tuple[Batch, Parses, list[str]]:
-        """docs (List[Doc]): The documents; they are not changed.
-        RETURNS (Tuple[Batch, Parses, List[str]]): Their sentences, the parser's parses, its labels."""
-        batch, parses = self.parser.take_parses(docs) or self.parser.parse(docs)
+        """The sentences of documents, the parser's parses, and its labels."""
+        batch, parses = self.parser.parse(docs)
         if self.read is not self.parser.read:
             batch = self.read(docs)
         return batch, parses, list(self.parser.grammar.label_names)
 
     def held_out(
-        self, examples: list[Example], nlp: Language, *, folds: int, report: Report
+        self, examples: list[Example], nlp: Language | None, *, folds: int, report: Report
     ) -> Iterator[ForestFold]:
-        """Train copies of the parser, each without a contiguous block of the text.
-
-        examples (List[Example]): The training examples; they are not changed.
-        nlp (Language): The pipeline of the parser.
-        folds (int): How many blocks.
-        report (Callable[[str], None]): Told how far it has come.
-        YIELDS (ForestFold): What they make of each block.
-        """
+        """The parses of each block of the text, by copies of the parser that are trained without it."""
         parser = self.parser
         if "recipe" not in parser.model.attrs:
             raise ValueError(Errors.S543.format(name=self._name, base=parser.name))
@@ -148,8 +208,8 @@ class SpectralCandidates:
             yield ForestFold(seen.select(~inside), seen.select(inside), parses, names)
 
 
-class BeamCandidates:
-    """The trees in the beam of spaCy's `beam_parser`; see `CandidateSource`.
+class BeamCandidates(CandidateSource):
+    """The trees in the beam of spaCy's `beam_parser`.
 
     A beam is of a whole document. Its best tree tells the sentences, as in a normal parse; the
     candidates of a sentence are the different parts that trees of the beam have in its place. The
@@ -162,9 +222,7 @@ class BeamCandidates:
         if parser.cfg["beam_width"] < 2:
             width = parser.cfg["beam_width"]
             raise ValueError(Errors.S535.format(base=base, width=width))
-        self.parser = parser
-        self._name, self._base = name, base
-        self.read = TokenReader([symbol or "TAG"], name=name)
+        super().__init__(parser, TokenReader([symbol or "TAG"], name=name), name=name, base=base)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
         trees = beam_trees(self.parser, docs)
@@ -173,8 +231,10 @@ class BeamCandidates:
         return batch, in_sentences(batch, trees, n)
 
     def jackknife(
-        self, examples: list[Example], nlp: Language, plan: Plan, report: Report
+        self, examples: list[Example], nlp: Language | None, plan: Plan, report: Report
     ) -> Iterator[Fold]:
+        if nlp is None:
+            raise ValueError(Errors.S532.format(name=self._name, base=self._base))
         if any(node.name.endswith("listener") for node in self.parser.model.walk()):
             raise ValueError(Errors.S534.format(name=self._name, base=self._base))
         docs = list(self._tagged(examples, nlp, report))
@@ -210,41 +270,29 @@ class BeamCandidates:
         return annotated_by(before, examples, nlp, parser=self._name)
 
 
-SOURCES: tuple[Any, ...] = (SpectralCandidates, BeamCandidates)
-
-
 def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -> CandidateSource:
     """The candidates of a parser in a pipeline.
 
     parser (Any): The parser.
     base (str): Its name in the pipeline.
-    symbol (Optional[str]): See `CandidateSource`.
+    symbol (Optional[str]): The attribute that is a token's tag; None for what the parser looks at.
     name (str): The component that asks, for error messages.
-    RETURNS (CandidateSource): Gives the candidates.
     """
-    for source in SOURCES:
+    for source in (SpectralCandidates, BeamCandidates):
         if isinstance(parser, source.kind):
             return source(parser, symbol, name=name, base=base)
     raise ValueError(Errors.S531.format(name=name, base=base, kind=type(parser).__name__))
 
 
 def listed(fold: ForestFold, n: int) -> Fold:
-    """RETURNS (Fold): The n best trees of sentences that were held out."""
+    """The n best trees of sentences that were held out."""
     names = list(map(plain, fold.names))
-    sentences = range(len(fold.held_out.tokens))
-    found = [k_best(fold.parses, s, n, names) for s in sentences]
+    found = [k_best(fold.parses, s, n, names) for s in range(len(fold.held_out.tokens))]
     return Fold(fold.train, fold.held_out, found)
 
 
-def k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidates:
-    """The n best trees of a sentence.
-
-    parses (Parses): The parses of some.
-    sentence (int): Which.
-    n (int): How many at most.
-    names (List[str]): The labels, without decoration.
-    RETURNS (Candidates): The trees.
-    """
+def k_best(parses: Parses, sentence: int, n: int, names: Sequence[str]) -> Candidates:
+    """The n best trees of a sentence; `names` are the labels, without decoration."""
     heads, labels, log_probs = zip(*parses.k_best(sentence, n), strict=True)
     trees = numpy.array(heads, dtype="int32")
     arc_probs = _arc_probs(parses.arcs(sentence, min_prob=1e-9), trees)
@@ -253,7 +301,7 @@ def k_best(parses: Parses, sentence: int, n: int, names: list[str]) -> Candidate
 
 
 def _arc_probs(arcs: ArcProbs, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): The probability of every arc of some trees, 0 where there is none."""
+    """The probability of every arc of some trees, 0 where there is none."""
     width = trees.shape[1] + 1
     known = arcs.modifiers.astype("int64") * width + arcs.heads
     wanted = numpy.arange(1, width) * width + trees
@@ -263,3 +311,152 @@ def _arc_probs(arcs: ArcProbs, trees: NDArray[numpy.int32]) -> NDArray[numpy.flo
 
 def _prefixed(report: Report, prefix: str) -> Report:
     return lambda message: report(f"{prefix}, {message}")
+
+
+def beam_trees(parser: DependencyParser, docs: list[Doc]) -> list[Beam]:
+    """The beam of every document."""
+    width, density = parser.cfg["beam_width"], parser.cfg["beam_density"]
+    result = []
+    for doc in docs:
+        parses = []
+        if len(doc):
+            # one by one: spaCy gives other, worse beams for documents of different lengths in a batch
+            (beam,) = parser.beam_parse([doc], beam_width=width, beam_density=density)
+            parses = parser.moves.get_beam_parses(beam)
+        result.append(_beam(parses, doc))
+    return result
+
+
+def _beam(parses: list[tuple[float, list[tuple[int, int, str]]]], doc: Doc) -> Beam:
+    n = len(doc)
+    # spaCy leaves out the tree without arcs: all roots, or a single token
+    rest = 1.0 - sum(prob for prob, _ in parses)
+    if rest > 1e-6:
+        parses = [*parses, (rest, [])]
+    parses = sorted(parses, key=lambda parse: -parse[0])
+    heads = numpy.tile(numpy.arange(n), (len(parses), 1))
+    labels = [["ROOT"] * n for _ in parses]
+    for tree, (_, arcs) in enumerate(parses):
+        for head, child, label in arcs:
+            heads[tree, child] = head
+            labels[tree][child] = label
+        _without_space(heads[tree], doc)
+    return heads, labels, numpy.array([prob for prob, _ in parses])
+
+
+def sentence_starts(heads: NDArray[numpy.int64], doc: Doc) -> NDArray[numpy.bool_]:
+    """Where sentences of a projective tree start: where the root of words changes."""
+    roots = heads
+    while (heads[roots] != roots).any():
+        roots = heads[roots]
+    words = numpy.array([token.i for token in doc if not token.is_space], dtype="int64")
+    starts = numpy.zeros(len(doc), dtype=bool)
+    starts[words] = numpy.diff(roots[words], prepend=-1) != 0
+    return starts
+
+
+def in_sentences(batch: Batch, trees: list[Beam], n: int) -> list[Candidates]:
+    """The n most probable trees that sentences have in the beams of documents."""
+    names: dict[str, int] = {}
+    result = []
+    for (begin, end), doc in zip(batch.tokens.bounds(), docs_of(batch).tolist(), strict=True):
+        tokens = batch.places[begin:end] - batch.offsets[doc]
+        result.append(_part(trees[doc], tokens, n, names))
+    shared = list(names)
+    for candidates in result:
+        candidates.names = shared
+    return result
+
+
+def _part(beam: Beam, tokens: NDArray[numpy.int64], n: int, names: dict[str, int]) -> Candidates:
+    """The different trees that a beam has of some tokens, without others between them (white space)."""
+    parts: dict[tuple[bytes, bytes], float] = {}
+    for heads, labels, prob in zip(*beam, strict=True):
+        tree = _tree_of(heads, tokens)
+        if tree is None:
+            continue
+        restored, plain = deprojectivize(tree, [labels[token] for token in tokens.tolist()])
+        ids = numpy.array([names.setdefault(label, len(names)) for label in plain], dtype="int32")
+        key = restored.tobytes(), ids.tobytes()
+        parts[key] = parts.get(key, 0.0) + prob
+    order = sorted(parts, key=lambda key: -parts[key])[:n]
+    trees = numpy.array(
+        [numpy.frombuffer(heads, dtype="int32") for heads, _ in order], dtype="int32"
+    )
+    ids = numpy.array(
+        [numpy.frombuffer(labels, dtype="int32") for _, labels in order], dtype="int32"
+    )
+    probs = numpy.array([parts[key] for key in order])
+    return Candidates(
+        trees.reshape(-1, len(tokens)),
+        ids.reshape(-1, len(tokens)),
+        (),
+        numpy.log(numpy.maximum(probs, 1e-300)),
+        _shares(trees, probs).reshape(-1, len(tokens)),
+    )
+
+
+def _shares(trees: NDArray[numpy.int32], probs: NDArray) -> NDArray[numpy.float64]:
+    """The part of a beam that has each arc."""
+    shares = numpy.zeros(trees.shape)
+    for tree, prob in zip(trees, probs, strict=True):
+        shares += prob * (trees == tree)
+    return shares / max(probs.sum(), 1e-300)
+
+
+def _tree_of(
+    heads: NDArray[numpy.int64], tokens: NDArray[numpy.int64]
+) -> NDArray[numpy.int32] | None:
+    """The part of a tree on some tokens (1-based, 0 for the root); None if it is not one tree there."""
+    position = numpy.zeros(len(heads), dtype="int32")
+    position[tokens] = numpy.arange(1, len(tokens) + 1)
+    own = heads[tokens]
+    is_root = own == tokens
+    if is_root.sum() != 1 or (position[own] == 0).any():
+        return None
+    return numpy.where(is_root, 0, position[own]).astype("int32")
+
+
+def _without_space(heads: NDArray[numpy.int64], doc: Doc) -> None:
+    """White space has no place in a tree: what hangs on it moves up, in place. Below a root of white
+    space the first word takes its place."""
+    for token in doc:
+        if token.is_space:
+            below = numpy.flatnonzero(heads == token.i)
+            below = below[below != token.i]
+            if len(below):
+                heads[below] = below[0] if heads[token.i] == token.i else heads[token.i]
+            heads[token.i] = token.i
+
+
+def trained_copy(
+    nlp: Language, name: str, examples: list[Example], *, epochs: int, report: Report
+) -> DependencyParser:
+    """A parser with the same settings, trained from the beginning."""
+    language = type(nlp)(vocab=nlp.vocab)
+    config = {key: value for key, value in nlp.get_pipe_config(name).items() if key != "factory"}
+    parser = language.add_pipe(nlp.get_pipe_meta(name).factory, config=config)
+    train_beam_parser(parser, language, examples, epochs=epochs, report=report)
+    return parser
+
+
+def train_beam_parser(
+    parser: DependencyParser,
+    nlp: Language,
+    examples: list[Example],
+    *,
+    epochs: int,
+    report: Report,
+) -> None:
+    """Train a parser of spaCy's that has no settings of its own for that."""
+    fix_random_seed(0)
+    order = random.Random(0)
+    parser.initialize(lambda: examples, nlp=nlp)
+    sgd = Adam(0.001)
+    examples = list(examples)
+    for epoch in range(1, epochs + 1):
+        losses: dict[str, float] = {}
+        order.shuffle(examples)
+        for batch in minibatch(examples, 32):
+            parser.update(batch, drop=0.1, sgd=sgd, losses=losses)
+        report(f"epoch {epoch} of {epochs}: loss {sum(losses.values()):.1f}")

@@ -42,14 +42,14 @@ class TokenReader:
         """
         self.name = name
         self.required = required
-        self._attributes = [attribute.upper() for attribute in symbol]
-        self._ids = [intify_attr(attribute) for attribute in self._attributes]
+        self.attributes = [attribute.upper() for attribute in symbol]
+        self._ids = [intify_attr(attribute) for attribute in self.attributes]
         if not self._ids or None in self._ids:
             raise SpectralError(Errors.S111.format(value=list(symbol), name=name))
 
     def can_read(self, doc: Doc) -> bool:
         """Whether a document has what makes a symbol, and sentences."""
-        return all(map(doc.has_annotation, [*self._attributes, "SENT_START"]))
+        return all(map(doc.has_annotation, [*self.attributes, "SENT_START"]))
 
     def __call__(
         self, docs: Iterable[Doc], starts: Iterable[NDArray[numpy.bool_]] | None = None
@@ -91,10 +91,6 @@ class TokenReader:
         )
         return Batch(docs, offsets, places, tokens, values)
 
-    def is_current(self, batch: Batch) -> bool:
-        """Whether its documents still have the same tokens, sentences and tags."""
-        return numpy.array_equal(self._values(batch.docs), batch.values)
-
     def _values(self, docs: list[Doc]) -> NDArray[numpy.uint64]:
         """What is read of every token; the second column is 1 where sentences start."""
         columns = [ORTH, SENT_START, POS, MORPH, *self._ids]
@@ -116,7 +112,7 @@ class TokenReader:
     ) -> None:
         required = [
             (attribute, values[:, 4 + i])
-            for i, attribute in enumerate(self._attributes)
+            for i, attribute in enumerate(self.attributes)
             if attribute in _ANNOTATED
         ]
         for attribute, own in required:

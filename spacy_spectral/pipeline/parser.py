@@ -22,8 +22,8 @@ from ..trees.inventory import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
 from .documents import TokenReader, fixed_heads, string_values, use_ud_noun_chunks, write_parse
+from .handover import FirstStage, leave
 from .learners import learner_of
-from .listening import ListenedTo
 from .training_data import ParserData, find_clusters, find_word_vectors
 from .views import (
     STORABLE,
@@ -52,7 +52,7 @@ class ConditionedParse(NamedTuple):
     probability: float
 
 
-class SpectralParser(ListenedTo):
+class SpectralParser(FirstStage):
     """Dependency parser with exact probabilities, by one of several models.
 
     It parses inside the sentences that a document has, so something before it must set boundaries and,
@@ -223,8 +223,12 @@ class SpectralParser(ListenedTo):
         RETURNS (List[Prediction]): One parse per document.
         """
         batch, parses = self.parse(docs)
-        self.keep_parses(batch, parses)
-        return predictions(batch, parses, self.store)
+        result = predictions(batch, parses, self.store)
+        if not self.constrain:  # a reranker could not tell given heads from others
+            found = self.found(batch, parses, list(self.grammar.label_names))
+            for prediction, own in zip(result, found, strict=True):
+                prediction.found = own
+        return result
 
     def parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
         """Parse documents without changing them; everything can be asked of the result.
@@ -264,6 +268,7 @@ class SpectralParser(ListenedTo):
             write_parse(doc, prediction.heads, hashes[prediction.labels])
             if self.store and len(doc):
                 store_parse(doc, prediction.values)
+            leave(doc, prediction.found)
 
     def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
         """Exact arc probabilities, whatever tree was or will be chosen.

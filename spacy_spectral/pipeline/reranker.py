@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,14 @@ from thinc.api import Model
 from ..base.errors import Errors
 from ..forest.conditions import Condition
 from ..models.eigenwords.vectors import read_vocab, word_vectors
-from ..models.forestrank.training import ForestSettings
-from ..models.rerank.interface import ByNames, Candidates
-from ..models.rerank.model import Ranking
-from ..models.treemodel.score import TreeScore, tree_scores
+from ..models.forestrank.architecture import ForestSettings
+from ..models.forestrank.model import ForestParses
+from ..models.rerank.features import ByNames, Candidates
+from ..models.rerank.model import Ranking, Reranker
+from ..models.rerank.tree_model import TreeScore, tree_scores
+from ..trees.calibration import fit_sharpness, some_sentences
+from ..trees.interface import Parses
+from ..trees.inventory import plain
 from ..trees.sentences import Batch
 from .annotations import (
     SentenceCandidates,
@@ -29,35 +33,56 @@ from .annotations import (
     store_candidates,
     store_parse,
 )
-from .candidates import CandidateSource, Plan, SpectralCandidates, candidate_source
-from .documents import fixed_heads, string_values, write_parse
-from .forest_stage import calibrated_forests, fit_forests, parse_forests, write_forests
-from .listening import Listener
+from .candidates import (
+    BestTrees,
+    CandidateSource,
+    LikelyArcs,
+    Plan,
+    SpectralCandidates,
+    candidate_source,
+    docs_of,
+)
+from .documents import TokenReader, fixed_heads, string_values, write_parse
+from .handover import FirstStage, SecondStage, Wish, take_off
 from .parser import ConditionedParse, parse_under
+from .views import Prediction, predictions
 
 STORABLE = ("parses",)
 
 
 @dataclass
 class _Sentence:
-    """What `predict` hands to `set_annotations` for one sentence.
-
-    tokens (ndarray): Its tokens' indices in the document, without white space.
-    candidates (Candidates): The trees.
-    ranking (Ranking): What the reranker says of them.
-    """
+    """What `predict` hands to `set_annotations` for one sentence, of models of lists. `tokens` are its
+    indices in the document, without white space."""
 
     tokens: NDArray[numpy.int64]
     candidates: Candidates
     ranking: Ranking
 
 
-class SpectralReranker(Listener):
+@dataclass
+class _Forests:
+    """What `predict` hands to `set_annotations`, of models of forests.
+
+    names (List[str]): The parser's labels.
+    documents (List[Prediction]): The parse of each document.
+    is_kept (bool): Whether probabilities are kept, as the parser keeps them.
+    candidates (Optional[List[List[SentenceCandidates]]]): The likeliest trees of each document's sentences.
+    """
+
+    names: list[str]
+    documents: list[Prediction]
+    is_kept: bool
+    candidates: list[list[SentenceCandidates]] | None
+
+
+class SpectralReranker(SecondStage):
     """Chooses among the n best parses of a parser before it, by what the parser can't see.
 
-    The parser finds the candidates; documents that were parsed elsewhere, or not at all, are parsed for
-    them. Sentence boundaries stay as the parser has them. A sentence with a single candidate, such as
-    one of one token, keeps it. Tags and words that training did not have count as unknown.
+    The parser before it leaves the candidates on documents, and the reranker takes them off again (see
+    `handover`); documents that were parsed elsewhere, changed since, or not parsed at all, are parsed for
+    them. Sentence boundaries stay as the parser has them. A sentence with a single candidate, such as one of
+    one token, keeps it. Tags and words that training did not have count as unknown.
     """
 
     def __init__(
@@ -98,7 +123,11 @@ class SpectralReranker(Listener):
         self.margin = margin
         self.symbol = symbol
         self.store = list(store)
-        self._is_forest = isinstance(model.attrs["recipe"], ForestSettings)
+        recipe = model.attrs["recipe"]
+        self._is_forest = isinstance(recipe, ForestSettings)
+        self.wish: Wish = BestTrees(n, margin)
+        if isinstance(recipe, ForestSettings):
+            self.wish = LikelyArcs(recipe.threshold)
         register("spectral_reranker")
 
     @property
@@ -131,23 +160,48 @@ class SpectralReranker(Listener):
         examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise ValueError(Errors.S117.format(name=self.name))
-        recipe = self.model.attrs["recipe"]
-        parser = self.find_parser([], nlp)
+        if nlp is not None:
+            if self.base not in nlp.component_names:
+                raise ValueError(Errors.S532.format(name=self.name, base=self.base))
+            parser = nlp.get_pipe(self.base)
+            if not isinstance(parser, FirstStage):
+                self.attach(nlp)  # such parsers do not introduce themselves
+        else:
+            parser = self.find_parser([])
         if self._is_forest:
-            source = self._forest_source(parser)
-            whole = nlp or self.pipeline
-            forests = fit_forests(source, recipe, examples, whole, report=self.report)
-            if dev_corpus is not None:
-                forests = calibrated_forests(source, forests, dev_corpus, whole)
-                self.report(f"temperature {forests.temperature:.2f}")
-            self.learn(forests)
+            self.learn(self._fit_forests(self._forest_source(parser), examples, nlp, dev_corpus))
             return
-        plan = Plan(self.n, recipe.folds, recipe.parser_epochs)
-        folds = self._source(parser).jackknife(examples, nlp or self.pipeline, plan, self.report)
-        learnt = recipe.fit(
-            folds, margin=self.margin, vectors=find_vectors(vectors), report=self.report
-        )
-        self.learn(learnt)
+        plan = Plan(self.n, self.recipe.folds, self.recipe.parser_epochs)
+        folds = self._source(parser).jackknife(examples, nlp, plan, self.report)
+        known = find_vectors(vectors)
+        self.learn(self.recipe.fit(folds, margin=self.margin, vectors=known, report=self.report))
+
+    def _fit_forests(
+        self,
+        source: SpectralCandidates,
+        examples: list[Example],
+        nlp: Language | None,
+        dev_corpus: str | None,
+    ) -> Any:
+        folds = source.held_out(examples, nlp, folds=self.recipe.folds, report=self.report)
+        grammar = source.parser.grammar
+        clusters = getattr(grammar, "clusters", None)
+        learnt = self.recipe.fit(folds, clusters=clusters, report=self.report)
+        if dev_corpus is None:
+            return learnt
+        treebank = source.parser.development_treebank(nlp, dev_corpus)
+        # as it is if the corpus has no trees, or another symbol is looked at than the parser's
+        if treebank is not None and source.read is source.parser.read:
+            treebank = some_sentences(treebank)
+            base = grammar.parse(treebank.tokens, decode=source.parser.decode)
+            names = list(grammar.label_names)
+
+            def parse(temperature: float) -> ForestParses:
+                return learnt.with_temperature(temperature).parse(treebank.tokens, base, names)
+
+            learnt = learnt.with_temperature(fit_sharpness(parse, treebank, names))
+        self.report(f"temperature {learnt.temperature:.2f}")
+        return learnt
 
     def _source(self, parser: Any) -> CandidateSource:
         """Where candidates come from."""
@@ -168,20 +222,46 @@ class SpectralReranker(Listener):
         """
         docs = list(docs)
         reranker = self.reranker
-        parser = self.find_parser(docs)
         if self._is_forest:
-            n = self.n if self.store else 0
-            return parse_forests(self._forest_source(parser), reranker, docs, n=n)
-        batch, found = self._source(parser)(docs, self.n)
-        candidates = [own.within(self.margin) for own in found]
+            return self._predict_forests(docs)
+        found = self.found(docs)
+        if found is None or isinstance(self.wish, LikelyArcs):
+            batch, trees = self._source(self.find_parser(docs))(docs, self.n)
+            candidates = [own.within(self.margin) for own in trees]
+        else:
+            batch = self._as_seen(found.batch)
+            candidates = BestTrees.candidates(found.values, found.names)
         rankings = reranker.rank(batch.tokens, candidates)
         result: list[list[_Sentence]] = [[] for _ in docs]
-        first = batch.places[batch.tokens.starts[:-1]]
-        doc_of = numpy.searchsorted(batch.offsets, first, side="right") - 1
-        for i, own in zip(doc_of.tolist(), _sentences(batch, candidates, rankings), strict=True):
-            own.tokens = own.tokens - batch.offsets[i]
-            result[i].append(own)
+        bounds = zip(batch.tokens.bounds(), docs_of(batch).tolist(), strict=True)
+        for ((begin, end), i), own, ranking in zip(bounds, candidates, rankings, strict=True):
+            tokens = batch.places[begin:end] - batch.offsets[i]
+            result[i].append(_Sentence(tokens, own, ranking))
         return result
+
+    def _predict_forests(self, docs: list[Doc]) -> _Forests:
+        found = self.found(docs)
+        forests = None
+        if found is not None:
+            batch, names, store = self._as_seen(found.batch), found.names, found.store
+            threshold = self.reranker.threshold
+            forests = LikelyArcs.forests(found.values, batch, names, threshold)
+        parses: Parses | Callable[[], Parses]
+        if forests is None:
+            source = self._forest_source(self.find_parser(docs))
+            batch, parses, names = source.parses(docs)
+            store = source.parser.store
+        else:
+            # of sentences without a tree of likely arcs, and to keep all marginals
+            parses = cache(lambda: self._forest_source(self.find_parser(docs)).parses(docs)[1])
+        result = self.reranker.parse(batch.tokens, parses, names, forests=forests)
+        candidates = _likeliest(batch, result, self.n) if self.store else None
+        return _Forests(names, predictions(batch, result, store), bool(store), candidates)
+
+    def _as_seen(self, batch: Batch) -> Batch:
+        """Documents by the symbol that the reranker looks at."""
+        read = TokenReader([self.symbol], name=self.name) if self.symbol else None
+        return batch if read is None else read(batch.docs)
 
     def set_annotations(self, docs: Iterable[Doc], scores: Any) -> None:
         """Write the chosen trees to documents.
@@ -190,8 +270,10 @@ class SpectralReranker(Listener):
         scores (Any): From `predict`.
         """
         docs = list(docs)
+        for doc in docs:
+            take_off(doc)
         if self._is_forest:
-            write_forests(docs, scores)
+            _write_forests(docs, scores)
             return
         hashes = ByNames(partial(string_values, docs))
         for doc, sentences in zip(docs, scores, strict=True):
@@ -237,12 +319,12 @@ class SpectralReranker(Listener):
             chance that is, and the probability of each token's head given the rest of the tree (white
             space left out); None where heads are missing, or there is nothing but white space.
         """
-        models = getattr(self.reranker, "models", None)
-        if not models:
+        reranker = self.reranker
+        if not isinstance(reranker, Reranker) or not reranker.models:
             raise ValueError(Errors.S507.format(name=self.name))
         batch = self._source(self.find_parser([doc])).read([doc])
         labels = [doc[place].dep_ for place in batch.places.tolist()]
-        found = tree_scores(models, batch.tokens, fixed_heads(batch), labels)
+        found = tree_scores(reranker.models, batch.tokens, fixed_heads(batch), labels)
         first = batch.places[batch.tokens.starts[:-1]].tolist()
         by_start = {doc[i].sent.start: score for i, score in zip(first, found, strict=True)}
         return [by_start.get(sent.start) for sent in doc.sents]
@@ -259,13 +341,36 @@ def find_vectors(path: str | Path | None) -> Callable[[Sequence[str]], NDArray] 
     return lambda words: word_vectors(vocab, words)
 
 
-def _sentences(
-    batch: Batch, candidates: Sequence[Candidates], rankings: Sequence[Ranking]
-) -> Iterable[_Sentence]:
-    for (begin, end), found, ranking in zip(
-        batch.tokens.bounds(), candidates, rankings, strict=True
-    ):
-        yield _Sentence(batch.places[begin:end], found, ranking)
+def _write_forests(docs: list[Doc], found: _Forests) -> None:
+    names = list(map(plain, found.names))
+    hashes = string_values(docs, names)
+    for i, (doc, prediction) in enumerate(zip(docs, found.documents, strict=True)):
+        write_parse(doc, prediction.heads, hashes[prediction.labels])
+        if found.is_kept and len(doc):
+            store_parse(doc, prediction.values)
+        if found.candidates is not None and found.candidates[i]:
+            store_candidates(doc, names, found.candidates[i])
+
+
+def _likeliest(batch: Batch, parses: ForestParses, n: int) -> list[list[SentenceCandidates]]:
+    """The n likeliest trees of every sentence, by document."""
+    result: list[list[SentenceCandidates]] = [[] for _ in batch.docs]
+    bounds = zip(batch.tokens.bounds(), docs_of(batch).tolist(), strict=True)
+    for s, ((begin, end), doc) in enumerate(bounds):
+        tokens = batch.places[begin:end] - batch.offsets[doc]
+        found = parses.k_best(s, n)
+        heads = numpy.array([parse.heads for parse in found])
+        logs = numpy.array([parse.log_prob for parse in found])
+        own = SentenceCandidates(
+            tokens=tokens,
+            heads=numpy.where(heads > 0, tokens[heads - 1], tokens).astype("int32"),
+            labels=numpy.array([parse.labels for parse in found], dtype="int32"),
+            log_probs=logs,
+            scores=logs - logs.max(),
+            probs=numpy.exp(logs),
+        )
+        result[doc].append(own)
+    return result
 
 
 def _places(own: _Sentence, trees: Any) -> NDArray[numpy.int64]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -22,11 +23,13 @@ class Prediction:
     heads: Index of every token's head; -1 for whitespace.
     labels: Index of every token's label in the model's labels.
     values: What is kept on the document.
+    found: What a reranker behind the parser wants; see `handover`.
     """
 
     heads: NDArray[numpy.int64]
     labels: NDArray[numpy.int64]
     values: ParseValues
+    found: dict[str, Any] | None = None
 
 
 def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Prediction]:

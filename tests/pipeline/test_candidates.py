@@ -6,12 +6,15 @@ from typing import ClassVar
 import numpy
 import pytest
 import spacy
+import srsly
 from spacy.tokens import Doc
 from spacy.util import minibatch
 from thinc.api import Adam, fix_random_seed
 
-from spacy_spectral.models.rerank.interface import blocks
+from pipelines import trained_reranker, with_reranker
+from spacy_spectral.models.rerank.features import blocks
 from spacy_spectral.pipeline.candidates import Plan, candidate_source
+from spacy_spectral.pipeline.handover import leave, take_off
 
 
 def check(candidates, n):
@@ -38,10 +41,7 @@ def rows(candidates):
 
 
 def candidates_of(nlp, name="spectral_parser"):
-    parser = nlp.get_pipe(name)
-    if name == "spectral_parser":
-        parser.listener_map["reranker"] = ()  # somebody listens
-    return candidate_source(parser, name, None, name="reranker")
+    return candidate_source(nlp.get_pipe(name), name, None, name="reranker")
 
 
 @pytest.fixture
@@ -76,36 +76,54 @@ def test_candidates_have_the_probabilities_of_their_arcs(trained, tagged):
             numpy.testing.assert_allclose(probs, expected, rtol=1e-5, atol=1e-8)
 
 
-def test_documents_are_not_parsed_twice(trained, tagged, monkeypatch):
-    parser = trained.get_pipe("spectral_parser")
-    source = candidates_of(trained)
+FOREST = {"@architectures": "spacy-spectral.ForestReranker.v1"}
+LIST = {"@architectures": "spacy-spectral.Reranker.v1"}
+
+
+@pytest.fixture(params=[FOREST, LIST], ids=["forest", "list"])
+def listening(request, trained):
+    """A parser and a reranker behind it, not trained."""
+    nlp = with_reranker(trained, request.param, n=5)
+    return nlp.get_pipe("spectral_parser"), nlp.get_pipe("spectral_reranker")
+
+
+def test_what_is_wanted_is_left_on_documents(listening, tagged):
+    parser, reranker = listening
+    parsed = list(parser.pipe(tagged, batch_size=7))
+    found = reranker.found(parsed)
+    batch, parses = parser.parse([doc.copy() for doc in tagged])
+    names = list(parser.grammar.label_names)
+    expected = reranker.wish.of(batch, parses, names)
+    assert found.names == names and found.store == parser.store
+    assert found.batch.tokens.symbols == batch.tokens.symbols
+    assert srsly.msgpack_dumps(found.values) == srsly.msgpack_dumps(expected)
+    # plain values and arrays: they travel
+    again = [Doc(doc.vocab).from_bytes(doc.to_bytes()) for doc in parsed]
+    assert srsly.msgpack_dumps(reranker.found(again).values) == srsly.msgpack_dumps(expected)
+    for doc in parsed:
+        take_off(doc)
+    assert reranker.found(parsed) is None
+    assert reranker.find_parser(parsed) is parser
+
+
+def test_documents_are_not_parsed_twice(trained, tagged, examples, monkeypatch):
+    nlp = trained_reranker(trained, FOREST | {"folds": 2, "epochs": 1}, examples)
+    parser = nlp.get_pipe("spectral_parser")
     calls = []
     parse = type(parser).parse
     monkeypatch.setattr(
         type(parser), "parse", lambda self, docs: calls.append(1) or parse(self, docs)
     )
-    parsed = list(parser.pipe(tagged, batch_size=len(tagged)))
-    _, found = source(parsed, 5)
+    list(nlp.pipe(tagged, batch_size=len(tagged)))
     assert len(calls) == 1
-    _, again = source(parsed, 5)  # taken already
-    assert len(calls) == 2
-    list(parser.pipe(doc.copy() for doc in parsed))
-    _, others = source(parsed, 5)  # other documents
-    assert len(calls) == 4
-    for candidates in zip(found, again, others, strict=True):
-        assert len({own.heads.tobytes() for own in candidates}) == 1
+    keys = [key for doc in tagged for key in doc.user_data]
+    assert not any("found" in str(key) for key in keys)
 
 
-def test_parses_are_kept_only_if_wanted(trained, tagged):
+def test_parses_are_left_only_if_wanted(trained, tagged):
     parser = spacy.blank("en").add_pipe("spectral_parser")
     parser.from_bytes(trained.get_pipe("spectral_parser").to_bytes())
-    list(parser.pipe(tagged))
-    assert parser.take_parses(tagged) is None
-    parser.listener_map["reranker"] = ()
-    list(parser.pipe(tagged, batch_size=len(tagged)))
-    assert parser.has_just_parsed(tagged) and not parser.has_just_parsed(tagged[1:])
-    assert parser.take_parses(tagged[1:]) is None  # and they are gone
-    assert parser.take_parses(tagged) is None
+    assert all(own.found is None for own in parser.predict(tagged))
 
 
 def test_spectral_jackknife_covers_the_training_data(trained, examples):
@@ -277,30 +295,23 @@ def split(doc):
 
 
 @pytest.mark.parametrize("change", [merge, retag, split])
-def test_changed_documents_are_parsed_anew(trained, tagged, change):
+def test_changed_documents_are_parsed_anew(listening, tagged, change):
     """Between parser and reranker other components may merge tokens, or change tags or sentences."""
-    parser = trained.get_pipe("spectral_parser")
-    source = candidates_of(trained)
+    parser, reranker = listening
     doc = max(tagged, key=len)
-    parser.predict([doc])  # does not write heads, so that sentences can still be changed
+    (own,) = parser.predict([doc])
+    leave(doc, own.found)  # without heads, so that sentences can still be changed
+    assert reranker.found([doc]) is not None
     change(doc)
-    batch, found = source([doc], 5)
-    expected_batch, expected = source([doc.copy()], 5)
-    assert batch.tokens.symbols == expected_batch.tokens.symbols
-    assert batch.tokens.starts.tolist() == expected_batch.tokens.starts.tolist()
-    for own, other in zip(found, expected, strict=True):
-        assert own.heads.tolist() == other.heads.tolist()
+    assert reranker.found([doc]) is None
+    assert reranker.find_parser([doc]) is parser
 
 
-def test_the_wish_for_parses_survives_copying(trained, tagged):
-    parser = trained.get_pipe("spectral_parser")
-    parser.listener_map["reranker"] = ()
-    parser.predict(tagged)
-    assert parser.has_just_parsed(tagged)
+def test_the_wish_for_parses_survives_copying(listening, tagged):
+    parser, reranker = listening
     copied = pickle.loads(pickle.dumps(parser))
-    assert copied.take_parses(tagged) is None
-    copied.predict(tagged)
-    assert copied.take_parses(tagged) is not None
+    (own, *_) = copied.predict(tagged)
+    assert own.found is not None and reranker.name in own.found["wishes"]
 
 
 def test_beams_do_not_hang_on_other_documents(beam, examples):

@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from typer.testing import CliRunner
 
+import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from brute_force import compare_conditioned, meets
 from pipelines import trained_reranker, with_reranker
 from spacy_spectral.base.serialize import pack, unpack

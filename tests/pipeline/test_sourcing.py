@@ -159,7 +159,6 @@ def test_reranker_without_its_parser_says_so(saved):
     nlp = spacy.blank("en")
     nlp.add_pipe("spectral_reranker", source=spacy.load(saved[0]))
     gc.collect()
-    assert nlp.get_pipe("spectral_reranker").labels == ()
     with pytest.raises(ValueError, match="S532"):
         nlp("No parser .")
 

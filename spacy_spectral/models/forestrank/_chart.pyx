@@ -27,11 +27,274 @@ from libc.string cimport memcpy, memset
 from ...base._arena cimport Arena, arena_free, take, take_zeros
 from ...forest._hypergraph cimport NOTHING
 from ...trees._sides cimport LEFT, RIGHT
-from ._building cimport Building, add_edge, add_part, compact, open_item
-from ._marks cimport NEEDED, Marks, first_arc, half_mark, inner_half, mark_needed, mark_possible
 
 from ...base.errors import Errors
 from ...forest._hypergraph import Graph
+
+# A forest while it is built: items, their edges and the parts of trees, in memory that grows with them.
+
+cdef struct Building:
+    Arena *arena
+    size_t max_edges
+    int32_t *start
+    int32_t *first
+    int32_t *second
+    int32_t *slot
+    Part *parts
+    int n_items, n_edges, n_parts
+    int item_room, edge_room, part_room
+
+
+cdef inline int _more(Arena *arena, void **buffer, int used, int *room, size_t size) noexcept nogil:
+    cdef int wanted = 2 * room[0] + 256
+    cdef void *grown = take(arena, wanted * size)
+    if grown == NULL:
+        return NO_MEMORY
+    if used:
+        memcpy(grown, buffer[0], used * size)
+    buffer[0], room[0] = grown, wanted
+    return DONE
+
+
+cdef inline int open_item(Building *b) noexcept nogil:
+    """RETURNS (int): The number of a new item, to which edges are added next; or an error."""
+    if b.n_items + 1 >= b.item_room:
+        if _more(b.arena, <void **>&b.start, b.n_items, &b.item_room, sizeof(int32_t)):
+            return NO_MEMORY
+    b.start[b.n_items] = b.n_edges
+    b.n_items += 1
+    return b.n_items - 1
+
+
+cdef inline int add_edge(Building *b, int first, int second, int slot) noexcept nogil:
+    cdef int room
+    if b.n_edges == b.edge_room:
+        if <size_t>b.n_edges >= b.max_edges:
+            return TOO_LARGE
+        room = b.edge_room
+        if _more(b.arena, <void **>&b.first, b.n_edges, &room, sizeof(int32_t)):
+            return NO_MEMORY
+        room = b.edge_room
+        if _more(b.arena, <void **>&b.second, b.n_edges, &room, sizeof(int32_t)):
+            return NO_MEMORY
+        if _more(b.arena, <void **>&b.slot, b.n_edges, &b.edge_room, sizeof(int32_t)):
+            return NO_MEMORY
+    b.first[b.n_edges], b.second[b.n_edges], b.slot[b.n_edges] = first, second, slot
+    b.n_edges += 1
+    return DONE
+
+
+cdef inline int add_part(Building *b, int kind, int a, int s, int c) noexcept nogil:
+    """RETURNS (int): The slot of a new part, or an error."""
+    cdef Part *part
+    if b.n_parts == b.part_room:
+        if _more(b.arena, <void **>&b.parts, b.n_parts, &b.part_room, sizeof(Part)):
+            return NO_MEMORY
+    part = b.parts + b.n_parts
+    part.kind, part.a, part.s, part.c = kind, a, s, c
+    b.n_parts += 1
+    return b.n_parts - 1
+
+
+cdef inline int compact(Building *b) noexcept nogil:
+    """Take out what does not lead to the goal. RETURNS (int): DONE or NO_MEMORY."""
+    cdef int i, e, end, slot, n_items = 0, n_edges = 0, n_parts = 0
+    cdef int32_t *items = <int32_t *>take_zeros(b.arena, b.n_items * sizeof(int32_t))
+    cdef int32_t *slots = <int32_t *>take_zeros(b.arena, (b.n_parts + 1) * sizeof(int32_t))
+    if items == NULL or slots == NULL:
+        return NO_MEMORY
+    items[b.n_items - 1] = 1
+    for i in range(b.n_items - 1, -1, -1):
+        if items[i]:
+            for e in range(b.start[i], b.start[i + 1]):
+                if b.first[e] >= 0:
+                    items[b.first[e]] = 1
+                if b.second[e] >= 0:
+                    items[b.second[e]] = 1
+                if b.slot[e] >= 0:
+                    slots[b.slot[e]] = 1
+    for i in range(b.n_parts):
+        if slots[i]:
+            slots[i] = n_parts
+            b.parts[n_parts] = b.parts[i]
+            n_parts += 1
+    end = 0
+    for i in range(b.n_items):
+        e, end = end, b.start[i + 1]
+        if not items[i]:
+            continue
+        items[i] = n_items
+        b.start[n_items] = n_edges
+        n_items += 1
+        for e in range(e, end):
+            b.first[n_edges] = items[b.first[e]] if b.first[e] >= 0 else NOTHING
+            b.second[n_edges] = items[b.second[e]] if b.second[e] >= 0 else NOTHING
+            b.slot[n_edges] = slots[b.slot[e]] if b.slot[e] >= 0 else NOTHING
+            n_edges += 1
+    b.start[n_items] = n_edges
+    b.n_items, b.n_edges, b.n_parts = n_items, n_edges, n_parts
+    return DONE
+
+
+# Which spans trees can have: what can be made of tokens, from the inside out, then what a whole tree needs, from the
+# outside in. It does not depend on arcs to heads or on labels (see `_chart`).
+
+# Marks of spans and arcs.
+cdef enum:
+    POSSIBLE = 1
+    NEEDED = 2
+    KNOWN = 4   # of joins, which are looked at when they are asked for
+
+
+cdef struct Marks:
+    Py_ssize_t width
+    uint8_t *right      # [head, end]
+    uint8_t *left       # [head, end]
+    uint8_t *join       # [i, j]: C>[k] of an arc to i next to C<[k + 1] of one to j
+    uint8_t *inner      # [arc]
+
+
+cdef inline bint can_join(Marks *marks, int i, int j) noexcept nogil:
+    cdef uint8_t *mark = marks.join + i * marks.width + j
+    cdef int k
+    if not mark[0] & KNOWN:
+        mark[0] |= KNOWN
+        for k in range(i, j):
+            if marks.right[i * marks.width + k] and marks.left[j * marks.width + k + 1]:
+                mark[0] |= POSSIBLE
+                break
+    return mark[0] & POSSIBLE
+
+
+cdef inline bint joins(Marks *marks, int m, int before) noexcept nogil:
+    """Whether a modifier can come after another of the same head."""
+    return can_join(marks, before, m) if before < m else can_join(marks, m, before)
+
+
+cdef inline uint8_t *half_mark(Marks *marks, int side, int h, int end) noexcept nogil:
+    return (marks.right if side == RIGHT else marks.left) + h * marks.width + end
+
+
+cdef inline uint8_t *inner_half(Marks *marks, int h, int m) noexcept nogil:
+    """The half of m that lies between it and its head, all the way."""
+    return half_mark(marks, LEFT, m, h + 1) if m > h else half_mark(marks, RIGHT, m, h - 1)
+
+
+cdef inline bint _can_link(const Arcs *arcs, Marks *marks, int c) noexcept nogil:
+    """Whether I[c] can be made."""
+    cdef int h = arcs.head[c], m = arcs.mod[c], side = 2 * h + (m > h), i, s
+    if inner_half(marks, h, m)[0]:
+        return True
+    for i in range(arcs.side_start[side], arcs.side_start[side] + arcs.n_inner[c]):
+        s = arcs.side_arcs[i]
+        if marks.inner[s] and joins(marks, m, arcs.mod[s]):
+            return True
+    return False
+
+
+cdef inline bint _can_end(const Arcs *arcs, Marks *marks, int h, int side, int end) noexcept nogil:
+    """Whether the half of a head can reach to an end."""
+    cdef int i, c
+    for i in range(arcs.side_start[2 * h + side], arcs.side_start[2 * h + side + 1]):
+        c = arcs.side_arcs[i]
+        if (arcs.mod[c] > end) if side == RIGHT else (arcs.mod[c] < end):
+            break
+        if marks.inner[c] and half_mark(marks, side, arcs.mod[c], end)[0]:
+            return True
+    return False
+
+
+cdef inline void mark_possible(const Arcs *arcs, Marks *marks) noexcept nogil:
+    """From the inside out: by right ends, then left ends."""
+    cdef int i, j
+    for j in range(1, arcs.n + 1):
+        half_mark(marks, RIGHT, j, j)[0] = POSSIBLE
+        half_mark(marks, LEFT, j, j)[0] = POSSIBLE
+        for i in range(j - 1, 0, -1):
+            _link(arcs, marks, i, j)
+            _link(arcs, marks, j, i)
+            half_mark(marks, RIGHT, i, j)[0] = _can_end(arcs, marks, i, RIGHT, j)
+            half_mark(marks, LEFT, j, i)[0] = _can_end(arcs, marks, j, LEFT, i)
+
+
+cdef inline void _link(const Arcs *arcs, Marks *marks, int h, int m) noexcept nogil:
+    """Mark the arcs from h to m, which are neighbours among those to m."""
+    cdef int c, first = first_arc(arcs, h, m)
+    cdef bint possible
+    if first < 0:
+        return
+    possible = _can_link(arcs, marks, first)
+    c = first
+    while c < arcs.in_start[m + 1] and arcs.head[c] == h:
+        marks.inner[c] = possible
+        c += 1
+
+
+cdef inline int first_arc(const Arcs *arcs, int h, int m) noexcept nogil:
+    cdef int c
+    for c in range(arcs.in_start[m], arcs.in_start[m + 1]):
+        if arcs.head[c] == h:
+            return c
+    return NOTHING
+
+
+cdef inline bint mark_needed(const Arcs *arcs, Marks *marks) noexcept nogil:
+    """From the outside in. RETURNS (bool): Whether there is a tree at all."""
+    cdef int i, j, k, c, m, n = arcs.n
+    cdef bint found = False
+    cdef Py_ssize_t width = marks.width
+    for i in range(arcs.side_start[1], arcs.side_start[2]):
+        c = arcs.side_arcs[i]
+        m = arcs.mod[c]
+        if half_mark(marks, LEFT, m, 1)[0] and half_mark(marks, RIGHT, m, n)[0]:
+            half_mark(marks, LEFT, m, 1)[0] |= NEEDED
+            half_mark(marks, RIGHT, m, n)[0] |= NEEDED
+            marks.inner[c] = POSSIBLE | NEEDED
+            found = True
+    for j in range(n, 0, -1):
+        for i in range(1, j):
+            _need_end(arcs, marks, i, RIGHT, j)
+            _need_end(arcs, marks, j, LEFT, i)
+            _need_link(arcs, marks, i, j)
+            _need_link(arcs, marks, j, i)
+            if marks.join[i * width + j] & NEEDED:
+                for k in range(i, j):
+                    if marks.right[i * width + k] and marks.left[j * width + k + 1]:
+                        marks.right[i * width + k] |= NEEDED
+                        marks.left[j * width + k + 1] |= NEEDED
+    return found
+
+
+cdef inline void _need_end(const Arcs *arcs, Marks *marks, int h, int side, int end) noexcept nogil:
+    cdef int i, c
+    cdef uint8_t *rest
+    if not half_mark(marks, side, h, end)[0] & NEEDED:
+        return
+    for i in range(arcs.side_start[2 * h + side], arcs.side_start[2 * h + side + 1]):
+        c = arcs.side_arcs[i]
+        if (arcs.mod[c] > end) if side == RIGHT else (arcs.mod[c] < end):
+            break
+        rest = half_mark(marks, side, arcs.mod[c], end)
+        if marks.inner[c] and rest[0]:
+            marks.inner[c] |= NEEDED
+            rest[0] |= NEEDED
+
+
+cdef inline void _need_link(const Arcs *arcs, Marks *marks, int h, int m) noexcept nogil:
+    cdef int i, s, side = 2 * h + (m > h), c = first_arc(arcs, h, m), before
+    cdef uint8_t *half
+    if c < 0 or not marks.inner[c] & NEEDED:
+        return
+    half = inner_half(marks, h, m)
+    if half[0]:
+        half[0] |= NEEDED
+    for i in range(arcs.side_start[side], arcs.side_start[side] + arcs.n_inner[c]):
+        s = arcs.side_arcs[i]
+        before = arcs.mod[s]
+        if marks.inner[s] and joins(marks, m, before):
+            marks.inner[s] |= NEEDED
+            marks.join[min(m, before) * marks.width + max(m, before)] |= NEEDED
+
 
 # A sentence has n^2 spans, so that very long ones are out of reach whatever their arcs.
 MAX_LENGTH = 2_000

@@ -1,7 +1,148 @@
-"""The registered architecture `spacy-spectral.ForestReranker.v1`."""
+"""From the forests of jack-knifed parsers to a second stage: the recipe, registered as
+`spacy-spectral.ForestReranker.v1`."""
 
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy
+
+from ...base.errors import Errors, require_settings
 from ...base.learnt import architecture
-from .model import ForestReranker
-from .training import ForestSettings
+from ...trees.interface import Clusters, Parses, Recipe
+from ...trees.inventory import projective_trees
+from ...trees.sentences import Treebank
+from ..product.architecture import expert_recipes
+from ._learn import Learner
+from .forests import fit_outside, forests_of, joined, nearest_trees, train_experts, with_experts
+from .model import ForestReranker, arguments, encode, text_hash
+from .templates import TEMPLATES
+
+# Where the weight of the parser's own log-marginals starts; it ends near that.
+_DENSE = 0.5
+
+
+class ForestFold(NamedTuple):
+    """Sentences that the parser who parsed them was not trained on.
+
+    train (Treebank): What it was trained on.
+    held_out (Treebank): The sentences.
+    parses (Parses): Its parses.
+    names (List[str]): Its labels.
+    """
+
+    train: Treebank
+    held_out: Treebank
+    parses: Parses
+    names: list[str]
+
+
+@dataclass
+class ForestSettings:
+    """How a second stage is trained.
+
+    threshold (float): How likely an arc with its label must be to be in a forest.
+    folds (int): Blocks of the training data in jack-knifing.
+    epochs (int): Passes over the sentences.
+    learn_rate (float): Of AdaGrad.
+    l2 (float): Penalty of weights that a step changes.
+    min_count (int): How often the target trees must have a feature.
+    min_word_count (int): How often a word must occur to be looked at whole.
+    seed (int): Seed of the order of sentences.
+    experts (Optional[Dict[str, Model]]): Other parsers that are trained when the pipeline is initialized, by
+        names of your choice, e.g. `spacy-spectral.Refined.v1`: their log-marginals of arcs count, too.
+    """
+
+    threshold: float = 0.01
+    folds: int = 4
+    epochs: int = 3
+    learn_rate: float = 0.03
+    l2: float = 1e-3
+    min_count: int = 2
+    min_word_count: int = 3
+    seed: int = 0
+    # Any: spaCy checks types of what stands in a dict before it has made models of it
+    experts: dict[str, Any] | None = None
+    recipes: dict[str, Recipe] = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts = dict.fromkeys(("epochs", "min_count", "min_word_count"), ">= 1")
+        others = {"folds": ">= 2", "threshold": "> 0, < 1", "learn_rate": "> 0", "l2": ">= 0"}
+        require_settings(Errors.S912, self, **counts, **others, seed=">= 0")
+        self.recipes = expert_recipes(self.experts or {})
+
+    def fit(
+        self,
+        folds: Iterable[ForestFold],
+        *,
+        clusters: Clusters | None,
+        report: Callable[[str], None],
+    ) -> ForestReranker:
+        """Train a second stage.
+
+        folds (Iterable[ForestFold]): All training sentences, in blocks.
+        clusters (Optional[Clusters]): Word clusters; the model keeps a copy.
+        report (Callable[[str], None]): Told how far it has come.
+        RETURNS (ForestReranker): The second stage.
+        """
+        parts, heads, labels, held_out = [], [], [], []
+        for fold in folds:
+            starts = fold.held_out.tokens.starts
+            thresholds = numpy.full(len(fold.held_out.tokens), self.threshold)
+            forests = forests_of(fold.parses, starts, fold.names, thresholds)
+            # an expert that has seen a sentence's tree would be trusted too much
+            experts = train_experts(self.recipes, fold.train, clusters, report)
+            parts.append(with_experts(forests, [*experts.values()], fold.held_out.tokens))
+            own_heads, own_labels = projective_trees(fold.held_out)
+            heads.append(own_heads)
+            labels += own_labels
+            held_out.append(fold.held_out)
+        forests = joined(parts)
+        gold = numpy.concatenate(heads)
+        target = nearest_trees(forests, gold, labels)
+        if not (target >= 0).any():
+            raise ValueError(Errors.S913)
+        counts = Counter(word for part in held_out for word in part.tokens.words)
+        known = {text_hash(w) for w, n in counts.items() if n >= self.min_word_count}
+        words = frozenset(known)
+        encoded = numpy.concatenate([encode(part.tokens, words, clusters) for part in held_out])
+        given = arguments(forests, encoded)
+        dense = numpy.zeros(forests.dense.shape[1])
+        dense[0] = _DENSE
+        no_keys = numpy.zeros(0, dtype="uint32"), numpy.zeros(0, dtype="float32")
+        hashes = Learner(*no_keys, dense, TEMPLATES).hashes(*given, target)
+        keys, seen = numpy.unique(hashes, return_counts=True)
+        del hashes
+        keys = keys[seen >= self.min_count]
+        learner = Learner(keys, numpy.zeros(len(keys), dtype="float32"), dense, TEMPLATES)
+        learner.begin_learning(1.0)
+        order = numpy.random.default_rng(self.seed)
+        for epoch in range(1, self.epochs + 1):
+            loss, n = learner.learn(
+                *given,
+                target,
+                order.permutation(len(forests)).astype("int64"),
+                self.learn_rate,
+                self.l2,
+            )
+            report(f"forests, pass {epoch} of {self.epochs}: loss {loss / max(n, 1):.4f}")
+        weights, dense = learner.averaged(keys)
+        used = weights != 0
+        return ForestReranker(
+            keys=keys[used],
+            weights=weights[used],
+            dense=dense,
+            words=numpy.array(sorted(words), dtype="uint32"),
+            clusters=clusters,
+            threshold=self.threshold,
+            outside=fit_outside(forests, gold, labels),
+            experts=(
+                train_experts(self.recipes, Treebank.joined(held_out), clusters, report)
+                if self.experts
+                else {}
+            ),
+        )
+
 
 build_forest_reranker = architecture("forest_reranker", ForestReranker, ForestSettings)

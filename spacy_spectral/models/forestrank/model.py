@@ -3,7 +3,7 @@
 Knows nothing of spaCy.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
@@ -18,7 +18,10 @@ from ...base.stored import Stored
 from ...trees.interface import (
     ArcMask,
     ArcProbs,
+    ArcTable,
+    BestTree,
     Clusters,
+    Labels,
     Parse,
     ParserModel,
     Parses,
@@ -30,10 +33,7 @@ from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..product.parser import KINDS
 from ._engine import Engine
-from .distribution import ForestTrees
-from .experts import with_experts
-from .forests import Forests, decoded, forests_of
-from .outside import inside_probs
+from .forests import Forests, decoded, forests_of, inside_probs, with_experts
 from .templates import TEMPLATES
 
 # Rounds of finding arcs: of more where they make no tree, of fewer where they make too many.
@@ -84,17 +84,12 @@ class ForestReranker(Stored):
         experts: Mapping[str, ParserModel] = MappingProxyType({}),
         temperature: float = 1.0,
     ):
-        """keys (ndarray): The hashes that are features, ascending.
-        weights (ndarray): Their weights.
-        dense (ndarray): The weights of log-marginals: the parser's own, then those of experts.
-        words (ndarray): The hashes of words that are looked at whole, ascending.
-        clusters (Optional[Clusters]): Word clusters.
-        threshold (float): How likely an arc with its label must be to be in a forest.
-        outside (Optional[ndarray]): How likely right arcs are not in a forest, see `outside`; never by
-            default.
-        experts (Mapping[str, ParserModel]): Other parsers whose log-marginals count.
-        temperature (float): How sure it is: all probabilities are those of P(tree)^(1/temperature) over the
-            trees of a forest; the tree is chosen by P.
+        """dense: The weights of log-marginals: the parser's own, then those of experts.
+        words: The hashes of words that are looked at whole, ascending.
+        threshold: How likely an arc with its label must be to be in a forest.
+        outside: How likely right arcs are not in a forest, see `fit_outside`; never by default.
+        temperature: How sure it is: all probabilities are those of P(tree)^(1/temperature) over
+            the trees of a forest; the tree is chosen by P.
         """
         self.outside = numpy.zeros(2) if outside is None else outside
         self.experts = dict(experts)
@@ -110,7 +105,7 @@ class ForestReranker(Stored):
         self._known = frozenset(words.tolist())
 
     def with_temperature(self, temperature: float) -> "ForestReranker":
-        """RETURNS (ForestReranker): The same second stage, surer or less sure."""
+        """The same second stage, surer or less sure."""
         return ForestReranker(
             keys=self.keys,
             weights=self.weights,
@@ -123,36 +118,40 @@ class ForestReranker(Stored):
             temperature=temperature,
         )
 
-    def parse(self, tokens: Tokens, parses: Parses, names: Sequence[str]) -> "ForestParses":
+    def parse(
+        self,
+        tokens: Tokens,
+        parses: Parses | Callable[[], Parses],
+        names: Sequence[str],
+        *,
+        forests: Forests | None = None,
+    ) -> "ForestParses":
         """Parse sentences once more.
 
-        tokens (Tokens): The sentences.
-        parses (Parses): What the parser makes of them.
-        names (Sequence[str]): The parser's labels.
-        RETURNS (ForestParses): The parses by all that the forests' trees have.
+        parses: What the parser makes of them; or what gives it, which is asked where forests do
+            not suffice.
         """
+        base: Callable[[], Parses] = parses if callable(parses) else lambda: parses
         encoded = encode(tokens, self._known, self.clusters)
         thresholds = numpy.full(len(tokens), self.threshold)
         experts = [*self.experts.values()]
-        for _ in range(_ROUNDS):
-            forests = forests_of(parses, tokens.starts, names, thresholds)
+        for rounds_left in range(_ROUNDS, -1, -1):
+            if rounds_left < _ROUNDS or forests is None:
+                forests = forests_of(base(), tokens.starts, names, thresholds)
             forests = with_experts(forests, experts, tokens)
             mu, log_z = self._engine.marginals(*arguments(forests, encoded))
             failed = (numpy.diff(forests.arc_starts) > 0) & ~numpy.isfinite(log_z)
-            if not failed.any():
+            if not failed.any() or not rounds_left:
                 break
             thresholds[failed] *= numpy.where(numpy.isnan(log_z[failed]), 0.1, 5.0)
-        else:
-            # the parser's own tree stands
-            thresholds[failed] = numpy.inf
-            forests = forests_of(parses, tokens.starts, names, thresholds)
-            forests = with_experts(forests, experts, tokens)
-            mu, log_z = self._engine.marginals(*arguments(forests, encoded))
+            if rounds_left == 1:
+                thresholds[failed] = numpy.inf  # the parser's own tree stands
+        assert forests is not None
         inside = inside_probs(self.outside, forests.rest())
         chosen = decoded(forests, mu)
         if self._flat is not self._engine:
             mu, log_z = self._flat.marginals(*arguments(forests, encoded))
-        return ForestParses(self._flat, encoded, forests, chosen, mu, log_z, parses, inside)
+        return ForestParses(self._flat, encoded, forests, chosen, mu, log_z, base, inside)
 
     def to_payload(self) -> dict[str, Any]:
         fields = ("keys", "weights", "dense", "words", "threshold", "outside", "temperature")
@@ -182,7 +181,8 @@ class ForestReranker(Stored):
 
 class ForestParses:
     """Parses by a second stage; see `trees.interface.Parses`. Sentences that it leaves alone are as the
-    parser has them."""
+    parser has them.
+    """
 
     labelled = True
 
@@ -194,17 +194,11 @@ class ForestParses:
         chosen: NDArray[numpy.int64],
         mu: NDArray[numpy.float64],
         log_z: NDArray[numpy.float64],
-        base: Parses,
+        base: Callable[[], Parses],
         inside: NDArray[numpy.float64],
     ):
-        """engine (Engine): Scores trees.
-        tokens (ndarray): The tokens, from `encode`.
-        forests (Forests): The forests; no arcs where a sentence is left alone.
-        chosen (ndarray): The arc of every token, -1 where a sentence is left alone.
-        mu (ndarray): The probability of every arc with its label.
-        log_z (ndarray): Of every sentence.
-        base (Parses): The parser's own parses.
-        inside (ndarray): For every token, the probability that its right arc is in the forest.
+        """chosen: The arc of every token, -1 where a sentence is left alone.
+        inside: For every token, the probability that its right arc is in the forest.
         """
         self._engine, self._tokens, self._forests = engine, tokens, forests
         self._log_z, self._base, self._inside = log_z, base, inside
@@ -212,11 +206,17 @@ class ForestParses:
         self._mu = mu * inside[forests.token_of()]
         self._own = self._arcs >= 0
         self._inventory = Inventory(forests.names)
-        self.heads, self.labels = base.heads, base.labels
-        if self._own.any():
-            heads, labels = self._restored(forests.starts, self._arcs)
-            self.heads = numpy.where(self._own, heads, self.heads)
-            self.labels = numpy.where(self._own, labels, self.labels)
+        if self._own.any() or not len(self._own):
+            self.heads, self.labels = self._restored(forests.starts, self._arcs)
+        if not self._own.all():
+            parses = base()
+            kept = (parses.heads, parses.labels)
+            if self._own.any():
+                kept = (
+                    numpy.where(self._own, self.heads, kept[0]),
+                    numpy.where(self._own, self.labels, kept[1]),
+                )
+            self.heads, self.labels = kept
 
     def _restored(
         self, starts: NDArray[numpy.int32], arcs: NDArray[numpy.int64]
@@ -250,14 +250,18 @@ class ForestParses:
         return restored_arcs(self, self._forests.starts, heads, labels)
 
     def head_probs(self) -> NDArray[numpy.float32]:
-        found = self._base.head_probs().copy()
+        found = numpy.zeros(len(self._own), dtype="float32")
+        if not self._own.all():
+            found[:] = self._base().head_probs()
         found[self._own] = self._head_probs[self._arcs[self._own]]
         found[self._restored_arcs.tokens] = self._restored_arcs.head_probs
         return found
 
     def label_probs(self) -> NDArray[numpy.float32]:
         arcs = self._arcs[self._own]
-        found = self._base.label_probs().copy()
+        found = numpy.zeros(len(self._own), dtype="float32")
+        if not self._own.all():
+            found[:] = self._base().label_probs()
         found[self._own] = self._mu[arcs] / numpy.maximum(self._head_probs[arcs], 1e-12)
         found[self._restored_arcs.tokens] = self._restored_arcs.label_probs
         return found
@@ -272,14 +276,14 @@ class ForestParses:
         starts = self._forests.starts.tolist()
         sums = [inside[start:end].sum() for start, end in pairwise(starts)]
         logs = scores - self._log_z + numpy.array(sums)
-        return logs if own.all() else numpy.where(own, logs, self._base.log_probs())
+        return logs if own.all() else numpy.where(own, logs, self._base().log_probs())
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
         arcs = self._forests.arcs(sentence)
         if arcs.start == arcs.stop:
-            return self._base.marginals(sentence)
+            return self._base().marginals(sentence)
         # arcs outside have the shares that they have to the parser
-        table = self._base.marginals(sentence).copy()
+        table = self._base().marginals(sentence).copy()
         places = self._forests.heads[arcs], self._forests.modifiers[arcs]
         table[places] = 0.0
         rest = numpy.maximum(table[:, 1:].sum(axis=0), 1e-300)
@@ -290,7 +294,7 @@ class ForestParses:
     def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
         own = self._forests.arcs(sentence)
         if own.start == own.stop:
-            return self._base.arcs(sentence, labelled=labelled, min_prob=min_prob)
+            return self._base().arcs(sentence, labelled=labelled, min_prob=min_prob)
         heads, modifiers, labels = (
             column[own]
             for column in (self._forests.heads, self._forests.modifiers, self._forests.labels)
@@ -306,7 +310,7 @@ class ForestParses:
     def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
         arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
         if arcs.start == arcs.stop:
-            return self._base.label_distributions(sentence)
+            return self._base().label_distributions(sentence)
         table = numpy.zeros((own.stop - own.start, len(self._inventory)))
         modifiers = self._forests.modifiers[arcs] - 1
         heads = self._forests.heads[self._arcs[own]]
@@ -316,10 +320,10 @@ class ForestParses:
         return table
 
     def k_best(self, sentence: int, k: int, *, labelled: bool = True) -> list[Parse]:
-        """RETURNS (List[Parse]): The k likeliest labelled trees, found exactly: a forest has no others."""
+        """The k likeliest labelled trees, found exactly: a forest has no others."""
         arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
         if arcs.start == arcs.stop:
-            return self._base.k_best(sentence, k, labelled=labelled)
+            return self._base().k_best(sentence, k, labelled=labelled)
         _, tokens, _, governors, modifiers, hashes, dense = arguments(self._forests, self._tokens)
         trees, logs = self._engine.k_best(
             tokens[own], governors[arcs], modifiers[arcs], hashes[arcs], dense[arcs], k
@@ -335,7 +339,7 @@ class ForestParses:
     ) -> TreeDistribution:
         arcs = self._forests.arcs(sentence)
         if more is not None or arcs.start == arcs.stop:
-            return self._base.distribution(sentence, more=more, labelled=labelled)
+            return self._base().distribution(sentence, more=more, labelled=labelled)
         given = arguments(self._forests, self._tokens)
         return ForestTrees(self._engine, given, self._forests, sentence)
 
@@ -345,10 +349,8 @@ def encode(
 ) -> NDArray[numpy.uint32]:
     """What features look at of tokens.
 
-    tokens (Tokens): The sentences.
-    words (FrozenSet[int]): The hashes of words that are looked at whole; of others the end counts.
-    clusters (Optional[Clusters]): Word clusters.
-    RETURNS (ndarray): uint32[tokens, 5], hashes of tag, coarse tag and word; a coarse and a fine cluster.
+    words: The hashes of words that are looked at whole; of others the end counts.
+    RETURNS: uint32[tokens, 5], hashes of tag, coarse tag and word; a coarse and a fine cluster.
     """
     result = numpy.zeros((len(tokens.words), 5), dtype="uint32")
     result[:, 0] = _hashes(tokens.symbols)
@@ -367,7 +369,7 @@ def encode(
 
 
 def text_hash(text: str) -> int:
-    """RETURNS (int): A hash of a text that is the same everywhere."""
+    """A hash of a text that is the same everywhere."""
     return crc32(text.encode("utf8"))
 
 
@@ -378,7 +380,7 @@ def _hashes(texts: Sequence[str]) -> list[int]:
 
 
 def arguments(forests: Forests, tokens: NDArray[numpy.uint32]) -> Arguments:
-    """RETURNS (Tuple): What the methods of `Engine` take."""
+    """What the methods of `Engine` take."""
     labels = numpy.array([text_hash(name) for name in forests.names], dtype="uint32")
     return (
         forests.starts,
@@ -389,3 +391,57 @@ def arguments(forests: Forests, tokens: NDArray[numpy.uint32]) -> Arguments:
         labels[forests.labels],
         forests.dense,
     )
+
+
+class ForestTrees:
+    """Implements `trees.interface.TreeDistribution`; labels are part of arcs."""
+
+    def __init__(self, engine: "Engine", given: "Arguments", forests: Forests, sentence: int):
+        own, arcs = forests.tokens(sentence), forests.arcs(sentence)
+        _, tokens, _, heads, modifiers, hashes, dense = given
+        self._engine = engine
+        self._tokens = tokens[own]
+        self._columns = heads[arcs], modifiers[arcs], hashes[arcs], dense[arcs]
+        self._labels = forests.labels[arcs]
+
+    def arcs(self, labels: Labels) -> ArcMask:
+        n = len(self._tokens)
+        found = numpy.zeros((n + 1, n + 1), dtype=bool)
+        kept = self._kept(numpy.ones((n + 1, n + 1), dtype=bool), labels)
+        found[self._columns[0][kept], self._columns[1][kept]] = True
+        return found
+
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
+        kept = self._kept(allowed, labels)
+        marginals = numpy.zeros(allowed.shape)
+        columns: list[Any] = [column[kept] for column in self._columns]
+        heads, modifiers = columns[:2]
+        if len(numpy.unique(modifiers)) < len(self._tokens):
+            return -numpy.inf, marginals
+        ends = (numpy.array([0, len(own)], dtype="int32") for own in (self._tokens, kept))
+        starts, arc_starts = ends
+        mu, log_z = self._engine.marginals(starts, self._tokens, arc_starts, *columns)
+        if not numpy.isfinite(log_z[0]):
+            return -numpy.inf, marginals
+        numpy.add.at(marginals, (heads, modifiers), mu)
+        return float(log_z[0]), marginals
+
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
+        found = []
+        for allowed in ways:
+            kept = self._kept(allowed, labels)
+            columns: Any = (self._tokens, *(column[kept] for column in self._columns), 1)
+            trees, logs = self._engine.k_best(*columns)
+            log_z, _ = self.total(allowed, labels)
+            arcs = kept[trees[0]]
+            tree = BestTree(self._columns[0][arcs], self._labels[arcs], float(logs[0]) + log_z)
+            found.append(tree)
+        return max(found, key=lambda tree: tree.score)
+
+    def _kept(self, allowed: NDArray[numpy.bool_], labels: Labels) -> NDArray[numpy.int64]:
+        """Arcs that are allowed with their labels."""
+        heads, modifiers = self._columns[:2]
+        kept = allowed[heads, modifiers]
+        for token, own in labels.items():
+            kept &= (modifiers != token) | numpy.isin(self._labels, sorted(own))
+        return numpy.flatnonzero(kept)

@@ -4,7 +4,7 @@ Only differences between the trees of a sentence decide which is best, so every 
 relative to the first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
@@ -13,12 +13,87 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...trees.sentences import Tokens
+from ...trees.sentences import Tokens, Treebank
 from ._features import Extractor
-from .interface import ByNames, Candidates
+
+
+@dataclass
+class Candidates:
+    """The trees of one sentence that there are to choose from, the base parser's likeliest first.
+
+    heads: int32[k, n], heads of the k trees, 0 for the root. Complete trees, all different.
+    labels: int32[k, n], indices into `names`.
+    names: The labels; many sentences share them.
+    log_probs: float64[k], log P(tree | sentence) by the base parser.
+    arc_probs: float64[k, n], the probability of every arc by the base parser.
+    """
+
+    heads: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
+    names: Sequence[str]
+    log_probs: NDArray[numpy.float64]
+    arc_probs: NDArray[numpy.float64]
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def within(self, margin: float) -> "Candidates":
+        """Those whose log-probability is at most so much below the first's."""
+        k = int((self.log_probs >= self.log_probs[:1] - margin).sum())
+        return Candidates(
+            self.heads[:k], self.labels[:k], self.names, self.log_probs[:k], self.arc_probs[:k]
+        )
+
+    def correct(
+        self, heads: NDArray[numpy.int32], labels: Sequence[str]
+    ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
+        """Compare the trees with the gold tree.
+
+        heads: The gold tree, MISSING and "" where it is not known. Labels are compared in lower
+            case, as the scorers do.
+        """
+        ids = {name.lower(): i for i, name in enumerate(self.names)}
+        lower = numpy.array([ids[name.lower()] for name in self.names])
+        gold = numpy.array([ids.get(label.lower(), -1) for label in labels])
+        right = self.heads == heads
+        return right.sum(axis=1), (right & (lower[self.labels] == gold)).sum(axis=1)
+
+
+class ByNames:
+    """Numbers for labels, computed once for names that sentences share."""
+
+    def __init__(self, number: Callable[[Sequence[str]], NDArray]) -> None:
+        self._number = number
+        self._names: Sequence[str] | None = None
+        self._numbers = numpy.zeros(0)
+
+    def __call__(self, candidates: Candidates) -> NDArray:
+        if candidates.names is not self._names:
+            self._names = candidates.names
+            self._numbers = self._number(self._names)
+        return self._numbers
+
+
+@dataclass
+class Fold:
+    """Candidates of sentences that the parser who made them was not trained on."""
+
+    train: Treebank
+    held_out: Treebank
+    candidates: list[Candidates]
+
+
+def blocks(lengths: NDArray[numpy.int64], n: int) -> NDArray[numpy.int64]:
+    """Part texts into contiguous blocks with about as many tokens each: neighbours resemble each other."""
+    ends = numpy.cumsum(lengths)
+    middles = ends - lengths / 2
+    return numpy.minimum(middles * n // max(ends[-1:].sum(), 1), n - 1).astype("int64")
+
 
 # What the tree models are about.
 KINDS = ("words", "tags", "labels")
+
+
 # Groups of features: numbers about trees, and bits of the kernel's mask for hashed ones.
 DENSE = {
     "base": ("log p by the parser", "the same per token", "log arc probs", "arc probs"),
@@ -28,11 +103,21 @@ DENSE = {
         for number in ("log |p|", "log |p| per token", "the sign of p")
     ),
 }
+
+
 SPARSE = {"pos": 1, "labels": 2, "words": 4, "spans": 8}
+
+
 GROUPS = (*DENSE, *SPARSE)
+
+
 BITS = 20
+
+
 # Arcs that a parser restored or did not keep are not impossible.
 _SMALLEST_PROB = 1e-3
+
+
 _ROOT, _END = 0x5EED, 0xE4D
 
 
@@ -50,8 +135,8 @@ class TreeScores(Protocol):
 class Described:
     """The trees of one sentence, relative to the first.
 
-    dense (ndarray): float64[k, numbers].
-    starts, indices, values (ndarray): Hashed features in sparse rows, see `_features`.
+    dense: float64[k, numbers].
+    starts, indices, values: Hashed features in sparse rows, see `_features`.
     """
 
     dense: NDArray[numpy.float64]
@@ -64,10 +149,7 @@ class Features:
     """Describes candidates."""
 
     def __init__(self, groups: Sequence[str], models: Mapping[str, TreeScores]):
-        """groups (Sequence[str]): The groups of features, of GROUPS.
-        models (Mapping[str, TreeModel]): Tree models of "words", "tags" and "labels", for the group
-            "logp".
-        """
+        """models: Tree models of "words", "tags" and "labels", for the group "logp"."""
         unknown = [group for group in groups if group not in GROUPS]
         if unknown or not groups:
             raise ValueError(Errors.S536.format(value=unknown, choices=", ".join(GROUPS)))
@@ -78,12 +160,7 @@ class Features:
         self._extractor = Extractor(self._mask, BITS)
 
     def describe(self, tokens: Tokens, candidates: Sequence[Candidates]) -> list[Described]:
-        """Describe the candidates of some sentences, for learning.
-
-        tokens (Tokens): The sentences.
-        candidates (Sequence[Candidates]): The candidates of each.
-        RETURNS (List[Described]): One for each sentence.
-        """
+        """Describe the candidates of some sentences, for learning."""
         columns, names = self._columns(tokens), ByNames(_label_hashes)
         dense = self._dense(tokens, candidates)
         result = []
@@ -103,11 +180,8 @@ class Features:
     ) -> list[NDArray[numpy.float64]]:
         """The same features times their weights.
 
-        tokens (Tokens): The sentences.
-        candidates (Sequence[Candidates]): The candidates of each.
-        dense (ndarray): float64, a weight for each number.
-        sparse (ndarray): float32[2 ** BITS], a weight for each hash.
-        RETURNS (List[ndarray]): The scores of each sentence's trees.
+        dense: float64, a weight for each number.
+        sparse: float32[2 ** BITS], a weight for each hash.
         """
         columns, names = self._columns(tokens), ByNames(_label_hashes)
         numbers = self._dense(tokens, candidates)

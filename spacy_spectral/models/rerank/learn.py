@@ -21,10 +21,9 @@ LEARNERS = ("loglinear", "perceptron")
 class Lists:
     """Candidates of many sentences as a learner sees them.
 
-    starts (ndarray): int64, where each sentence's rows start, closed by their number.
-    dense (ndarray): float64[rows, numbers].
-    sparse (Sparse): The hashed features.
-    gains (ndarray): float64[rows], how many arcs of each tree are right, with their labels.
+    starts: int64, where each sentence's rows start, closed by their number.
+    dense: float64[rows, numbers].
+    gains: float64[rows], how many arcs of each tree are right, with their labels.
     """
 
     starts: NDArray[numpy.int64]
@@ -45,7 +44,7 @@ class Sparse:
     values: NDArray[numpy.int8]
 
     def times(self, x: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): The product of all rows and x."""
+        """The product of all rows and x."""
         return times(self.starts, self.indices, self.values, x)
 
     def add_transposed(self, y: NDArray[numpy.float64], out: NDArray[numpy.float64]) -> None:
@@ -53,7 +52,7 @@ class Sparse:
         add_transposed(self.starts, self.indices, self.values, y, out)
 
     def rows(self, first: int, last: int) -> "Sparse":
-        """RETURNS (Sparse): Some of the rows; they share memory."""
+        """Some of the rows; they share memory."""
         return Sparse(self.starts[first : last + 1], self.indices, self.values)
 
 
@@ -61,8 +60,8 @@ class Sparse:
 class Weights:
     """What is learnt.
 
-    dense (ndarray): float64, a weight for each number.
-    sparse (ndarray): float32[2 ** BITS], a weight for each hash.
+    dense: float64, a weight for each number.
+    sparse: float32[2 ** BITS], a weight for each hash.
     """
 
     dense: NDArray[numpy.float64]
@@ -70,12 +69,7 @@ class Weights:
 
 
 def make_lists(described: Sequence[Described], gains: Sequence[NDArray]) -> Lists:
-    """Put sentences together.
-
-    described (Sequence[Described]): The trees of each sentence.
-    gains (Sequence[ndarray]): How many arcs of each tree are right.
-    RETURNS (Lists): All of them.
-    """
+    """Put sentences together."""
     lengths = numpy.concatenate([numpy.diff(own.starts) for own in described])
     sparse = Sparse(
         numpy.concatenate([[0], numpy.cumsum(lengths, dtype="int64")]),
@@ -103,13 +97,8 @@ def fit_loglinear(
     A tree's share of the target is proportional to exp(sharpness * right arcs): nearly as good trees are
     nearly as good answers. The objective is convex.
 
-    lists (Lists): What to learn from.
-    l2 (float): The penalty is l2 / 2 times the squared weights of hashed features; that of numbers is a
+    l2: The penalty is l2 / 2 times the squared weights of hashed features; that of numbers is a
         hundredth of it.
-    sharpness (float): How much better one more right arc is.
-    max_iterations (int): Iterations of L-BFGS.
-    report (Callable[[str], None]): Told about the result.
-    RETURNS (Weights): The weights.
     """
     from scipy.optimize import minimize
 
@@ -155,7 +144,7 @@ class Objective:
         return loss, gradient
 
     def weights(self, x: NDArray[numpy.float64]) -> Weights:
-        """RETURNS (Weights): A solution as weights of all features."""
+        """A solution as weights of all features."""
         n = self.dense.shape[1]
         sparse = numpy.zeros(2**BITS, dtype="float32")
         sparse[self.used] = x[n:]
@@ -169,12 +158,6 @@ def fit_perceptron(
 
     Its scores have no natural scale; the one that makes the best trees likeliest is found afterwards, so
     that there are probabilities here, too.
-
-    lists (Lists): What to learn from.
-    epochs (int): Passes over the sentences.
-    seed (int): Seed of their order.
-    report (Callable[[str], None]): Told about every pass.
-    RETURNS (Weights): The weights.
     """
     scale = spread(lists.dense)
     dense, sparse, starts = lists.dense / scale, lists.sparse, lists.starts.tolist()
@@ -222,7 +205,7 @@ def _temperature(scores: NDArray[numpy.float64], lists: Lists) -> float:
 
 
 def spread(dense: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): The root mean square of every column, 1 for columns of zeros."""
+    """The root mean square of every column, 1 for columns of zeros."""
     size = numpy.sqrt((dense**2).mean(axis=0)) if len(dense) else numpy.ones(dense.shape[1])
     return numpy.where(size > 0, size, 1.0)
 
@@ -230,9 +213,8 @@ def spread(dense: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
 def softmax(
     scores: NDArray[numpy.float64], starts: NDArray[numpy.int64]
 ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
-    """scores (ndarray): float64[rows].
-    starts (ndarray): Where lists start; none is empty.
-    RETURNS (Tuple[ndarray, ndarray]): Probabilities[rows], and the logarithm of the sum of each list."""
+    """The probabilities[rows] of lists of scores, of which none is empty, and the logarithm of the sum of
+    each list."""
     lengths = numpy.diff(starts)
     if not len(lengths):
         return numpy.zeros(0), numpy.zeros(0)

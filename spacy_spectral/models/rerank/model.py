@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from ...base.fields import Array, Bytes, Format, List, Map, Str
 from ...base.stored import Stored
 from ...trees.sentences import Tokens
-from ..treemodel.tree_model import TreeModel
-from .features import BITS, GROUPS, KINDS, Features
-from .interface import Candidates
+from .features import BITS, GROUPS, KINDS, Candidates, Features
 from .learn import Weights, softmax
+from .tree_model import TreeModel
 
 _WEIGHT: dict[str, Any] = {"low": -1e6, "high": 1e6}
 _FORMAT = Format(
@@ -29,8 +28,8 @@ _FORMAT = Format(
 class Ranking(NamedTuple):
     """What a reranker says of the candidates of a sentence.
 
-    scores (ndarray): float64[k], relative to the first.
-    probs (ndarray): float64[k], the probability of each of being the best of the list.
+    scores: float64[k], relative to the first.
+    probs: float64[k], the probability of each of being the best of the list.
     """
 
     scores: NDArray[numpy.float64]
@@ -43,21 +42,13 @@ class Reranker(Stored):
     FORMAT = _FORMAT
 
     def __init__(self, groups: Sequence[str], models: Mapping[str, TreeModel], weights: Weights):
-        """groups (Sequence[str]): The groups of features.
-        models (Mapping[str, TreeModel]): Tree models by what they are about, see `Features`.
-        weights (Weights): The weights of features.
-        """
+        """models: Tree models by what they are about, see `Features`."""
         self.models = dict(models)
         self.weights = weights
         self.features = Features(groups, self.models)
 
     def rank(self, tokens: Tokens, candidates: Sequence[Candidates]) -> list[Ranking]:
-        """Judge the candidates of some sentences.
-
-        tokens (Tokens): The sentences.
-        candidates (Sequence[Candidates]): The candidates of each, at least one.
-        RETURNS (List[Ranking]): The judgement of each.
-        """
+        """Judge the candidates of some sentences."""
         weights = self.weights
         # where there is nothing to choose, there is nothing to compute
         several = numpy.array([len(own) > 1 for own in candidates], dtype=bool)

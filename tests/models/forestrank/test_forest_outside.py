@@ -3,8 +3,7 @@
 import numpy
 import pytest
 
-from spacy_spectral.models.forestrank.forests import Forests
-from spacy_spectral.models.forestrank.outside import fit_outside, inside_probs
+from spacy_spectral.models.forestrank.forests import Forests, fit_outside, inside_probs
 
 
 def one_arc_each(rest):

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_spectral.models.rerank._features import Extractor
-from spacy_spectral.models.rerank.features import BITS, DENSE, GROUPS, SPARSE, Features
-from spacy_spectral.models.rerank.interface import Candidates
+from spacy_spectral.models.rerank.features import BITS, DENSE, GROUPS, SPARSE, Candidates, Features
 from spacy_spectral.trees.sentences import Tokens
 
 ALL = sum(SPARSE.values())

@@ -9,8 +9,8 @@ from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
-from spacy_spectral.models.treemodel.estimate import TreeSettings, estimate_tree_model
-from spacy_spectral.models.treemodel.score import tree_scores
+from spacy_spectral.models.rerank.tree_estimate import TreeSettings, estimate_tree_model
+from spacy_spectral.models.rerank.tree_model import tree_scores
 from spacy_spectral.treebank.conllu import read_conllu
 from spacy_spectral.trees.sentences import Tokens
 

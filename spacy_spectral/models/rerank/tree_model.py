@@ -1,7 +1,8 @@
 """The latent tree model: p(tree) with a hidden state for every token."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -9,8 +10,68 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Array, Bool, Format, Strings
 from ...base.stored import Stored
+from ...trees.sentences import MISSING, Tokens
+from ..eigenwords.vocabulary import normalize, signatures
 from ._tree import head_probabilities, score_trees
-from .statistics import Alphabet
+
+# Symbols seen less often are counted as the class of words that look like them.
+MIN_COUNT = 3
+
+
+class Alphabet:
+    """Numbers of symbols. One that is not known is counted as the narrowest class of words that look
+    like it, or, for tags, has the number after the last.
+    """
+
+    def __init__(self, symbols: Sequence[str], *, words: bool):
+        """words: Whether unknown symbols have classes."""
+        self.symbols = list(symbols)
+        self.words = words
+        self._ids = {symbol: i for i, symbol in enumerate(self.symbols)}
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, symbols: Sequence[str]) -> NDArray[numpy.int32]:
+        """Their numbers; `len(self)` for what is not known."""
+        ids, unknown = self._ids, len(self.symbols)
+        numbers = numpy.empty(len(symbols), dtype="int32")
+        for i, symbol in enumerate(symbols):
+            number = ids.get(symbol)
+            if number is None:
+                number = unknown
+                if self.words:
+                    number = next((ids[n] for n in _other_names(symbol) if n in ids), unknown)
+            numbers[i] = number
+        return numbers
+
+    @classmethod
+    def count(cls, sentences: Iterable[Sequence[str]], *, words: bool) -> "Alphabet":
+        """Make an alphabet of what is frequent enough.
+
+        words: Whether the symbols are words: rare ones are counted as their classes.
+        """
+        counts = Counter(symbol for sentence in sentences for symbol in sentence)
+        if not words:
+            return cls(sorted(counts), words=False)
+        known = {symbol for symbol, n in counts.items() if n >= MIN_COUNT}
+        classes: Counter[str] = Counter()
+        for symbol, n in counts.items():
+            if symbol not in known:
+                for name in _other_names(symbol):
+                    classes[name] += n
+        known.update(name for name, n in classes.items() if n >= MIN_COUNT)
+        # not the wide classes whose words all have a narrower one: nothing would be known of them
+        used = set(cls(sorted(known), words=True).encode(list(counts)).tolist())
+        return cls([name for i, name in enumerate(sorted(known)) if i in used], words=True)
+
+
+def _other_names(word: str) -> Iterator[str]:
+    normal = normalize(word)
+    yield normal
+    yield normal.lower()
+    yield from signatures(word)
+
 
 # |x| that vectors, which are rescaled at every token, can be multiplied by
 _LARGEST = 1e50
@@ -24,6 +85,8 @@ _FORMAT = Format(
     transitions=Array("float64", 2, "states", "states", low=-_LARGEST, high=_LARGEST),
     root=Array("float64", "states", least=1, low=-_LARGEST, high=_LARGEST),
 )
+
+
 # |p(tree)| is at least this times the probability of its symbols alone, per token (as a logarithm)
 _FLOOR = -10.0
 
@@ -46,11 +109,10 @@ class TreeModel(Stored):
         transitions: NDArray[numpy.float64],
         root: NDArray[numpy.float64],
     ):
-        """alphabet (Alphabet): The symbols.
-        frequency (ndarray): [symbols + 1], P(symbol); the last is for unknown symbols.
-        ratios (ndarray): [symbols + 1, k], P(symbol | state) / P(symbol); the last row is 1.
-        transitions (ndarray): [2, k, k], P(child state | parent state, side), by parent, then child.
-        root (ndarray): [k], P(state of the root).
+        """frequency: [symbols + 1], P(symbol); the last is for unknown symbols.
+        ratios: [symbols + 1, k], P(symbol | state) / P(symbol); the last row is 1.
+        transitions: [2, k, k], P(child state | parent state, side), by parent, then child.
+        root: [k], P(state of the root).
         """
         self.alphabet = alphabet
         self.frequency = frequency
@@ -77,8 +139,8 @@ class TreeModel(Stored):
         return cls(alphabet, numpy.append(frequency, unseen), ratios, transitions, root)
 
     def encode(self, symbols: Sequence[str]) -> NDArray[numpy.int32]:
-        """RETURNS (ndarray): Numbers of symbols; words that are not known are taken as the class of
-        words that look like them, other symbols as unknown: they fit every state alike."""
+        """Numbers of symbols; words that are not known are taken as the class of words that look
+        like them, other symbols as unknown: they fit every state alike."""
         return self.alphabet.encode(symbols)
 
     def log_scores(
@@ -88,9 +150,9 @@ class TreeModel(Stored):
 
         What trees share is computed once. The sign is always 1 for models that are proper distributions.
 
-        ids (ndarray): [tokens] or [trees, tokens], from `encode`.
-        heads (ndarray): [trees, tokens], from 1; 0 for the root.
-        RETURNS (Tuple[ndarray, ndarray]): Finite values, and 1, -1 or 0.
+        ids: [tokens] or [trees, tokens], from `encode`.
+        heads: [trees, tokens], from 1; 0 for the root.
+        RETURNS: Finite values, and 1, -1 or 0.
         """
         heads = numpy.ascontiguousarray(heads, dtype="int32")
         ids = numpy.ascontiguousarray(ids, dtype="int32")
@@ -103,8 +165,8 @@ class TreeModel(Stored):
         return alone + numpy.maximum(logs, _FLOOR * heads.shape[1]), signs
 
     def log_frequency(self, ids: NDArray[numpy.int32]) -> float:
-        """RETURNS (float): The log-probability of the symbols alone. A tree's log p minus this tells how
-        much better than chance its arcs fit, whatever its words are."""
+        """The log-probability of the symbols alone. A tree's log p minus this tells how much better
+        than chance its arcs fit, whatever its words are."""
         return float(self._log_frequency[ids].sum())
 
     def head_probs(
@@ -112,9 +174,9 @@ class TreeModel(Stored):
     ) -> NDArray[numpy.float64]:
         """How well every token would fit elsewhere: P(head | the rest of the tree).
 
-        ids (ndarray): [tokens], from `encode`.
-        heads (ndarray): [tokens], from 1; 0 for the root.
-        RETURNS (ndarray): [tokens, tokens]: row i sums to 1 over the heads that token i, with all below
+        ids: [tokens], from `encode`.
+        heads: [tokens], from 1; 0 for the root.
+        RETURNS: [tokens, tokens]: row i sums to 1 over the heads that token i, with all below
             it, can have; zeros in the root's row.
         """
         heads = numpy.ascontiguousarray(heads, dtype="int32")
@@ -138,7 +200,7 @@ class TreeModel(Stored):
             raise ValueError(Errors.S506)
 
     def extended(self, words: Sequence[str], ratios: NDArray[numpy.float64]) -> "TreeModel":
-        """RETURNS (TreeModel): This model with words that the treebank does not have."""
+        """This model with words that the treebank does not have."""
         alphabet = Alphabet([*self.alphabet.symbols, *words], words=self.alphabet.words)
         unseen = self.frequency[-1]
         return TreeModel(
@@ -162,3 +224,57 @@ class TreeModel(Stored):
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "TreeModel":
         return cls(Alphabet(read.pop("symbols"), words=read.pop("words")), **read)
+
+
+class TreeScore(NamedTuple):
+    """How well the parts of one tree fit together.
+
+    log_prob: log p(tree), summed over the tree models: of words, tags and labels.
+    gain: How much better than chance its symbols fit together, per token: log p(tree) minus the
+        log-probability of its symbols alone. Low for unlikely trees, whatever their words and
+        length are.
+    head_probs: For every token the probability of its head given the rest of the tree; NaN for
+        the root.
+    """
+
+    log_prob: float
+    gain: float
+    head_probs: NDArray[numpy.float64]
+
+
+def tree_scores(
+    models: Mapping[str, TreeModel],
+    tokens: Tokens,
+    heads: NDArray[numpy.int32],
+    labels: Sequence[str],
+) -> list[TreeScore | None]:
+    """Score one tree for each sentence.
+
+    RETURNS: One for each sentence; None where heads are missing.
+    """
+    symbols = {"words": tokens.words, "tags": tokens.symbols, "labels": labels}
+    encoded = [(model, model.encode(symbols[kind])) for kind, model in models.items()]
+    return [
+        None
+        if (heads[begin:end] == MISSING).any()
+        else _score([(model, ids[begin:end]) for model, ids in encoded], heads[begin:end])
+        for begin, end in tokens.bounds()
+    ]
+
+
+def _score(
+    encoded: Sequence[tuple[TreeModel, NDArray[numpy.int32]]], heads: NDArray[numpy.int32]
+) -> TreeScore:
+    n = len(heads)
+    log_prob = gain = 0.0
+    # models of different symbols are taken as independent, given the tree
+    fit = numpy.ones((n, n))
+    for model, ids in encoded:
+        (own,), _ = model.log_scores(ids, heads[None])
+        log_prob += own
+        gain += own - model.log_frequency(ids)
+        fit *= model.head_probs(ids, heads)
+    total = fit.sum(axis=1)
+    probs = fit[numpy.arange(n), numpy.maximum(heads - 1, 0)]
+    head_probs = numpy.divide(probs, total, out=numpy.zeros(n), where=total > 0)
+    return TreeScore(log_prob, gain / n, numpy.where(heads == 0, numpy.nan, head_probs))

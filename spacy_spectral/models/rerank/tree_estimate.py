@@ -15,12 +15,155 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors, require_settings
+from ...base.linalg import svd
 from ...treebank.conllu import tree_problems
 from ._tree import expected_counts
-from .statistics import Alphabet, Moments, Trees, bigram_counts, symbol_vectors, whitened
-from .tree_model import TreeModel
+from .tree_model import Alphabet, TreeModel
+
+# What the latent tree model counts: symbols, vectors for them, and moments of small pieces of trees.
+#
+# The moments are taken over one population, all triples (left child, parent, right child): with p = P(parent
+# state), T_d(h, c) = P(child state c | parent state h, d) and G = E[vector | state], column by column,
+#
+#     Sigma_d   = E[parent child_d']      = G diag(p) T_d G'
+#     Lambda_L  = E[left right']          = G T_L' diag(p) T_R G'
+#     K(y)      = E[left (y'parent) right'] = G T_L' diag(p * G'y) T_R G'
+#
+# hold exactly whatever the distribution p of such parents is.
+
+
+# Added to counts before rows and columns are scaled by their roots: rare symbols get short vectors.
+_RARE = 3.0
+
+
+@dataclass
+class Trees:
+    """Complete trees, one after the other.
+
+    symbols: int32, the number of every token's symbol.
+    heads: int32, heads in the sentence, from 1; 0 for the root.
+    starts: int32, where sentences start, closed by the number of tokens.
+    """
+
+    symbols: NDArray[numpy.int32]
+    heads: NDArray[numpy.int32]
+    starts: NDArray[numpy.int32]
+
+    def arcs(self) -> tuple[NDArray, NDArray, NDArray]:
+        """Parents and children, as indices of tokens, and whether the child stands on the right."""
+        children = numpy.flatnonzero(self.heads > 0)
+        first = numpy.repeat(self.starts[:-1], numpy.diff(self.starts))
+        parents = (first + self.heads - 1)[children]
+        return parents, children, children > parents
+
+
+@dataclass
+class Moments:
+    """Moments over triples (left child, parent, right child) of vectors; see above.
+
+    sigma_left, sigma_right, lambda_left: [k, k].
+    third: [k, k, k], third[b] = K(e_b).
+    roots: The mean vector of roots.
+    n: How many triples there are, infinity for exact moments.
+    """
+
+    sigma_left: NDArray[numpy.float64]
+    sigma_right: NDArray[numpy.float64]
+    lambda_left: NDArray[numpy.float64]
+    third: NDArray[numpy.float64]
+    roots: NDArray[numpy.float64]
+    n: float
+
+    @classmethod
+    def count(cls, trees: Trees, vectors: NDArray[numpy.float64]) -> "Moments":
+        """Take the moments of a treebank.
+
+        vectors: [symbols, k].
+        """
+        k = vectors.shape[1]
+        parents, children, on_right = trees.arcs()
+        # sums over the children of each token and side: a sum over pairs is a product of sums
+        sums = numpy.zeros((2, len(trees.symbols), k))
+        n_children = numpy.zeros((2, len(trees.symbols)))
+        for side in (0, 1):
+            own = on_right == bool(side)
+            numpy.add.at(sums[side], parents[own], vectors[trees.symbols[children[own]]])
+            n_children[side] = numpy.bincount(parents[own], minlength=len(trees.symbols))
+        both = numpy.flatnonzero(n_children.prod(axis=0))
+        left, right = sums[:, both]
+        n_left, n_right = n_children[:, both, None]
+        parent = vectors[trees.symbols[both]]
+        n = max(float((n_left * n_right).sum()), 1.0)
+        return cls(
+            sigma_left=(parent * n_right).T @ left / n,
+            sigma_right=(parent * n_left).T @ right / n,
+            lambda_left=left.T @ right / n,
+            third=numpy.stack([(left * parent[:, [b]]).T @ right for b in range(k)]) / n,
+            roots=vectors[trees.symbols[trees.heads == 0]].mean(axis=0),
+            n=n,
+        )
+
+
+def bigram_counts(trees: Trees, n_symbols: int):
+    """How often symbols have each parent and each child, on either side.
+
+    RETURNS: [symbols, 4 * symbols].
+    """
+    from scipy.sparse import csr_matrix
+
+    parents, children, on_right = trees.arcs()
+    parent, child = trees.symbols[parents].astype("int64"), trees.symbols[children].astype("int64")
+    rows = numpy.concatenate([child, parent])
+    columns = numpy.concatenate([parent + n_symbols * on_right, child + n_symbols * (2 + on_right)])
+    counts = numpy.ones(len(rows))
+    return csr_matrix((counts, (rows, columns)), shape=(n_symbols, 4 * n_symbols))
+
+
+def symbol_vectors(bigrams, k: int) -> NDArray[numpy.float64]:
+    """Vectors of symbols by their parents and children: CCA by an SVD of scaled counts.
+
+    The first singular vector is left out: it is the constant, which tells nothing.
+
+    RETURNS: [symbols, dimensions], the most informative dimensions first.
+    """
+    from scipy.sparse import diags
+
+    rows = numpy.asarray(bigrams.sum(axis=1)).ravel() + _RARE
+    columns = numpy.asarray(bigrams.sum(axis=0)).ravel() + _RARE
+    scaled = diags(rows**-0.5) @ bigrams @ diags(columns**-0.5)
+    left, _, _ = svd(scaled, k + 1)
+    return left[:, 1:] / numpy.sqrt(rows)[:, None]
+
+
+def whitened(
+    vectors: NDArray[numpy.float64], frequency: NDArray[numpy.float64], k: int
+) -> NDArray[numpy.float64]:
+    """The constant 1 and the first directions of vectors, uncorrelated and of variance 1.
+
+    Then P(symbol | state) = frequency * vector'G is the only way to read emissions off E[vector | state]
+    = G, and the first coordinate of G is 1.
+
+    vectors: [symbols, dimensions].
+    frequency: [symbols], sums to 1.
+    RETURNS: [symbols, columns]; fewer columns than k if the vectors have no more directions.
+    """
+    columns = [numpy.ones(len(vectors))]
+    for column in vectors.T:
+        if len(columns) == k:
+            break
+        length = numpy.sqrt(frequency @ column**2)
+        found = numpy.stack(columns, axis=1)
+        for _ in range(2):  # twice: once loses digits
+            column = column - found @ (found.T @ (frequency * column))
+        rest = numpy.sqrt(frequency @ column**2)
+        if rest > 1e-8 * length:
+            columns.append(column / rest)
+    return numpy.stack(columns, axis=1)
+
 
 ESTIMATORS = ("spectral", "spectral+em")
+
+
 # Pseudo-counts of EM: of each state's emissions, by symbol of the alphabet, and of each transition.
 _EMISSION_PRIOR = 0.15
 _TRANSITION_PRIOR = 0.1
@@ -30,11 +173,9 @@ _TRANSITION_PRIOR = 0.1
 class TreeSettings:
     """How a latent tree model is learnt.
 
-    estimator (str): "spectral": moments only, values may be negative. "spectral+em": a proper
+    estimator: "spectral": moments only, values may be negative. "spectral+em": a proper
         distribution.
-    states (int): Most hidden states.
-    ridge (float): Softens the pseudo-inverses; in the unit of the sampling error.
-    em_iterations (int): Iterations of EM.
+    ridge: Softens the pseudo-inverses; in the unit of the sampling error.
     """
 
     estimator: str = "spectral+em"
@@ -59,14 +200,12 @@ def estimate_tree_model(
 ) -> TreeModel:
     """Learn a latent tree model.
 
-    sentences (Iterable[Tuple[Sequence[str], Sequence[int]]]): Symbols and heads (from 1, 0 for the
-        root); sentences whose heads are not a whole tree are left out.
-    words (bool): Whether the symbols are words, which have classes for rare and unknown ones.
-    dictionary (Optional[Tuple[Sequence[str], ndarray]]): Words and their vectors, the most informative
-        dimensions first, e.g. eigenwords. By default vectors are learnt from the trees themselves.
-    settings (Optional[TreeSettings]): How.
-    progress (Callable): Wraps the iterations of EM, e.g. in a progress bar.
-    RETURNS (TreeModel): The model.
+    sentences: Symbols and heads (from 1, 0 for the root); sentences whose heads are not a whole
+        tree are left out.
+    words: Whether the symbols are words, which have classes for rare and unknown ones.
+    dictionary: Words and their vectors, the most informative dimensions first, e.g. eigenwords.
+        By default vectors are learnt from the trees themselves.
+    progress: Wraps the iterations of EM, e.g. in a progress bar.
     """
     from threadpoolctl import threadpool_limits
 
@@ -116,12 +255,11 @@ def recover(
 ) -> Parameters:
     """The parameters that have some moments.
 
-    moments (Moments): The moments.
-    vectors (ndarray): [symbols, k], whitened.
-    frequency (ndarray): [symbols].
-    ridge (float): Softens the pseudo-inverses, in the unit of the sampling error.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): Emissions [symbols, k], transitions [2, k, k] by parent and
-        child state, root [k]. Of exact moments they are probabilities.
+    vectors: [symbols, k], whitened.
+    frequency: [symbols].
+    ridge: Softens the pseudo-inverses, in the unit of the sampling error.
+    RETURNS: Emissions [symbols, k], transitions [2, k, k] by parent and child state, root [k].
+        Of exact moments they are probabilities.
     """
     softness = ridge / numpy.sqrt(moments.n)
     from_right = soft_inverse(moments.sigma_right, softness)
@@ -188,10 +326,7 @@ def projected(
 ) -> Parameters:
     """Make parameters probabilities: without negative values, mixed with a little of the average.
 
-    emissions, transitions, root (ndarray): From `recover`.
-    frequency (ndarray): [symbols].
-    softness (float): How much of the average; 0 leaves probabilities as they are.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): As given.
+    frequency: [symbols].
     """
     k = len(root)
     emissions = numpy.maximum(emissions, 0) + softness * frequency[:, None]
@@ -209,10 +344,7 @@ def em_step(
 ) -> Parameters:
     """One iteration of EM.
 
-    trees (Trees): The treebank.
-    emissions, transitions, root (ndarray): Probabilities.
-    frequency (ndarray): [symbols], what emissions are smoothed by.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): Better ones.
+    frequency: [symbols], what emissions are smoothed by.
     """
     prior = _EMISSION_PRIOR * len(frequency)
     emission_counts = numpy.repeat(prior * frequency[:, None], len(root), axis=1)

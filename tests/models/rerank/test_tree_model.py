@@ -7,22 +7,19 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 
-from spacy_spectral.models.treemodel.estimate import (
+from spacy_spectral.models.rerank.tree_estimate import (
+    Moments,
+    Trees,
     TreeSettings,
+    bigram_counts,
     em_step,
     estimate_tree_model,
     projected,
     recover,
-)
-from spacy_spectral.models.treemodel.statistics import (
-    Alphabet,
-    Moments,
-    Trees,
-    bigram_counts,
     symbol_vectors,
     whitened,
 )
-from spacy_spectral.models.treemodel.tree_model import TreeModel
+from spacy_spectral.models.rerank.tree_model import Alphabet, TreeModel
 
 WORDS = list("abcdef")
 EMISSIONS = numpy.array(

@@ -1,1 +1,0 @@
-"""The latent tree model: hidden states of nodes, estimated by moments, and the scores of trees under it."""
