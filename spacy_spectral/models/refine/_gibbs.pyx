@@ -14,24 +14,530 @@ and a new state has the share beta_new that is left. What is a context, and an o
     SIMULTANEOUS    side and head; the whole list of children, whose share is the product of theirs
 
 Words are drawn from a Dirichlet-multinomial of their state with parameter rho. The state of a token is drawn
-given all others (see `_sample`), then beta given how many tables there are of each outcome in each context.
+given all others, then beta given how many tables there are of each outcome in each context.
 
 States may be bound to tags: then a token is in a state of its tag, or in a new one.
 """
 
 from libc.math cimport exp, lgamma, log
 from libc.stdint cimport int32_t, uint64_t
+from libc.string cimport memset
 
 import numpy
 
-from ._chain cimport (
-    INDEPENDENT, MARKOV, NONE, SIMULTANEOUS, Chain, list_share, pair, put_own, put_stops, put_token,
-    rebuild_lists, slot, triple,
-)
-from ...base._random cimport beta_draw, gamma_draw, normal, seed_random, uniform
-from ._sample cimport sample_token
+from ...base._random cimport Random, beta_draw, gamma_draw, mix64, normal, seed_random, uniform
 
 MODELS = ("independent", "markov", "simultaneous")
+
+
+# The chain: states of tokens in their trees, and counts of all events. STOP and FIRST are the number `capacity`.
+
+
+cdef enum:
+    NONE = -1
+    MISSING = -2        # as a head: it is not known; NONE is the root
+
+
+cdef enum Kind:
+    INDEPENDENT = 0
+    MARKOV = 1
+    SIMULTANEOUS = 2
+
+
+cdef struct Chain:
+    int n, kind, capacity, n_words
+    double alpha, gamma, rho, beta_new, beta_stop
+    Random random
+    int n_alive
+    int n_tables           # of all contexts
+    int n_draws            # from beta: a table of a list stands for several
+    double stop_tables     # those of STOP; the tables of states are in `weight` until the shares are drawn
+    int32_t* head
+    int32_t* side
+    int32_t* previous
+    int32_t* following
+    int32_t* first         # [n, 2]
+    unsigned char* counted  # [n, 2]
+    int32_t* word
+    int32_t* tag
+    int32_t* vocabulary    # [tags], how many words there are
+    int32_t* z             # [n]
+    double* beta           # [capacity]
+    int32_t* tag_of        # [capacity], NONE if a state is free
+    int32_t* size          # [capacity], tokens of a state
+    int32_t* words         # [words, capacity]
+    int32_t* roots         # [2, capacity], of roots and of tokens without a head
+    int32_t[2] root_total
+    # INDEPENDENT: by_outcome [2, capacity, capacity + 1], by_head [2, capacity + 1, capacity].
+    # MARKOV: the same with the previous sibling (FIRST last) before the last axis but one, and by_previous.
+    int32_t* by_outcome
+    int32_t* by_head
+    int32_t* by_previous
+    int32_t* total         # [2, capacity(, capacity + 1)]
+    int32_t* total_by_head  # MARKOV: [2, capacity + 1, capacity]
+    # SIMULTANEOUS: lists by a hash of side, head and all children
+    uint64_t* keys
+    int32_t* values
+    size_t n_slots
+    size_t n_used
+    uint64_t* list_hash    # [n, 2], of a token's children without the token itself
+    # scratch
+    int32_t* candidate
+    double* numerator
+    double* denominator
+    double* weight
+
+
+cdef inline size_t pair(Chain* chain, int side, int head, int outcome) noexcept nogil:
+    return (<size_t>side * chain.capacity + head) * (chain.capacity + 1) + outcome
+
+
+cdef inline size_t pair_by_head(Chain* chain, int side, int outcome) noexcept nogil:
+    return (<size_t>side * (chain.capacity + 1) + outcome) * chain.capacity
+
+
+cdef inline size_t triple(Chain* chain, int side, int head, int previous) noexcept nogil:
+    return pair(chain, side, head, previous) * (chain.capacity + 1)
+
+
+cdef inline size_t triple_by_head(Chain* chain, int side, int previous, int outcome) noexcept nogil:
+    return (
+        (<size_t>side * (chain.capacity + 1) + previous) * (chain.capacity + 1) + outcome
+    ) * chain.capacity
+
+
+cdef inline void put(Chain* chain, int side, int head, int previous, int outcome, int n) noexcept nogil:
+    """Count an event, for models of single children."""
+    if chain.kind == INDEPENDENT:
+        chain.by_outcome[pair(chain, side, head, outcome)] += n
+        chain.by_head[pair_by_head(chain, side, outcome) + head] += n
+        chain.total[<size_t>side * chain.capacity + head] += n
+    else:
+        chain.by_outcome[triple(chain, side, head, previous) + outcome] += n
+        chain.by_previous[triple(chain, side, head, outcome) + previous] += n
+        chain.by_head[triple_by_head(chain, side, previous, outcome) + head] += n
+        chain.total[pair(chain, side, head, previous)] += n
+        chain.total_by_head[pair_by_head(chain, side, previous) + head] += n
+
+
+cdef inline double probability(Chain* chain, int side, int head, int previous, int outcome) noexcept nogil:
+    cdef double share = chain.beta_stop if outcome == chain.capacity else chain.beta[outcome]
+    if chain.kind == INDEPENDENT:
+        return (chain.by_outcome[pair(chain, side, head, outcome)] + chain.alpha * share) / (
+            chain.total[<size_t>side * chain.capacity + head] + chain.alpha)
+    return (chain.by_outcome[triple(chain, side, head, previous) + outcome] + chain.alpha * share) / (
+        chain.total[pair(chain, side, head, previous)] + chain.alpha)
+
+
+cdef inline int state_before(Chain* chain, int t) noexcept nogil:
+    return chain.capacity if chain.previous[t] == NONE else chain.z[chain.previous[t]]
+
+
+cdef inline int state_after(Chain* chain, int t) noexcept nogil:
+    return chain.capacity if chain.following[t] == NONE else chain.z[chain.following[t]]
+
+
+cdef inline void put_token(Chain* chain, int t, int k, int n) noexcept nogil:
+    chain.words[<size_t>chain.word[t] * chain.capacity + k] += n
+    chain.size[k] += n
+    if chain.size[k] > 0:
+        chain.tag_of[k] = chain.tag[t]
+
+
+cdef inline void put_own(Chain* chain, int t, int n) noexcept nogil:
+    """Count the event that generates a token; of a list, at its first token."""
+    cdef int h = chain.head[t]
+    if h < 0:
+        chain.roots[(0 if h == NONE else chain.capacity) + chain.z[t]] += n
+        chain.root_total[0 if h == NONE else 1] += n
+    elif chain.kind != SIMULTANEOUS:
+        put(chain, chain.side[t], chain.z[h], state_before(chain, t), chain.z[t], n)
+
+
+cdef inline void put_stops(Chain* chain, int t, int n) noexcept nogil:
+    """Count the ends of a token's lists of children, or the lists themselves."""
+    cdef int side, m, last
+    for side in range(2):
+        if not chain.counted[2 * t + side]:
+            continue
+        if chain.kind == SIMULTANEOUS:
+            chain.list_hash[2 * t + side] = hash_list(chain, t, side)
+            put_list(chain, side, chain.z[t], chain.list_hash[2 * t + side], n)
+            continue
+        last = NONE
+        m = chain.first[2 * t + side]
+        while m != NONE:
+            last, m = m, chain.following[m]
+        put(chain,
+            side, chain.z[t], chain.capacity if last == NONE else chain.z[last], chain.capacity, n)
+
+
+# Lists of children
+
+
+cdef inline uint64_t hash_place(Chain* chain, int place, int state) noexcept nogil:
+    return mix64((<uint64_t>place << 32) + state + 1)
+
+
+cdef inline uint64_t hash_list(Chain* chain, int t, int side) noexcept nogil:
+    cdef uint64_t result = 0
+    cdef int place = 0, m = chain.first[2 * t + side]
+    while m != NONE:
+        result ^= hash_place(chain, place, chain.z[m])
+        place += 1
+        m = chain.following[m]
+    return result ^ mix64(<uint64_t>place + (<uint64_t>1 << 60))
+
+
+cdef inline size_t slot(Chain* chain, int side, int head, uint64_t children) noexcept nogil:
+    cdef uint64_t key = mix64(children ^ mix64((<uint64_t>side << 40) + head + (<uint64_t>1 << 61)))
+    cdef size_t i = key & (chain.n_slots - 1)
+    if key == 0:
+        key = 1
+    while chain.keys[i] != key and chain.keys[i] != 0:
+        i = (i + 1) & (chain.n_slots - 1)
+    if chain.keys[i] == 0:
+        return i + chain.n_slots  # free
+    return i
+
+
+cdef inline int list_count(Chain* chain, int side, int head, uint64_t children) noexcept nogil:
+    cdef size_t i = slot(chain, side, head, children)
+    return chain.values[i] if i < chain.n_slots else 0
+
+
+cdef inline void put_list(Chain* chain, int side, int head, uint64_t children, int n) noexcept nogil:
+    cdef size_t i = slot(chain, side, head, children)
+    cdef uint64_t key
+    chain.total[<size_t>side * chain.capacity + head] += n
+    if i >= chain.n_slots:
+        i -= chain.n_slots
+        key = mix64(children ^ mix64((<uint64_t>side << 40) + head + (<uint64_t>1 << 61)))
+        chain.keys[i] = key if key != 0 else 1
+        chain.n_used += 1
+    chain.values[i] += n
+
+
+cdef inline void rebuild_lists(Chain* chain) noexcept nogil:
+    """Lists that are not there any longer have filled the table: put in those that are."""
+    cdef int t, side
+    memset(chain.keys, 0, chain.n_slots * sizeof(uint64_t))
+    memset(chain.values, 0, chain.n_slots * sizeof(int32_t))
+    memset(chain.total, 0, 2 * <size_t>chain.capacity * sizeof(int32_t))
+    chain.n_used = 0
+    for t in range(chain.n):
+        for side in range(2):
+            if chain.counted[2 * t + side]:
+                put_list(chain, side, chain.z[t], chain.list_hash[2 * t + side], 1)
+
+
+cdef inline double list_share(Chain* chain, int t, int side, int without) noexcept nogil:
+    """The product of the shares of a token's children and STOP, perhaps without one of the children."""
+    cdef double share = chain.beta_stop
+    cdef int m = chain.first[2 * t + side]
+    while m != NONE:
+        if m != without:
+            share *= chain.beta[chain.z[m]]
+        m = chain.following[m]
+    return share
+
+
+# Drawing the state of a token given all others. Its events are its own, the one of the sibling after it, and its
+# children's. Counts of these are taken away first; in the few states in which some of them share a context they
+# are put back one by one, elsewhere they do not depend on each other but for repetitions, which are the same for
+# all states.
+
+
+cdef inline double put_children(Chain* chain, int t, int n, double* value) noexcept nogil:
+    """Count the events of a token's children and the ends of their lists, for models of single children.
+
+    value (double*): Multiplied with the probability of every event given those before it; may be NULL.
+    RETURNS (double): The logarithm of what was taken out of it, so that it stays in range.
+    """
+    cdef int side, m, outcome, last, k = chain.z[t]
+    cdef double log_value = 0
+    for side in range(2):
+        if not chain.counted[2 * t + side]:
+            continue
+        outcome, m = chain.capacity, chain.first[2 * t + side]
+        while True:
+            last = outcome
+            outcome = chain.z[m] if m != NONE else chain.capacity
+            if value != NULL:
+                value[0] *= probability(chain, side, k, last, outcome)
+            put(chain, side, k, last, outcome, n)
+            if m == NONE:
+                break
+            m = chain.following[m]
+            if value != NULL and value[0] < 1e-200:
+                log_value += log(value[0])
+                value[0] = 1
+    return log_value
+
+
+cdef inline void put_around(Chain* chain, int t, int n) noexcept nogil:
+    """Count all events that a token's state takes part in."""
+    cdef int h = chain.head[t], side
+    put_own(chain, t, n)
+    if chain.kind == SIMULTANEOUS:
+        if h >= 0:
+            put_list(chain, chain.side[t], chain.z[h], chain.list_hash[2 * h + chain.side[t]], n)
+        for side in range(2):
+            if chain.counted[2 * t + side]:
+                put_list(chain, side, chain.z[t], chain.list_hash[2 * t + side], n)
+        return
+    if chain.kind == MARKOV and h >= 0:
+        put(chain, chain.side[t], chain.z[h], chain.z[t], state_after(chain, t), n)
+    put_children(chain, t, n, NULL)
+
+
+cdef inline double one_by_one(Chain* chain, int t, int k) noexcept nogil:
+    """log P of all events around a token in state k, each given those before it, and of its word."""
+    cdef int h = chain.head[t], old = chain.z[t]
+    cdef double value = 1, log_value
+    chain.z[t] = k
+    if h >= 0:
+        value *= probability(chain, chain.side[t], chain.z[h], state_before(chain, t), k)
+        put(chain, chain.side[t], chain.z[h], state_before(chain, t), k, 1)
+        if chain.kind == MARKOV:
+            value *= probability(chain, chain.side[t], chain.z[h], k, state_after(chain, t))
+            put(chain, chain.side[t], chain.z[h], k, state_after(chain, t), 1)
+    log_value = put_children(chain, t, 1, &value)
+    # and away again
+    if h >= 0:
+        put(chain, chain.side[t], chain.z[h], state_before(chain, t), k, -1)
+        if chain.kind == MARKOV:
+            put(chain, chain.side[t], chain.z[h], k, state_after(chain, t), -1)
+    put_children(chain, t, -1, NULL)
+    chain.z[t] = old
+    value *= (chain.words[<size_t>chain.word[t] * chain.capacity + k] + chain.rho) / (
+        chain.size[k] + chain.rho * chain.vocabulary[chain.tag[t]])
+    return log_value + log(value)
+
+
+cdef inline void times(
+    Chain* chain, int n, const int32_t *counts, const int32_t *totals, double more, double total
+) noexcept nogil:
+    """Multiply the weights of all candidates k with (counts[k] + more) / (totals[k] + total)."""
+    cdef int i, k
+    for i in range(n):
+        k = chain.candidate[i]
+        chain.numerator[i] *= counts[k] + more
+        chain.denominator[i] *= totals[k] + total
+
+
+cdef inline void settle(Chain* chain, int n) noexcept nogil:
+    """Divide, so that products of many factors stay in range."""
+    cdef int i
+    cdef double largest = 0
+    for i in range(n):
+        chain.weight[i] *= chain.numerator[i] / chain.denominator[i]
+        chain.numerator[i] = chain.denominator[i] = 1
+        largest = max(largest, chain.weight[i])
+    if largest > 0:
+        for i in range(n):
+            chain.weight[i] /= largest
+
+
+cdef inline void weigh_children(Chain* chain, int t, int n) noexcept nogil:
+    """Children of a token for all of its states. Events before an equal one in the list raise its count;
+    how often does not hang on the state."""
+    cdef int side, m, other, state, last, same, before, other_last, done, factors = 0
+    cdef double share
+    for side in range(2):
+        if not chain.counted[2 * t + side]:
+            continue
+        last, done = chain.capacity, 0
+        m = chain.first[2 * t + side]
+        while True:
+            state = chain.capacity if m == NONE else chain.z[m]
+            same, before = 0, done
+            if chain.kind == MARKOV:
+                before = 0
+            other, other_last = chain.first[2 * t + side], chain.capacity
+            while other != m:
+                if chain.kind == INDEPENDENT:
+                    same += chain.z[other] == state
+                elif other_last == last:
+                    before += 1
+                    same += chain.z[other] == state
+                other_last, other = chain.z[other], chain.following[other]
+            share = chain.beta_stop if m == NONE else chain.beta[state]
+            if chain.kind == INDEPENDENT:
+                times(chain,
+                    n, chain.by_head + pair_by_head(chain, side, state),
+                    chain.total + <size_t>side * chain.capacity,
+                    same + chain.alpha * share, before + chain.alpha)
+            else:
+                times(chain,
+                    n, chain.by_head + triple_by_head(chain, side, last, state),
+                    chain.total_by_head + pair_by_head(chain, side, last),
+                    same + chain.alpha * share, before + chain.alpha)
+            factors += 1
+            if factors % 8 == 0:
+                settle(chain, n)
+            if m == NONE:
+                break
+            last, done, m = state, done + 1, chain.following[m]
+
+
+cdef inline void weigh_single(Chain* chain, int t, int n) noexcept nogil:
+    """Weights of all candidates by models of single children."""
+    cdef int i, k, h = chain.head[t], before, after
+    cdef double share
+    cdef const int32_t *row
+    if h >= 0:
+        before, after = state_before(chain, t), state_after(chain, t)
+        if chain.kind == INDEPENDENT:
+            row = chain.by_outcome + pair(chain, chain.side[t], chain.z[h], 0)
+        else:
+            row = chain.by_outcome + triple(chain, chain.side[t], chain.z[h], before)
+        for i in range(n):
+            k = chain.candidate[i]
+            chain.numerator[i] *= row[k] + chain.alpha * chain.beta[k]
+        if chain.kind == MARKOV:
+            share = chain.beta_stop if after == chain.capacity else chain.beta[after]
+            times(chain,
+                n, chain.by_previous + triple(chain, chain.side[t], chain.z[h], after),
+                chain.total + pair(chain, chain.side[t], chain.z[h], 0),
+                chain.alpha * share, chain.alpha)
+    weigh_children(chain, t, n)
+    settle(chain, n)
+
+
+cdef inline int place_of(Chain* chain, int t) noexcept nogil:
+    """Where a token stands in the list of its head's children."""
+    cdef int place = 0, m = chain.first[2 * chain.head[t] + chain.side[t]]
+    while m != t:
+        place += 1
+        m = chain.following[m]
+    return place
+
+
+cdef inline void weigh_lists(Chain* chain, int t, int n) noexcept nogil:
+    """Weights of all candidates by the model of whole lists."""
+    cdef int i, k, h = chain.head[t], side, place = 0, count
+    cdef uint64_t others = 0, own
+    cdef double rest = 0, value
+    cdef double[2] share
+    cdef bint own_context
+    for side in range(2):
+        share[side] = list_share(chain, t, side, NONE)
+    if h >= 0:
+        place = place_of(chain, t)
+        others = chain.list_hash[2 * h + chain.side[t]] ^ hash_place(chain, place, chain.z[t])
+        rest = list_share(chain, h, chain.side[t], t)
+    for i in range(n):
+        k = chain.candidate[i]
+        value = 1
+        own = others ^ hash_place(chain, place, k)
+        if h >= 0:
+            value *= list_count(chain, chain.side[t], chain.z[h], own) + (
+                chain.alpha * rest * chain.beta[k])
+        for side in range(2):
+            if not chain.counted[2 * t + side]:
+                continue
+            count = list_count(chain, side, k, chain.list_hash[2 * t + side])
+            # the list that the token stands in has been generated just before
+            own_context = h >= 0 and k == chain.z[h] and side == chain.side[t]
+            if own_context and own == chain.list_hash[2 * t + side]:
+                count += 1
+            value *= (count + chain.alpha * share[side]) / (
+                chain.total[<size_t>side * chain.capacity + k] + own_context + chain.alpha)
+        chain.numerator[i] *= value
+    settle(chain, n)
+
+
+cdef inline int draw(Chain* chain, int n) noexcept nogil:
+    cdef double total = 0, at
+    cdef int i
+    for i in range(n):
+        total += chain.weight[i]
+    at = uniform(&chain.random) * total
+    for i in range(n):
+        at -= chain.weight[i]
+        if at < 0:
+            return i
+    return n - 1
+
+
+cdef inline void sample_token(Chain* chain, int t) noexcept nogil:
+    cdef int i, k, n = 0, free = NONE, h = chain.head[t], old = chain.z[t], tag = chain.tag[t], place
+    cdef double vocabulary = chain.rho * chain.vocabulary[tag], u
+    cdef const int32_t *words = chain.words + <size_t>chain.word[t] * chain.capacity
+    put_around(chain, t, -1)
+    put_token(chain, t, old, -1)
+    if chain.size[old] == 0:
+        # nobody else is in it: its share is that of new states
+        chain.tag_of[old] = NONE
+        chain.beta_new += chain.beta[old]
+        chain.beta[old] = 0
+        chain.n_alive -= 1
+    for k in range(chain.capacity):
+        if chain.tag_of[k] == tag:
+            chain.candidate[n] = k
+            n += 1
+        elif free == NONE and chain.tag_of[k] == NONE:
+            free = k
+    # there is always a free number, but the last one is not given away
+    if chain.n_alive < chain.capacity - 1:
+        chain.candidate[n] = free
+        chain.beta[free] = chain.beta_new
+        n += 1
+    for i in range(n):
+        k = chain.candidate[i]
+        chain.weight[i] = 1
+        chain.numerator[i] = words[k] + chain.rho
+        chain.denominator[i] = chain.size[k] + vocabulary
+        if h < 0:
+            chain.numerator[i] *= (
+                chain.roots[(0 if h == NONE else chain.capacity) + k] + chain.alpha * chain.beta[k])
+    if chain.kind == SIMULTANEOUS:
+        weigh_lists(chain, t, n)
+    else:
+        weigh_single(chain, t, n)
+        if h >= 0:
+            mend(chain, t, n)
+    i = draw(chain, n)
+    k = chain.candidate[i]
+    if free != NONE:
+        chain.beta[free] = 0
+    if chain.tag_of[k] == NONE:
+        u = beta_draw(&chain.random, 1.0, chain.gamma)
+        chain.beta[k] = u * chain.beta_new
+        chain.beta_new *= 1 - u
+        chain.n_alive += 1
+    if chain.kind == SIMULTANEOUS and h >= 0:
+        place = place_of(chain, t)
+        chain.list_hash[2 * h + chain.side[t]] ^= (
+            hash_place(chain, place, old) ^ hash_place(chain, place, k))
+    chain.z[t] = k
+    put_token(chain, t, k, 1)
+    put_around(chain, t, 1)
+
+
+cdef inline bint shares_context(Chain* chain, int t, int k) noexcept nogil:
+    return k == chain.z[chain.head[t]] or (chain.kind == MARKOV and k == state_before(chain, t))
+
+
+cdef inline void mend(Chain* chain, int t, int n) noexcept nogil:
+    """Events share a context where a token is in the state of its head or of the sibling before it: there
+    the weight is computed one by one, against that of a candidate whose weight is right."""
+    cdef int i, reference = NONE
+    cdef double log_scale, highest = 0
+    for i in range(n):
+        if not shares_context(chain, t, chain.candidate[i]) and chain.weight[i] > highest:
+            reference, highest = i, chain.weight[i]
+    if reference != NONE:
+        log_scale = log(highest) - one_by_one(chain, t, chain.candidate[reference])
+    else:
+        log_scale = -1e300
+        for i in range(n):
+            log_scale = max(log_scale, one_by_one(chain, t, chain.candidate[i]))
+        log_scale = -log_scale
+    for i in range(n):
+        if shares_context(chain, t, chain.candidate[i]):
+            chain.weight[i] = exp(log_scale + one_by_one(chain, t, chain.candidate[i]))
 
 
 cdef int tables_of(Chain* chain, int n, double a) noexcept nogil:

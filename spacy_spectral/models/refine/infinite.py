@@ -9,9 +9,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ._gibbs import InfiniteTree
-from .labelling import Labelling
 from .lexicon import word_key
-from .statistics import NONE, Trees
+from .statistics import NONE, Labelling, Trees
 
 CHILDREN = ("independent", "markov", "simultaneous")
 # Over how many of the last sweeps a token's state is decided

@@ -11,10 +11,9 @@ from ...trees.posterior import Posterior
 from ...trees.pseudoprojective import find_cycle, projectivize
 from ...trees.sentences import MISSING, Tokens
 from ._chains import state_posteriors
-from .factors import LatticeFactors
-from .format import MAX_STATES
+from .chart import LatticeFactors
 from .lexicon import Lattice
-from .model import RefinedGrammar
+from .model import MAX_STATES, RefinedGrammar
 
 
 class SubTags(NamedTuple):

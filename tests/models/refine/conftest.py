@@ -3,7 +3,7 @@
 import pytest
 
 from refine_data import EXACT, treebank
-from spacy_spectral.models.refine.estimate import RefineSettings, fit
+from spacy_spectral.models.refine.architecture import RefineSettings, fit
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,9 @@ import numpy
 import pytest
 
 from refine_data import make_tokens, treebank
-from spacy_spectral.models.refine.labelling import Labelling
 from spacy_spectral.models.refine.spectral import spectral_labelling, states_by_tag
 from spacy_spectral.models.refine.split_merge import SplitMerge
-from spacy_spectral.models.refine.statistics import Trees
+from spacy_spectral.models.refine.statistics import Labelling, Trees
 from spacy_spectral.trees.sentences import Treebank
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from refine_data import treebank
 from spacy_spectral.base.serialize import pack, unpack
-from spacy_spectral.models.refine.estimate import LABELLINGS, RefineSettings, fit
+from spacy_spectral.models.refine.architecture import LABELLINGS, RefineSettings, fit
 from spacy_spectral.models.refine.model import RefinedGrammar
 
 
@@ -136,6 +136,6 @@ def test_loading_makes_little_beside_the_tables(grammar):
 
 
 def test_grammars_that_could_not_be_loaded_are_not_made(monkeypatch):
-    monkeypatch.setattr("spacy_spectral.models.refine.format._MOST_BYTES", 1000)
+    monkeypatch.setattr("spacy_spectral.models.refine.model._MOST_BYTES", 1000)
     with pytest.raises(ValueError, match=r"S808.*max_symbols"):
         fit(treebank(size=40), RefineSettings())

@@ -7,7 +7,7 @@ import pytest
 
 from brute_force import is_single_root_projective, marginals, modifiers, projective_trees
 from refine_data import EXACT, SENTENCE, TAGS, make_tokens, treebank
-from spacy_spectral.models.refine.estimate import LABELLINGS, RefineSettings, fit
+from spacy_spectral.models.refine.architecture import LABELLINGS, RefineSettings, fit
 from spacy_spectral.models.refine.lexicon import SeenWords, TagStates
 from spacy_spectral.models.refine.model import ChartSettings, Layer
 from spacy_spectral.models.refine.statistics import Trees

@@ -8,8 +8,8 @@ from refine_data import SENTENCE, make_tokens, treebank
 from spacy_spectral.base.serialize import pack, unpack
 from spacy_spectral.forest.conditions import HeadIs, HeadIsNot, LabelIs, SameHead, conditioned
 from spacy_spectral.models.product.parser import ProductParser
-from spacy_spectral.models.refine.estimate import RefineSettings
-from spacy_spectral.models.refine.estimate import fit as fit_refined
+from spacy_spectral.models.refine.architecture import RefineSettings
+from spacy_spectral.models.refine.architecture import fit as fit_refined
 from spacy_spectral.models.refine.model import RefinedGrammar
 from spacy_spectral.models.shag.estimate import EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
