@@ -23,10 +23,13 @@ import numpy
 import spacy
 
 from spacy_spectral.base.linalg import unit_rows
-from spacy_spectral.models.eigenwords.estimate import estimate_vectors, truncated_svd
-from spacy_spectral.models.eigenwords.model import Eigenwords
-from spacy_spectral.models.eigenwords.pairs import pair_features, read_pairs
-from spacy_spectral.models.eigenwords.regression import SimilarityModel, score_datasets
+from spacy_spectral.models.eigenwords.model import Eigenwords, estimate_vectors, truncated_svd
+from spacy_spectral.models.eigenwords.similarity import (
+    SimilarityModel,
+    pair_features,
+    read_pairs,
+    score_datasets,
+)
 from spacy_spectral.models.eigenwords.statistics import count_files
 from spacy_spectral.models.eigenwords.vectors import (
     make_pipeline,

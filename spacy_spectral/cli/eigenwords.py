@@ -11,7 +11,7 @@ from wasabi import msg
 from ._app import output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
-    from ..models.eigenwords.estimate import Context
+    from ..models.eigenwords.model import Context
 
 
 @spectral_cli.command("eigenwords", short_help="Word vectors and clusters from raw text.")

@@ -38,7 +38,7 @@ def train_cli(
 ) -> None:
     """Fit a ridge regression for every file of pairs, and one for all of them together."""
     from ..base.serialize import require_writable, write_atomically
-    from ..models.eigenwords.regression import SimilarityModel
+    from ..models.eigenwords.similarity import SimilarityModel
     from ._pipelines import load_pipeline
 
     with reported():
@@ -64,7 +64,7 @@ def evaluate_cli(
 ) -> None:
     """Print Pearson's correlation per file, and ALL, ALLnrm and Mean of SemEval-2012 task 6."""
     from ..base.serialize import require_writable, write_atomically
-    from ..models.eigenwords.regression import SimilarityModel, score_datasets
+    from ..models.eigenwords.similarity import SimilarityModel, score_datasets
     from ._pipelines import load_pipeline
 
     with reported():
@@ -91,7 +91,7 @@ def _read(
     nlp: "Language", pairs: list[Path], features: list[Path], *, eigenwords: bool
 ) -> dict[str, tuple[list[dict[str, float]], list[float]]]:
     from ..base.errors import Errors
-    from ..models.eigenwords.pairs import pair_features, read_extra_columns, read_pairs
+    from ..models.eigenwords.similarity import pair_features, read_extra_columns, read_pairs
 
     if features and len(features) != len(pairs):
         raise ValueError(Errors.S223.format(n_features=len(features), n_pairs=len(pairs)))

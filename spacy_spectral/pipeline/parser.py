@@ -16,7 +16,7 @@ from thinc.api import Model
 
 from ..base.errors import Errors, Warnings
 from ..forest.conditions import Condition
-from ..models.eigenwords.word_vectors import WordVectors
+from ..models.eigenwords.vectors import WordVectors
 from ..trees.constraints import possible
 from ..trees.interface import Parses
 from ..trees.inventory import plain
