@@ -36,7 +36,7 @@ from spacy_spectral.models.eigenwords.vectors import (
     nearest_words,
     spacy_tokenizer,
 )
-from spacy_spectral.viz.wordmap import majority_tags
+from spacy_spectral.viz.plots import majority_tags
 
 K, N_CLUSTERS, N_WORDS, SEEDS = 100, 100, 2000, 5
 WORDS = [

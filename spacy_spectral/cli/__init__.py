@@ -2,7 +2,6 @@
 
 # each module adds its command
 from . import (  # noqa: F401
-    automaton,
     brackets,
     calibrate,
     check,
@@ -10,13 +9,9 @@ from . import (  # noqa: F401
     eigenwords,
     evaluate,
     nbest,
-    neighbors,
     parse,
     sample,
     score,
-    similarity,
-    subtags,
-    word_map,
 )
 from ._app import spectral_cli
 

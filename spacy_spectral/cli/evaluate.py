@@ -51,7 +51,7 @@ def evaluate_cli(
 
     from ..base.errors import Errors
     from ..base.serialize import require_writable
-    from ..viz.reliability import render_reliability
+    from ..viz.plots import render_reliability
     from ._pipelines import load_pipeline
     from .brackets import bracketed_docs, evaluate_brackets
     from .raw import evaluate_raw, print_raw
