@@ -46,6 +46,8 @@ cdef enum Kind:
 
 cdef struct Chain:
     int n, kind, capacity, n_words
+    int n_previous         # what contexts know of the sibling before: all states and FIRST, or 1 for nothing
+    int mask               # of what they know: all bits, or none
     double alpha, gamma, rho, beta_new, beta_stop
     Random random
     int n_alive
@@ -68,13 +70,12 @@ cdef struct Chain:
     int32_t* words         # [words, capacity]
     int32_t* roots         # [2, capacity], of roots and of tokens without a head
     int32_t[2] root_total
-    # INDEPENDENT: by_outcome [2, capacity, capacity + 1], by_head [2, capacity + 1, capacity].
-    # MARKOV: the same with the previous sibling (FIRST last) before the last axis but one, and by_previous.
-    int32_t* by_outcome
-    int32_t* by_head
-    int32_t* by_previous
-    int32_t* total         # [2, capacity(, capacity + 1)]
-    int32_t* total_by_head  # MARKOV: [2, capacity + 1, capacity]
+    # Counts of single children, n_previous wide where they are by the previous sibling
+    int32_t* by_outcome    # [2, capacity, previous, capacity + 1]
+    int32_t* by_head       # [2, previous, capacity + 1, capacity]
+    int32_t* by_previous   # MARKOV: [2, capacity, capacity + 1, previous]
+    int32_t* total         # [2, capacity, previous]
+    int32_t* total_by_head  # [2, previous, capacity]
     # SIMULTANEOUS: lists by a hash of side, head and all children
     uint64_t* keys
     int32_t* values
@@ -88,45 +89,57 @@ cdef struct Chain:
     double* weight
 
 
-cdef inline size_t pair(Chain* chain, int side, int head, int outcome) noexcept nogil:
-    return (<size_t>side * chain.capacity + head) * (chain.capacity + 1) + outcome
+cdef inline int known(Chain* chain, int state) noexcept nogil:
+    """What a context knows of the state of the sibling before, or of FIRST."""
+    return state & chain.mask
 
 
-cdef inline size_t pair_by_head(Chain* chain, int side, int outcome) noexcept nogil:
-    return (<size_t>side * (chain.capacity + 1) + outcome) * chain.capacity
+cdef inline size_t context(Chain* chain, int side, int head, int previous) noexcept nogil:
+    """Its place in `total`; that in `by_outcome` is so many rows farther."""
+    return (<size_t>side * chain.capacity + head) * chain.n_previous + previous
 
 
-cdef inline size_t triple(Chain* chain, int side, int head, int previous) noexcept nogil:
-    return pair(chain, side, head, previous) * (chain.capacity + 1)
+cdef inline int32_t* outcomes_of(Chain* chain, int side, int head, int previous) noexcept nogil:
+    return chain.by_outcome + context(chain, side, head, previous) * (chain.capacity + 1)
 
 
-cdef inline size_t triple_by_head(Chain* chain, int side, int previous, int outcome) noexcept nogil:
-    return (
-        (<size_t>side * (chain.capacity + 1) + previous) * (chain.capacity + 1) + outcome
+cdef inline int32_t* totals_of(Chain* chain, int side, int previous) noexcept nogil:
+    """Of all heads."""
+    return chain.total_by_head + (<size_t>side * chain.n_previous + previous) * chain.capacity
+
+
+cdef inline int32_t* heads_of(Chain* chain, int side, int previous, int outcome) noexcept nogil:
+    return chain.by_head + (
+        (<size_t>side * chain.n_previous + previous) * (chain.capacity + 1) + outcome
     ) * chain.capacity
+
+
+cdef inline int32_t* previous_of(Chain* chain, int side, int head, int outcome) noexcept nogil:
+    return chain.by_previous + (
+        (<size_t>side * chain.capacity + head) * (chain.capacity + 1) + outcome
+    ) * chain.n_previous
+
+
+cdef inline double share_of(Chain* chain, int outcome) noexcept nogil:
+    return chain.beta_stop if outcome == chain.capacity else chain.beta[outcome]
 
 
 cdef inline void put(Chain* chain, int side, int head, int previous, int outcome, int n) noexcept nogil:
     """Count an event, for models of single children."""
-    if chain.kind == INDEPENDENT:
-        chain.by_outcome[pair(chain, side, head, outcome)] += n
-        chain.by_head[pair_by_head(chain, side, outcome) + head] += n
-        chain.total[<size_t>side * chain.capacity + head] += n
-    else:
-        chain.by_outcome[triple(chain, side, head, previous) + outcome] += n
-        chain.by_previous[triple(chain, side, head, outcome) + previous] += n
-        chain.by_head[triple_by_head(chain, side, previous, outcome) + head] += n
-        chain.total[pair(chain, side, head, previous)] += n
-        chain.total_by_head[pair_by_head(chain, side, previous) + head] += n
+    previous = known(chain, previous)
+    outcomes_of(chain, side, head, previous)[outcome] += n
+    heads_of(chain, side, previous, outcome)[head] += n
+    chain.total[context(chain, side, head, previous)] += n
+    if chain.kind == MARKOV:
+        # elsewhere there is one previous, and both totals are the same
+        previous_of(chain, side, head, outcome)[previous] += n
+        totals_of(chain, side, previous)[head] += n
 
 
 cdef inline double probability(Chain* chain, int side, int head, int previous, int outcome) noexcept nogil:
-    cdef double share = chain.beta_stop if outcome == chain.capacity else chain.beta[outcome]
-    if chain.kind == INDEPENDENT:
-        return (chain.by_outcome[pair(chain, side, head, outcome)] + chain.alpha * share) / (
-            chain.total[<size_t>side * chain.capacity + head] + chain.alpha)
-    return (chain.by_outcome[triple(chain, side, head, previous) + outcome] + chain.alpha * share) / (
-        chain.total[pair(chain, side, head, previous)] + chain.alpha)
+    previous = known(chain, previous)
+    return (outcomes_of(chain, side, head, previous)[outcome] + chain.alpha * share_of(chain, outcome)) / (
+        chain.total[context(chain, side, head, previous)] + chain.alpha)
 
 
 cdef inline int state_before(Chain* chain, int t) noexcept nogil:
@@ -189,32 +202,29 @@ cdef inline uint64_t hash_list(Chain* chain, int t, int side) noexcept nogil:
     return result ^ mix64(<uint64_t>place + (<uint64_t>1 << 60))
 
 
-cdef inline size_t slot(Chain* chain, int side, int head, uint64_t children) noexcept nogil:
+cdef inline uint64_t list_key(int side, int head, uint64_t children) noexcept nogil:
     cdef uint64_t key = mix64(children ^ mix64((<uint64_t>side << 40) + head + (<uint64_t>1 << 61)))
+    return key if key != 0 else 1
+
+
+cdef inline size_t slot(Chain* chain, uint64_t key) noexcept nogil:
+    """Where a list is counted, or where it belongs."""
     cdef size_t i = key & (chain.n_slots - 1)
-    if key == 0:
-        key = 1
     while chain.keys[i] != key and chain.keys[i] != 0:
         i = (i + 1) & (chain.n_slots - 1)
-    if chain.keys[i] == 0:
-        return i + chain.n_slots  # free
     return i
 
 
 cdef inline int list_count(Chain* chain, int side, int head, uint64_t children) noexcept nogil:
-    cdef size_t i = slot(chain, side, head, children)
-    return chain.values[i] if i < chain.n_slots else 0
+    return chain.values[slot(chain, list_key(side, head, children))]
 
 
 cdef inline void put_list(Chain* chain, int side, int head, uint64_t children, int n) noexcept nogil:
-    cdef size_t i = slot(chain, side, head, children)
-    cdef uint64_t key
-    chain.total[<size_t>side * chain.capacity + head] += n
-    if i >= chain.n_slots:
-        i -= chain.n_slots
-        key = mix64(children ^ mix64((<uint64_t>side << 40) + head + (<uint64_t>1 << 61)))
-        chain.keys[i] = key if key != 0 else 1
-        chain.n_used += 1
+    cdef uint64_t key = list_key(side, head, children)
+    cdef size_t i = slot(chain, key)
+    chain.total[context(chain, side, head, 0)] += n
+    chain.n_used += chain.keys[i] == 0
+    chain.keys[i] = key
     chain.values[i] += n
 
 
@@ -341,66 +351,46 @@ cdef inline void settle(Chain* chain, int n) noexcept nogil:
 
 cdef inline void weigh_children(Chain* chain, int t, int n) noexcept nogil:
     """Children of a token for all of its states. Events before an equal one in the list raise its count;
-    how often does not hang on the state."""
-    cdef int side, m, other, state, last, same, before, other_last, done, factors = 0
-    cdef double share
+    how often does not depend on the state."""
+    cdef int side, m, other, state, last, same, before, other_last, factors = 0
     for side in range(2):
         if not chain.counted[2 * t + side]:
             continue
-        last, done = chain.capacity, 0
+        last = known(chain, chain.capacity)
         m = chain.first[2 * t + side]
         while True:
             state = chain.capacity if m == NONE else chain.z[m]
-            same, before = 0, done
-            if chain.kind == MARKOV:
-                before = 0
-            other, other_last = chain.first[2 * t + side], chain.capacity
+            same = before = 0
+            other, other_last = chain.first[2 * t + side], known(chain, chain.capacity)
             while other != m:
-                if chain.kind == INDEPENDENT:
-                    same += chain.z[other] == state
-                elif other_last == last:
+                if other_last == last:
                     before += 1
                     same += chain.z[other] == state
-                other_last, other = chain.z[other], chain.following[other]
-            share = chain.beta_stop if m == NONE else chain.beta[state]
-            if chain.kind == INDEPENDENT:
-                times(chain,
-                    n, chain.by_head + pair_by_head(chain, side, state),
-                    chain.total + <size_t>side * chain.capacity,
-                    same + chain.alpha * share, before + chain.alpha)
-            else:
-                times(chain,
-                    n, chain.by_head + triple_by_head(chain, side, last, state),
-                    chain.total_by_head + pair_by_head(chain, side, last),
-                    same + chain.alpha * share, before + chain.alpha)
+                other_last, other = known(chain, chain.z[other]), chain.following[other]
+            times(chain, n, heads_of(chain, side, last, state), totals_of(chain, side, last),
+                  same + chain.alpha * share_of(chain, state), before + chain.alpha)
             factors += 1
             if factors % 8 == 0:
                 settle(chain, n)
             if m == NONE:
                 break
-            last, done, m = state, done + 1, chain.following[m]
+            last, m = known(chain, state), chain.following[m]
 
 
 cdef inline void weigh_single(Chain* chain, int t, int n) noexcept nogil:
     """Weights of all candidates by models of single children."""
-    cdef int i, k, h = chain.head[t], before, after
-    cdef double share
+    cdef int i, k, h = chain.head[t], side = chain.side[t], after
     cdef const int32_t *row
     if h >= 0:
-        before, after = state_before(chain, t), state_after(chain, t)
-        if chain.kind == INDEPENDENT:
-            row = chain.by_outcome + pair(chain, chain.side[t], chain.z[h], 0)
-        else:
-            row = chain.by_outcome + triple(chain, chain.side[t], chain.z[h], before)
+        row = outcomes_of(chain, side, chain.z[h], known(chain, state_before(chain, t)))
         for i in range(n):
             k = chain.candidate[i]
             chain.numerator[i] *= row[k] + chain.alpha * chain.beta[k]
         if chain.kind == MARKOV:
-            share = chain.beta_stop if after == chain.capacity else chain.beta[after]
-            times(chain,
-                n, chain.by_previous + triple(chain, chain.side[t], chain.z[h], after),
-                chain.total + pair(chain, chain.side[t], chain.z[h], 0),
-                chain.alpha * share, chain.alpha)
+            after = state_after(chain, t)
+            times(chain, n, previous_of(chain, side, chain.z[h], after),
+                  chain.total + context(chain, side, chain.z[h], 0),
+                  chain.alpha * share_of(chain, after), chain.alpha)
     weigh_children(chain, t, n)
     settle(chain, n)
 
@@ -443,7 +433,7 @@ cdef inline void weigh_lists(Chain* chain, int t, int n) noexcept nogil:
             if own_context and own == chain.list_hash[2 * t + side]:
                 count += 1
             value *= (count + chain.alpha * share[side]) / (
-                chain.total[<size_t>side * chain.capacity + k] + own_context + chain.alpha)
+                chain.total[context(chain, side, k, 0)] + own_context + chain.alpha)
         chain.numerator[i] *= value
     settle(chain, n)
 
@@ -568,13 +558,10 @@ cdef int count_tables(Chain* chain, double *tables, double *stop_tables) noexcep
         for a in range(c):
             if chain.tag_of[a] == NONE:
                 continue
-            for b in range(c + 1 if chain.kind == MARKOV else 1):
-                if chain.kind == MARKOV:
-                    if chain.total[pair(chain, side, a, b)] == 0:
-                        continue
-                    row = chain.by_outcome + triple(chain, side, a, b)
-                else:
-                    row = chain.by_outcome + pair(chain, side, a, 0)
+            for b in range(chain.n_previous):
+                if chain.total[context(chain, side, a, b)] == 0:
+                    continue
+                row = outcomes_of(chain, side, a, b)
                 for k in range(c):
                     if row[k] > 0:
                         n = tables_of(chain, row[k], chain.alpha * chain.beta[k])
@@ -596,7 +583,7 @@ cdef int count_list_tables(Chain* chain, double *tables, double *stop_tables) no
         for side in range(2):
             if not chain.counted[2 * t + side]:
                 continue
-            i = slot(chain, side, chain.z[t], chain.list_hash[2 * t + side])
+            i = slot(chain, list_key(side, chain.z[t], chain.list_hash[2 * t + side]))
             if chain.values[i] <= 0:
                 continue
             n = tables_of(chain, chain.values[i], chain.alpha * list_share(chain, t, side, NONE))
@@ -673,17 +660,14 @@ cdef class InfiniteTree:
         double rho,
         uint64_t seed,
     ):
-        """model (str): One of MODELS.
+        """model: One of MODELS.
         head (int[n]): The head of every token among all, -1 for roots, -2 for tokens without one.
         previous, following (int[n]): The siblings before and after it, from the inside out, -1 for none.
         first (int[n, 2]): Its innermost child by side, -1 for none.
         counted (uint8[n, 2]): Whether its children are all known, by side; others have none.
-        word (int[n]): Its word.
         tag (int[n]): Its tag; all the same for states that are bound to none.
         start (int[n]): A state for every token to start from; those of different tags must differ.
-        capacity (int): Most states, and one.
-        alpha, gamma, rho (float): Parameters.
-        seed (int): Of chance.
+        capacity: Most states, and one.
         """
         cdef int t, c = capacity
         cdef Chain* chain = &self.chain
@@ -712,28 +696,26 @@ cdef class InfiniteTree:
         chain.z = <int32_t *>self._keep(self.states)
         chain.beta = <double *>self._keep(numpy.zeros(c))
         chain.tag_of = <int32_t *>self._keep(numpy.full(c, NONE, dtype="int32"))
-        chain.size = <int32_t *>self._keep(numpy.zeros(c, dtype="int32"), "size")
-        chain.words = <int32_t *>self._keep(numpy.zeros((n_words, c), dtype="int32"), "words")
-        chain.roots = <int32_t *>self._keep(numpy.zeros((2, c), dtype="int32"), "roots")
+        chain.size = self._zeros("size", (c,))
+        chain.words = self._zeros("words", (n_words, c))
+        chain.roots = self._zeros("roots", (2, c))
         chain.root_total[0] = chain.root_total[1] = 0
-        if chain.kind == INDEPENDENT:
-            chain.by_outcome = <int32_t *>self._keep(numpy.zeros((2, c, c + 1), dtype="int32"), "by_outcome")
-            chain.by_head = <int32_t *>self._keep(numpy.zeros((2, c + 1, c), dtype="int32"), "by_head")
-            chain.total = <int32_t *>self._keep(numpy.zeros((2, c), dtype="int32"), "total")
-        elif chain.kind == MARKOV:
-            chain.by_outcome = <int32_t *>self._keep(numpy.zeros((2, c, c + 1, c + 1), dtype="int32"), "by_outcome")
-            chain.by_previous = <int32_t *>self._keep(numpy.zeros((2, c, c + 1, c + 1), dtype="int32"), "by_previous")
-            chain.by_head = <int32_t *>self._keep(numpy.zeros((2, c + 1, c + 1, c), dtype="int32"), "by_head")
-            chain.total = <int32_t *>self._keep(numpy.zeros((2, c, c + 1), dtype="int32"), "total")
-            chain.total_by_head = <int32_t *>self._keep(numpy.zeros((2, c + 1, c), dtype="int32"), "total_by_head")
-        else:
+        p = chain.n_previous = c + 1 if chain.kind == MARKOV else 1
+        chain.mask = -1 if chain.kind == MARKOV else 0
+        chain.total = chain.total_by_head = self._zeros("total", (2, c, p))
+        if chain.kind == SIMULTANEOUS:
             chain.n_slots = 1 << 10
             while chain.n_slots < 8 * <size_t>chain.n + 64:
                 chain.n_slots *= 2
             chain.keys = <uint64_t *>self._keep(numpy.zeros(chain.n_slots, dtype="uint64"), "keys")
-            chain.values = <int32_t *>self._keep(numpy.zeros(chain.n_slots, dtype="int32"), "values")
+            chain.values = self._zeros("values", (chain.n_slots,))
             chain.list_hash = <uint64_t *>self._keep(numpy.zeros((chain.n, 2), dtype="uint64"))
-            chain.total = <int32_t *>self._keep(numpy.zeros((2, c), dtype="int32"), "total")
+        else:
+            chain.by_outcome = self._zeros("by_outcome", (2, c, p, c + 1))
+            chain.by_head = self._zeros("by_head", (2, p, c + 1, c))
+        if chain.kind == MARKOV:
+            chain.by_previous = self._zeros("by_previous", (2, c, c + 1, p))
+            chain.total_by_head = self._zeros("total_by_head", (2, p, c))
         chain.candidate = <int32_t *>self._keep(numpy.zeros(c, dtype="int32"))
         chain.numerator = <double *>self._keep(numpy.zeros(c))
         chain.denominator = <double *>self._keep(numpy.zeros(c))
@@ -762,30 +744,33 @@ cdef class InfiniteTree:
             self._kept.append(array := numpy.zeros(1, dtype=array.dtype))
         return <size_t>array.ctypes.data
 
+    cdef int32_t* _zeros(self, name, tuple shape) except NULL:
+        return <int32_t *>self._keep(numpy.zeros(shape, dtype="int32"), name)
+
     @property
     def n_states(self):
-        """RETURNS (int): How many states have tokens."""
+        """How many states have tokens."""
         return self.chain.n_alive
 
     @property
     def alpha(self):
-        """RETURNS (float): How much contexts are alike."""
+        """How much contexts are alike."""
         return self.chain.alpha
 
     @property
     def gamma(self):
-        """RETURNS (float): How many states there are."""
+        """How many states there are."""
         return self.chain.gamma
 
     @property
     def rho(self):
-        """RETURNS (float): How much words are alike in a state."""
+        """How much words are alike in a state."""
         return self.chain.rho
 
     def sweep(self, bint resample=False):
         """Draw the state of every token, then the shares.
 
-        resample (bool): Whether to draw the parameters, too: alpha and gamma by auxiliary variables (Teh et al.
+        resample: Whether to draw the parameters, too: alpha and gamma by auxiliary variables (Teh et al.
             2006; Escobar & West 1995), both with a prior Gamma(1, 0.1); rho by a Metropolis step.
         """
         cdef int t
@@ -814,10 +799,10 @@ cdef class InfiniteTree:
         chain.alpha = gamma_draw(&chain.random, shape) / rate
 
     def _context_totals(self):
-        """RETURNS (List[float]): How many events each context has that has any."""
+        """How many events each context has that has any."""
         cdef Chain* chain = &self.chain
-        size = 2 * chain.capacity * (chain.capacity + 1 if chain.kind == MARKOV else 1)
-        totals = [chain.total[i] for i in range(size)] + [chain.root_total[0], chain.root_total[1]]
+        totals = [chain.total[i] for i in range(2 * chain.capacity * chain.n_previous)]
+        totals += [chain.root_total[0], chain.root_total[1]]
         return [float(n) for n in totals if n > 0]
 
     cdef _draw_gamma(self):
@@ -838,7 +823,7 @@ cdef class InfiniteTree:
             chain.rho = other
 
     def counts(self):
-        """RETURNS (Dict[str, ndarray]): Copies of all that is counted, to compare with what it should be."""
+        """Copies of all that is counted, to compare with what it should be."""
         found = {name: array.copy() for name, array in self._counts.items()}
         if self.chain.kind == SIMULTANEOUS:
             kept = found["values"] != 0
