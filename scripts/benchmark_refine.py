@@ -33,7 +33,7 @@ from wasabi import msg
 from spacy_spectral.base.serialize import write_atomically
 from spacy_spectral.models.product.estimate import fit_weights
 from spacy_spectral.models.product.parser import ProductParser
-from spacy_spectral.models.refine.architecture import RefineSettings, fit
+from spacy_spectral.models.refine.architecture import RefinedRecipe
 from spacy_spectral.models.refine.infinite import CHILDREN, infinite_labelling
 from spacy_spectral.models.refine.spectral import spectral_labelling
 from spacy_spectral.models.refine.split_merge import SplitMerge
@@ -175,7 +175,7 @@ def one_parser(
     train: Treebank, dev: Treebank, settings: dict[str, Any], seed: int
 ) -> dict[str, float]:
     begin = process_time()
-    grammar = fit(train, RefineSettings(seed=seed, **settings))
+    grammar = RefinedRecipe(seed=seed, **settings).fit(train, report=lambda message: None)
     learnt = process_time()
     parses = grammar.parse(dev.tokens)
     parsed = process_time()

@@ -28,8 +28,9 @@ LABELLINGS = ("spectral", "split-merge", "infinite", "none")
 
 
 @dataclass(frozen=True)
-class RefineSettings:
-    """How a refined grammar is learnt.
+class RefinedRecipe:
+    """The settings of a parser by a grammar whose symbols are states that refine tags. It is not trained by
+    gradients: the grammar is learnt in one go.
 
     labelling: How the tokens of the treebank get their states: one of LABELLINGS.
     states: For "spectral", about how many states there are in all; for others the most.
@@ -42,8 +43,10 @@ class RefineSettings:
     seed: Of everything that is left to chance.
     min_symbol_count: Rarer tags are treated as a wider one, or as the unknown tag.
     max_symbols: So are the rarest if there are more tags than this.
-    chart: How sentences are parsed.
+    chart: How sentences are parsed; see `ChartSettings`.
     """
+
+    decoders: ClassVar[Sequence[str]] = RefinedGrammar.decoders
 
     labelling: str = "spectral"
     states: int = 200
@@ -73,40 +76,30 @@ class RefineSettings:
         ):
             raise ValueError(Errors.S802.format(most=MAX_STATES))
 
-
-def fit(
-    treebank: Treebank,
-    settings: RefineSettings,
-    *,
-    report: Callable[[str], None] = lambda message: None,
-) -> RefinedGrammar:
-    """Learn a refined grammar.
-
-    treebank: The treebank; crossing arcs are lifted, what is not annotated is left out.
-    """
-    if not (treebank.heads >= 0).any():
-        raise ValueError(Errors.S104)
-    heads, names = projective_trees(treebank)
-    counts = Counter(treebank.tokens.symbols)
-    symbols = SymbolTable.from_counts(
-        counts, min_count=settings.min_symbol_count, max_symbols=settings.max_symbols
-    )
-    tags = symbols.encode(treebank.tokens.symbols)
-    trees = Trees(treebank.tokens.starts, treebank.tokens.words, tags, heads)
-    projective = Treebank(treebank.tokens, heads, names).trees()
-    own_tags = [tags[a:b] for a, b in treebank.tokens.bounds()]
-    labels = LabelModel.fit(projective, own_tags, len(symbols))
-    labelling = label(trees, len(symbols), settings, report=report)
-    report(f"{labelling.n_states} states of {len(symbols) - 1} tags")
-    return RefinedGrammar.fit(trees, labelling, symbols, labels, settings.chart)
+    def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> RefinedGrammar:
+        """The grammar of a treebank, whose crossing arcs are lifted; what is not annotated is left out. See
+        `trees.interface.Recipe`.
+        """
+        report = given.get("report", print)
+        if not (treebank.heads >= 0).any():
+            raise ValueError(Errors.S104)
+        heads, names = projective_trees(treebank)
+        counts = Counter(treebank.tokens.symbols)
+        symbols = SymbolTable.from_counts(
+            counts, min_count=self.min_symbol_count, max_symbols=self.max_symbols
+        )
+        tags = symbols.encode(treebank.tokens.symbols)
+        trees = Trees(treebank.tokens.starts, treebank.tokens.words, tags, heads)
+        projective = Treebank(treebank.tokens, heads, names).trees()
+        own_tags = [tags[a:b] for a, b in treebank.tokens.bounds()]
+        labels = LabelModel.fit(projective, own_tags, len(symbols))
+        labelling = label(trees, len(symbols), self, report=report)
+        report(f"{labelling.n_states} states of {len(symbols) - 1} tags")
+        return RefinedGrammar.fit(trees, labelling, symbols, labels, self.chart)
 
 
 def label(
-    trees: Trees,
-    n_tags: int,
-    settings: RefineSettings,
-    *,
-    report: Callable[[str], None] = lambda message: None,
+    trees: Trees, n_tags: int, settings: RefinedRecipe, *, report: Callable[[str], None]
 ) -> Labelling:
     """Give every token of a treebank a state."""
     find: Callable[..., Labelling]
@@ -124,19 +117,6 @@ def label(
     else:
         return Labelling.from_parts(trees.tags, numpy.zeros(len(trees)), n_tags)
     return find(trees, n_tags, seed=settings.seed, progress=progress_bar(title), **own)
-
-
-@dataclass(frozen=True)
-class RefinedRecipe(RefineSettings):
-    """The settings of a parser by a grammar whose symbols are states that refine tags; see `RefineSettings`
-    and `ChartSettings`. It is not trained by gradients: the grammar is learnt in one go.
-    """
-
-    decoders: ClassVar[Sequence[str]] = RefinedGrammar.decoders
-
-    def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> RefinedGrammar:
-        """The grammar of a treebank; see `trees.interface.Recipe`."""
-        return fit(treebank, self, report=given.get("report", print))
 
 
 build_refined = architecture("refined", RefinedGrammar, RefinedRecipe)

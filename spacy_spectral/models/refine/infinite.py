@@ -36,9 +36,6 @@ def make_sampler(
     alpha, gamma, rho: How readily contexts differ, states come up, words get more states.
     """
     inner, _, following = trees.sequences
-    previous = numpy.full(len(trees), NONE)
-    followed = numpy.flatnonzero(following != NONE)
-    previous[following[followed]] = followed
     words = numpy.array([word_key(word) for word in trees.words], dtype=object)
     head = numpy.where(trees.heads == 0, -1, numpy.where(trees.head_tokens == NONE, -2, 0))
     head = numpy.where(head == 0, trees.head_tokens, head)
@@ -50,7 +47,7 @@ def make_sampler(
     return InfiniteTree(
         children,
         head.astype("int32"),
-        previous.astype("int32"),
+        trees.previous.astype("int32"),
         following.astype("int32"),
         numpy.ascontiguousarray(inner, "int32"),
         trees.counted,

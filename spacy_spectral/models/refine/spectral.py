@@ -43,9 +43,7 @@ class Views:
         self._head = trees.head_tokens
         # a missing head is no root
         self._kind = numpy.where(trees.heads == 0, 1, numpy.where(self._head == NONE, 2, 0))
-        self._previous = numpy.full(self._n, NONE)
-        followed = numpy.flatnonzero(self._next != NONE)
-        self._previous[self._next[followed]] = followed
+        self._previous = trees.previous
         side = (numpy.arange(self._n) > self._head).astype("int64")
         self._side = numpy.where(self._head == NONE, 1 + self._kind, side)
         self._children = numpy.zeros((self._n, 2), dtype="int64")

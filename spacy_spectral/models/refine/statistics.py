@@ -114,6 +114,15 @@ class Trees:
         following[events.previous[inside]] = events.child[inside]
         return inner, outer, following
 
+    @cached_property
+    def previous(self) -> NDArray[numpy.int64]:
+        """The sibling of every token on the inner side; NONE where there is none."""
+        following = self.sequences[2]
+        previous = numpy.full(len(self), NONE)
+        followed = numpy.flatnonzero(following != NONE)
+        previous[following[followed]] = followed
+        return previous
+
 
 def count_rows(columns: Sequence[NDArray]) -> tuple[NDArray[numpy.int32], NDArray[numpy.float64]]:
     """Count equal rows.
