@@ -144,6 +144,7 @@ _TAGS = {
 _OTHER = "#444444"
 _WIDTH, _HEIGHT, _MARGIN, _KEY = 1200, 900, 30, 120
 _FONT_SIZE = 12
+_PERPLEXITY, _ITERATIONS = 20.0, 500
 
 
 def majority_tags(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -154,9 +155,7 @@ def majority_tags(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {form: min(tags, key=lambda t: (-tags[t], t)) for form, tags in counts.items()}
 
 
-def place_words(
-    vectors: numpy.ndarray, *, perplexity: float = 20.0, iterations: int = 500
-) -> numpy.ndarray:
+def place_words(vectors: numpy.ndarray) -> numpy.ndarray:
     """Exact t-SNE (van der Maaten and Hinton 2008) from the first two principal components.
 
     vectors: One row per word, at least 4 rows. Meant for some hundreds of words.
@@ -164,14 +163,14 @@ def place_words(
     """
     vectors = vectors.astype("float64")
     n_words = len(vectors)
-    target = _neighbour_probabilities(vectors, min(perplexity, (n_words - 1) / 3))
+    target = _neighbour_probabilities(vectors, min(_PERPLEXITY, (n_words - 1) / 3))
     centred = vectors - vectors.mean(axis=0)
     left, values, _ = svd(centred, 2)
     places = left * values
     places *= 1e-2 / max(places.std(), 1e-12)
     step, gains = numpy.zeros_like(places), numpy.ones_like(places)
-    for iteration in range(iterations):
-        early = iteration < iterations // 4
+    for iteration in range(_ITERATIONS):
+        early = iteration < _ITERATIONS // 4
         differences = places[:, None] - places[None]
         closeness = 1 / (1 + (differences**2).sum(axis=2))
         numpy.fill_diagonal(closeness, 0)

@@ -254,29 +254,27 @@ class SimilarityRegression:
         features: Sequence[Mapping[str, float]],
         scores: Sequence[float],
         *,
-        lowest: float = 0.0,
         highest: float = 5.0,
         penalties: Sequence[float] = PENALTIES,
-        seed: int = 0,
     ) -> "SimilarityRegression":
-        """Fit ridge regression; the penalty is the best of some in cross-validation."""
+        """Fit ridge regression to scores from 0; the penalty is the best of some in cross-validation."""
         gold = numpy.asarray(scores, dtype="float64")
         if len(gold) < _FOLDS:
             raise ValueError(Errors.S221.format(n=len(gold), least=_FOLDS))
         names = sorted(features[0])
         columns = expand(_table(features, names))
-        folds = numpy.random.default_rng(seed).permutation(len(gold)) % _FOLDS
+        folds = numpy.random.default_rng(0).permutation(len(gold)) % _FOLDS
         errors = numpy.zeros(len(penalties))
         for fold in range(_FOLDS):
             inside, outside = folds != fold, folds == fold
             for i, penalty in enumerate(penalties):
                 mean, scale, weights = _ridge(columns[inside], gold[inside], penalty)
                 predicted = (columns[outside] - mean) / scale @ weights + gold[inside].mean()
-                predicted = predicted.clip(lowest, highest)
+                predicted = predicted.clip(0.0, highest)
                 errors[i] += ((predicted - gold[outside]) ** 2).sum()
         penalty = float(penalties[int(errors.argmin())])
         mean, scale, weights = _ridge(columns, gold, penalty)
-        return cls(names, mean, scale, weights, float(gold.mean()), lowest, highest, penalty)
+        return cls(names, mean, scale, weights, float(gold.mean()), 0.0, highest, penalty)
 
     def predict(self, features: Sequence[Mapping[str, float]]) -> numpy.ndarray:
         """The predicted score of every pair, clipped."""

@@ -125,8 +125,7 @@ class Pass:
         n = len(fine.offsets) - 1
         token = numpy.repeat(numpy.arange(n), numpy.diff(fine.offsets))
         if self._is_tags:
-            alone = self.groups[fine.states[fine.offsets[:-1]]]
-            return Lattice(numpy.arange(n + 1, dtype="int32"), alone, numpy.ones(n)), token
+            return Lattice.of_single(self.groups[fine.states[fine.offsets[:-1]]]), token
         keys, which = numpy.unique(token * n_groups + self.groups[fine.states], return_inverse=True)
         group = (keys % n_groups).astype("int32")
         weights = numpy.bincount(which.ravel(), fine.emissions * self.share[fine.states])

@@ -41,18 +41,18 @@ class Lattice:
     states: NDArray[numpy.int32]
     emissions: NDArray[numpy.float64]
 
+    @classmethod
+    def of_single(cls, states: NDArray[numpy.int32]) -> "Lattice":
+        """One state for every token."""
+        n = len(states)
+        return cls(numpy.arange(n + 1, dtype="int32"), states, numpy.ones(n))
+
     def part(self, tokens: NDArray[numpy.int64]) -> "Lattice":
         """That of some tokens."""
         counts = self.offsets[tokens + 1] - self.offsets[tokens]
         offsets = numpy.concatenate([[0], numpy.cumsum(counts)]).astype("int32")
         own = numpy.arange(offsets[-1]) + numpy.repeat(self.offsets[tokens] - offsets[:-1], counts)
         return Lattice(offsets, self.states[own], self.emissions[own])
-
-    def between(self, begin: int, end: int) -> "Lattice":
-        """That of some tokens in a row."""
-        offsets = self.offsets[begin : end + 1]
-        own = slice(offsets[0], offsets[-1])
-        return Lattice(offsets - offsets[0], self.states[own], self.emissions[own])
 
     def only(self, kept: NDArray[numpy.bool_]) -> "Lattice":
         """Some of the states; every token must keep one."""

@@ -328,9 +328,7 @@ class RefinedGrammar(TemperedParser):
             if arcs is not None:
                 fine = fine.restricted(arcs)
         yield fine
-        n = len(tags)
-        alone = Lattice(numpy.arange(n + 1, dtype="int32"), tags, numpy.ones(n))
-        yield self._factors(tags, alone, self.coarse, weights)
+        yield self._factors(tags, Lattice.of_single(tags), self.coarse, weights)
 
     def _factors(
         self, tags: NDArray[numpy.int32], lattice: Lattice, layer: Layer, weights: NDArray

@@ -99,42 +99,22 @@ def _numbers(strings: list[str]) -> NDArray[numpy.int64]:
     return numpy.unique(numpy.array(strings, dtype=object), return_inverse=True)[1].ravel()
 
 
-class FeatureColumns:
-    """A view as numbers of features, so that the rows of any tokens can be made quickly."""
-
-    def __init__(self, view: Iterator[tuple[NDArray, ...]]):
-        """view: The columns of every feature; see `Views`."""
-        numbers = []
-        for columns in view:
-            key = columns[0]
-            for column in columns[1:]:
-                key = key * (int(column.max(initial=0)) + 1) + column
-            numbers.append(numpy.unique(key, return_inverse=True)[1].ravel())
-        self._numbers = numbers
-
-    def matrix(self, tokens: NDArray[numpy.int64], least: int):
-        """Features of some tokens.
-
-        RETURNS: [tokens, features], 1 where a token has a feature.
-        """
-        from scipy.sparse import csr_matrix
-
-        rows, columns, begin = [], [], 0
-        for number in self._numbers:
-            _, own, counts = numpy.unique(number[tokens], return_inverse=True, return_counts=True)
-            kept = counts >= least
-            new = numpy.cumsum(kept) - 1 + begin
-            begin += int(kept.sum())
-            where = numpy.flatnonzero(kept[own])
-            rows.append(where)
-            columns.append(new[own[where]])
-        row, column = numpy.concatenate(rows), numpy.concatenate(columns)
-        return csr_matrix((numpy.ones(len(row)), (row, column)), shape=(len(tokens), begin))
+def _features(view: Iterator[tuple[NDArray, ...]]) -> list[NDArray[numpy.int64]]:
+    """A view as numbers of features by kind, so that the rows of any tokens can be made quickly."""
+    numbers = []
+    for columns in view:
+        key = columns[0]
+        for column in columns[1:]:
+            key = key * (int(column.max(initial=0)) + 1) + column
+        numbers.append(numpy.unique(key, return_inverse=True)[1].ravel())
+    return numbers
 
 
 # Features that fewer tokens of a tag have are left out
 _LEAST = 3
 _RARE = 5.0
+# A tag has a state for so many of its tokens at most
+_TOKENS_PER_STATE = 40
 _KMEANS_ROUNDS = 15
 
 
@@ -145,7 +125,6 @@ def spectral_labelling(
     states: int = 200,
     dimensions: int = 6,
     most: int = 16,
-    least_tokens: int = 40,
     seed: int = 0,
     progress: Callable[[Iterable], Iterable] = iter,
 ) -> Labelling:
@@ -155,17 +134,15 @@ def spectral_labelling(
     """
     from threadpoolctl import threadpool_limits
 
-    sizes = states_by_tag(
-        numpy.bincount(trees.tags, minlength=n_tags), states, most=most, least_tokens=least_tokens
-    )
+    sizes = states_by_tag(numpy.bincount(trees.tags, minlength=n_tags), states, most=most)
     views = Views(trees, n_tags)
-    inside, outside = FeatureColumns(views.inside()), FeatureColumns(views.outside())
+    both = _features(views.inside()), _features(views.outside())
     parts = numpy.zeros(len(trees), dtype="int64")
     # small matrices: more threads only wait for each other, and could change the last digits
     with threadpool_limits(1, user_api="blas"):
         for tag in progress(numpy.flatnonzero(sizes > 1).tolist()):
             tokens = numpy.flatnonzero(trees.tags == tag)
-            x, y = (_scaled(view.matrix(tokens, _LEAST)) for view in (inside, outside))
+            x, y = (_matrix(view, tokens) for view in both)
             if min(x.shape[1], y.shape[1]):
                 vectors = projections(x, y, dimensions)
                 parts[tokens] = kmeans(
@@ -174,11 +151,9 @@ def spectral_labelling(
     return Labelling.from_parts(trees.tags, parts, n_tags)
 
 
-def states_by_tag(
-    counts: NDArray[numpy.int64], total: int, *, most: int, least_tokens: int
-) -> NDArray[numpy.int64]:
+def states_by_tag(counts: NDArray[numpy.int64], total: int, *, most: int) -> NDArray[numpy.int64]:
     """Share states out among tags: proportional to the root of their counts."""
-    bound = numpy.clip(counts // least_tokens, 1, most)
+    bound = numpy.clip(counts // _TOKENS_PER_STATE, 1, most)
     roots = numpy.sqrt(counts.astype("float64"))
     low, high = 0.0, float(total)
     # bisection: the most that does not exceed the total
@@ -195,10 +170,21 @@ def _shares(roots: NDArray, factor: float, bound: NDArray) -> NDArray[numpy.int6
     return numpy.clip(numpy.rint(factor * roots), 1, bound).astype("int64")
 
 
-def _scaled(matrix):
-    """Features divided by the root of their counts: the frequent ones do not decide alone."""
-    from scipy.sparse import diags
+def _matrix(numbers: list[NDArray[numpy.int64]], tokens: NDArray[numpy.int64]):
+    """[tokens, features], divided by the roots of their counts: the frequent features do not decide alone."""
+    from scipy.sparse import csr_matrix, diags
 
+    rows, columns, begin = [], [], 0
+    for number in numbers:
+        _, own, counts = numpy.unique(number[tokens], return_inverse=True, return_counts=True)
+        kept = counts >= _LEAST
+        new = numpy.cumsum(kept) - 1 + begin
+        begin += int(kept.sum())
+        where = numpy.flatnonzero(kept[own])
+        rows.append(where)
+        columns.append(new[own[where]])
+    row, column = numpy.concatenate(rows), numpy.concatenate(columns)
+    matrix = csr_matrix((numpy.ones(len(row)), (row, column)), shape=(len(tokens), begin))
     counts = numpy.asarray(matrix.sum(axis=0)).ravel()
     return (matrix @ diags((counts + _RARE) ** -0.5)).tocsr()
 

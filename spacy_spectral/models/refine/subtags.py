@@ -51,7 +51,9 @@ def sub_tags(grammar: RefinedGrammar, tokens: Tokens, heads: NDArray[numpy.int32
         if not in_tree[s]:
             for begin, end in _pieces(a, b, grammar.settings.max_length):
                 own = slice(lattice.offsets[begin], lattice.offsets[end])
-                probs[own] = _over_trees(grammar, tags[begin:end], lattice.between(begin, end))
+                probs[own] = _over_trees(
+                    grammar, tags[begin:end], lattice.part(numpy.arange(begin, end))
+                )
     if in_tree.any():
         known = numpy.repeat(in_tree, numpy.diff(tokens.starts))
         probs[numpy.repeat(known, numpy.diff(lattice.offsets))] = _in_trees(

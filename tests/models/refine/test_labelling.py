@@ -18,10 +18,10 @@ def test_labellings_are_numbered_by_tag_and_size():
 
 
 def test_states_are_shared_out():
-    sizes = states_by_tag(numpy.array([0, 1, 90, 10000, 40000]), 20, most=16, least_tokens=40)
+    sizes = states_by_tag(numpy.array([0, 1, 90, 10000, 40000]), 20, most=16)
     assert sizes[:2].tolist() == [1, 1] and sizes[2] <= 2
     assert sizes.sum() <= 20 and sizes[4] > sizes[3]
-    many = states_by_tag(numpy.array([10**6] * 3), 300, most=16, least_tokens=40)
+    many = states_by_tag(numpy.array([10**6] * 3), 300, most=16)
     assert many.tolist() == [16, 16, 16]
 
 
