@@ -23,17 +23,20 @@ import numpy
 import spacy
 
 from spacy_spectral.base.linalg import unit_rows
-from spacy_spectral.models.eigenwords.estimate import estimate_vectors, truncated_svd
-from spacy_spectral.models.eigenwords.model import Eigenwords
-from spacy_spectral.models.eigenwords.pairs import pair_features, read_pairs
-from spacy_spectral.models.eigenwords.regression import SimilarityModel, score_datasets
+from spacy_spectral.models.eigenwords.model import Eigenwords, estimate_vectors, truncated_svd
+from spacy_spectral.models.eigenwords.similarity import (
+    SimilarityModel,
+    pair_features,
+    read_pairs,
+    score_datasets,
+)
 from spacy_spectral.models.eigenwords.statistics import count_files
 from spacy_spectral.models.eigenwords.vectors import (
     make_pipeline,
     nearest_words,
     spacy_tokenizer,
 )
-from spacy_spectral.viz.wordmap import majority_tags
+from spacy_spectral.viz.plots import majority_tags
 
 K, N_CLUSTERS, N_WORDS, SEEDS = 100, 100, 2000, 5
 WORDS = [

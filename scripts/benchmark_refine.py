@@ -33,12 +33,11 @@ from wasabi import msg
 from spacy_spectral.base.serialize import write_atomically
 from spacy_spectral.models.product.estimate import fit_weights
 from spacy_spectral.models.product.parser import ProductParser
-from spacy_spectral.models.refine.estimate import RefineSettings, fit
+from spacy_spectral.models.refine.architecture import RefinedRecipe
 from spacy_spectral.models.refine.infinite import CHILDREN, infinite_labelling
-from spacy_spectral.models.refine.labelling import Labelling
 from spacy_spectral.models.refine.spectral import spectral_labelling
 from spacy_spectral.models.refine.split_merge import SplitMerge
-from spacy_spectral.models.refine.statistics import Trees
+from spacy_spectral.models.refine.statistics import Labelling, Trees
 from spacy_spectral.pipeline.documents import TokenReader, training_treebank
 from spacy_spectral.pipeline.training_data import annotated_by
 from spacy_spectral.readers import Corpus
@@ -176,7 +175,7 @@ def one_parser(
     train: Treebank, dev: Treebank, settings: dict[str, Any], seed: int
 ) -> dict[str, float]:
     begin = process_time()
-    grammar = fit(train, RefineSettings(seed=seed, **settings))
+    grammar = RefinedRecipe(seed=seed, **settings).fit(train, report=lambda message: None)
     learnt = process_time()
     parses = grammar.parse(dev.tokens)
     parsed = process_time()

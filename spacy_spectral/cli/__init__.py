@@ -2,20 +2,15 @@
 
 # each module adds its command
 from . import (  # noqa: F401
-    automaton,
     brackets,
     calibrate,
     draw,
     eigenwords,
     evaluate,
     nbest,
-    neighbors,
     parse,
     score,
-    similarity,
-    subtags,
     treebanks,
-    word_map,
 )
 from ._app import spectral_cli
 

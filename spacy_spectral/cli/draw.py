@@ -1,4 +1,4 @@
-"""`spacy spectral draw`: one HTML page with parses, arc probabilities and automata."""
+"""`spacy spectral draw`, `automaton` and `subtags`: parses and what parsers have learnt, as SVG and HTML."""
 
 from collections.abc import Callable, Iterable
 from html import escape
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..viz.markup import n_columns
 from ._app import output_option, reported, spectral_cli, write_output
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def draw_cli(
     """
     from wasabi import msg
 
-    from ..base.serialize import require_writable
+    from ..base.files import require_writable
     from ..viz.automaton import head_automaton
     from ._app import grammar_of, load_pipeline
 
@@ -140,15 +141,17 @@ def _good_to_look_at(items: Iterable[Any], limit: int, is_good: Callable[[Any], 
 
 def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str) -> str:
     """Make the HTML page."""
-    from ..viz.page import html_page
+    from ..viz.markup import html_page
 
     has_arcs = any(sentence.doc.has_annotation("DEP") for sentence in sentences)
     has_trees = any(_trees_of(sentence) for sentence in sentences)
     parts = [_legend(has_arcs, has_trees, bool(graphs))]
     for number, sentence in enumerate(sentences, start=1):
         if sentence.doc.has_annotation("DEP"):
-            parts.append(_figure(number, sentence))
-        parts += [_tree_figure(number, sentence, tree) for tree in _trees_of(sentence)]
+            probability = _tree_probability(sentence)
+            parts.append(_figure(number, sentence, _draw_arcs(sentence), probability))
+        for tree in _trees_of(sentence):
+            parts.append(_figure(number, sentence, _draw_tree(sentence, tree)))
     if graphs:
         parts.append("<h2>Head automata</h2>")
         parts += [f'<figure><div class="scroll">{g.to_svg()}</div></figure>' for g in graphs]
@@ -171,19 +174,22 @@ def _has_parse(sentence: "Span") -> bool:
     return sentence.doc.has_annotation("DEP") or bool(_trees_of(sentence))
 
 
-def _tree_figure(number: int, sentence: "Span", tree: Any) -> str:
-    from ..viz.constituents import tree_svg
-
-    drawing = tree_svg(tree.parsed, [sentence.doc[i].text for i in tree.tokens])
+def _figure(number: int, sentence: "Span", drawing: str, more: str = "") -> str:
     return (
-        f'<figure><figcaption><span><span class="number">{number}</span>{escape(sentence.text)}</span>'
-        f'</figcaption><div class="scroll">{drawing}</div></figure>'
+        f'<figure><figcaption><span><span class="number">{number}</span>'
+        f"{escape(sentence.text)}</span>{more}</figcaption>"
+        f'<div class="scroll">{drawing}</div></figure>'
     )
 
 
-def _figure(number: int, sentence: "Span") -> str:
+def _draw_tree(sentence: "Span", tree: Any) -> str:
+    from ..viz.constituents import tree_svg
+
+    return tree_svg(tree.parsed, [sentence.doc[i].text for i in tree.tokens])
+
+
+def _draw_arcs(sentence: "Span") -> str:
     from ..viz.displacy import parse_deps, render
-    from ..viz.layout import n_columns
 
     options: dict[str, Any] = _OPTIONS | {"fine_grained": sentence.doc.has_annotation("TAG")}
     parsed = parse_deps(sentence, options)
@@ -205,17 +211,10 @@ def _figure(number: int, sentence: "Span") -> str:
     ]
     distance = min(max(needed + beside), _MOST_DISTANCE)
     options |= {"distance": distance, "offset_x": max(distance, needed[0]) / 2}
-    drawing = render(parsed, options=options, jupyter=False, manual=True)
-    return (
-        f'<figure><figcaption><span><span class="number">{number}</span>'
-        f"{escape(sentence.text)}</span>{_tree_probability(sentence)}</figcaption>"
-        f'<div class="scroll">{drawing}</div></figure>'
-    )
+    return render(parsed, options=options, jupyter=False, manual=True)
 
 
 def _shortened(word: str) -> str:
-    from ..viz.layout import n_columns
-
     most = int((_MOST_DISTANCE - _AROUND) / _CHARACTER)
     if n_columns(word) <= most:
         return word
@@ -259,3 +258,128 @@ def _legend(arcs: bool, trees: bool, automata: bool) -> str:
             "visits</span>"
         )
     return f'<div class="legend">{"".join(notes)}</div>'
+
+
+_WRITERS = {".svg": "to_svg", ".dot": "to_dot"}
+
+
+@spectral_cli.command("automaton", short_help="Draw what an automaton has learnt.")
+def automaton_cli(
+    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    head: Annotated[str, typer.Option("--head", help="Symbol of the head, e.g. NN")],
+    direction: Annotated[
+        str, typer.Option("--direction", help="Side of its modifiers: left or right")
+    ],
+    output: Annotated[Path, output_option("--output", "-o", help="The .svg or .dot file to write")],
+    component: Annotated[
+        str, typer.Option("--component", help="The parser's name in the pipeline")
+    ] = "spectral_parser",
+    states: Annotated[int, typer.Option("--states", min=1, help="Most states to draw")] = 6,
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", min=0.0, max=1.0, help="Leave out less probable transitions"),
+    ] = 0.05,
+) -> None:
+    """Draw which modifiers a head takes, nearest first, as a small deterministic automaton.
+
+    Its states are clusters of histories after which the parser expects much the same. A state shows
+    its number and its share of all visits.
+    """
+    from wasabi import msg
+
+    from ..base.files import require_writable
+    from ..viz.automaton import head_automaton
+    from ._app import grammar_of, load_pipeline
+
+    if output.suffix not in _WRITERS:
+        known = " or ".join(_WRITERS)
+        msg.fail(
+            f"Can't tell the format from '{output.name}': its name must end in {known}", exits=1
+        )
+    with reported():
+        require_writable(output)
+        nlp = load_pipeline(model)
+        graph = head_automaton(
+            grammar_of(nlp, component), head, direction, states=states, threshold=threshold
+        )
+    write_output(output, getattr(graph, _WRITERS[output.suffix])())
+    msg.good(f"Automaton of {head}, {direction}, with {len(graph.states)} states in {output}")
+
+
+# so many sentences are looked at for examples
+_MOST_DOCUMENTS = 2000
+
+
+@spectral_cli.command("subtags", short_help="Show what a refined grammar has learnt.")
+def subtags_cli(
+    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    output: Annotated[Path, output_option("--output", "-o", help="The HTML file to write")],
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Show this tag only; can be repeated")
+    ] = None,
+    examples: Annotated[
+        Path | None,
+        typer.Option("--examples", help="CoNLL-U or .spacy file to take example sentences from"),
+    ] = None,
+    component: Annotated[
+        str | None,
+        typer.Option("--component", help="Name of the refiner or parser; the first by default"),
+    ] = None,
+) -> None:
+    """Show every sub-tag of a refined grammar: its share, typical words, heads and children."""
+    from wasabi import msg
+
+    from ..base.errors import Errors
+    from ..base.files import require_writable, write_atomically
+    from ..models.refine.subtags import state_names
+    from ..viz.subtags import collect_examples, count_sub_tags, render_sub_tags, shown_tags
+    from ._app import load_pipeline
+
+    with reported():
+        require_writable(output)
+        nlp = load_pipeline(model)
+        pipe, grammar = _refined(nlp, component)
+        names = state_names(grammar)
+        known = grammar.symbols.names[:-1]
+        for own in tag or ():
+            if own not in known:
+                raise ValueError(Errors.S806.format(tag=own, known=", ".join(known)))
+        found = None
+        if examples is not None:
+            found = collect_examples(names, _sentences(pipe, grammar, examples))
+        tags = tag or shown_tags(grammar)
+        page = render_sub_tags(
+            grammar, tags=tags, examples=found, title=f"Sub-tags of {nlp.meta['name']}"
+        )
+        write_atomically(output, page)
+    msg.good(f"{count_sub_tags(grammar, tags):,} sub-tags in {output}")
+
+
+def _refined(nlp: "Language", component: str | None) -> tuple[Any, Any]:
+    """The component with a refined grammar, and the grammar."""
+    from ..base.errors import Errors
+    from ..base.learnt import Learnt
+    from ..models.refine.model import RefinedGrammar
+    from ..pipeline.component import SpectralPipe
+
+    names = nlp.component_names if component is None else [component]
+    for name in names:
+        pipe = nlp.get_pipe(name) if name in nlp.component_names else None
+        learnt = pipe.model.attrs.get("learnt") if isinstance(pipe, SpectralPipe) else None
+        if isinstance(learnt, Learnt) and isinstance(learnt.value, RefinedGrammar):
+            return pipe, learnt.value
+    raise ValueError(Errors.S805.format(known=", ".join(nlp.component_names) or "none"))
+
+
+def _sentences(pipe: Any, grammar: Any, path: Path) -> list[tuple[list[str], Any, Any]]:
+    """The sentences of a treebank with their sub-tags in its trees."""
+    from ..models.refine.subtags import sub_tags
+    from ..pipeline.documents import fixed_heads
+    from ..treebank.documents import read_docs
+
+    batch = pipe.read(islice(read_docs(path, pipe.vocab), _MOST_DOCUMENTS))
+    found = sub_tags(grammar, batch.tokens, fixed_heads(batch))
+    return [
+        (batch.tokens.words[a:b], found.states[a:b], found.probs[a:b])
+        for a, b in batch.tokens.bounds()
+    ]

@@ -1,17 +1,33 @@
-"""`spacy spectral eigenwords`: vectors and clusters from raw text."""
+"""`spacy spectral eigenwords`, `neighbors`, `word-map`, `similarity`: word vectors and what they say."""
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-from typer import Argument, Option
+import typer
+from typer import Argument, Exit, Option
 from wasabi import msg
 
 from ._app import output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
-    from ..models.eigenwords.estimate import Context
+    from spacy.language import Language
+
+    from ..models.eigenwords.model import Context
+
+similarity_cli = typer.Typer(
+    name="similarity", help="Train and evaluate sentence similarity.", no_args_is_help=True
+)
+spectral_cli.add_typer(similarity_cli)
+
+Features = Annotated[
+    list[Path] | None,
+    Option("--features", "-f", help="TSV with more columns, one file per file of pairs"),
+]
+Pairs = Annotated[list[Path], Argument(help="TSV files: score, sentence, sentence")]
+Vectors = Annotated[str, Argument(help="A pipeline with vectors: a directory or a package")]
 
 
 @spectral_cli.command("eigenwords", short_help="Word vectors and clusters from raw text.")
@@ -61,7 +77,7 @@ def eigenwords_cli(
     """
     import spacy
 
-    from ..base.serialize import require_writable, write_directory
+    from ..base.files import require_writable, write_directory
     from ..models.eigenwords.model import Eigenwords
     from ..models.eigenwords.statistics import count_files
     from ..models.eigenwords.vectors import make_pipeline, spacy_tokenizer
@@ -121,3 +137,156 @@ def eigenwords_cli(
     msg.text("Singular values (a flat tail adds little: choose k before it):")
     msg.text("  " + "  ".join(f"{i}: {values[i - 1]:.3f}" for i in at))
     msg.good(f"Wrote vectors and clusters to {output}")
+
+
+@spectral_cli.command("neighbors", short_help="Print the nearest words.")
+def neighbors_cli(
+    vectors: Vectors,
+    words: Annotated[list[str], Argument(help="Words to look up")],
+    n: Annotated[int, Option("--number", "-n", help="How many neighbors", min=1)] = 10,
+) -> None:
+    """Print the nearest words, with the cosine of the angle between their vectors."""
+    from ..base.errors import Errors
+    from ..models.eigenwords.vectors import nearest_words
+    from ._app import load_vectors
+
+    with reported():
+        nlp = load_vectors(vectors)
+    failed = False
+    for word in words:
+        found = nearest_words(nlp.vocab, word, n=n) if word.strip() else []
+        if not found:
+            msg.fail(Errors.S217.format(word=word))
+            failed = True
+            continue
+        msg.divider(word)
+        msg.table([(name, f"{cosine:.3f}") for name, cosine in found], aligns=("l", "r"))
+    if failed:
+        raise Exit(1)
+
+
+@spectral_cli.command("word-map", short_help="Draw a map of words.")
+def word_map_cli(
+    vectors: Vectors,
+    tagged: Annotated[Path, Argument(help="Tagged text: .conllu, or .spacy (DocBin)")],
+    output: Annotated[Path, output_option("--output", "-o", help="SVG file to write")],
+    n_words: Annotated[int, Option("--words", "-n", help="How many words", min=4)] = 400,
+) -> None:
+    """Draw the most frequent words of tagged text; similar words are near each other."""
+    from ..base.errors import Errors
+    from ..base.files import require_writable, write_atomically
+    from ..models.eigenwords.vectors import row_names, word_vectors
+    from ..viz.plots import majority_tags, place_words, render_map
+    from ._app import load_vectors
+
+    with reported():
+        require_writable(output)
+        vocab = load_vectors(vectors).vocab
+        tags = majority_tags(_tagged_words(tagged))
+        # the rows of the table are in order of frequency
+        words = [name for _, name in sorted(row_names(vocab).items()) if name in tags][:n_words]
+        if len(words) < 4:
+            raise ValueError(Errors.S224.format(n=len(words)))
+        places = place_words(word_vectors(vocab, words))
+        title = f"{len(words)} frequent words, by their most frequent tag"
+        svg = render_map(words, [tags[word] for word in words], places, title=title)
+        write_atomically(output, svg)
+    msg.good(f"Wrote a map of {len(words)} words to {output}")
+
+
+def _tagged_words(path: Path) -> Iterator[tuple[str, str]]:
+    if path.suffix == ".spacy":
+        from spacy.tokens import DocBin
+        from spacy.vocab import Vocab
+
+        for doc in DocBin().from_disk(path).get_docs(Vocab()):
+            yield from ((token.text, token.pos_ or token.tag_) for token in doc)
+        return
+    from ..base.text_files import decoded_blocks
+
+    for line in "".join(decoded_blocks(path, lambda n_bytes: None)).splitlines():
+        columns = line.split("\t")
+        if len(columns) == 10 and columns[0].isdigit():
+            yield columns[1], columns[3]
+
+
+@similarity_cli.command("train")
+def train_cli(
+    vectors: Vectors,
+    pairs: Pairs,
+    output: Annotated[Path, output_option("--output", "-o", help="File to write the model to")],
+    features: Features = None,
+    surface_only: Annotated[
+        bool, Option("--surface-only", help="Leave the word vectors out")
+    ] = False,
+    highest: Annotated[float, Option("--highest", help="The highest score")] = 5.0,
+) -> None:
+    """Fit a ridge regression for every file of pairs, and one for all of them together."""
+    from ..base.files import require_writable, write_atomically
+    from ..models.eigenwords.similarity import SimilarityModel
+    from ._app import load_pipeline
+
+    with reported():
+        require_writable(output)
+        nlp = load_pipeline(vectors)
+        datasets = _read(nlp, pairs, features or [], eigenwords=not surface_only)
+        model = SimilarityModel.train(datasets, eigenwords=not surface_only, highest=highest)
+        write_atomically(output, model.to_bytes())
+    for name, regression in model.regressions.items():
+        msg.text(f"{name}: {len(regression.weights)} columns, penalty {regression.penalty:g}")
+    msg.good(f"Wrote the model to {output}")
+
+
+@similarity_cli.command("evaluate")
+def evaluate_cli(
+    model_path: Annotated[Path, Argument(metavar="MODEL", help="What 'train' wrote")],
+    vectors: Vectors,
+    pairs: Pairs,
+    features: Features = None,
+    output: Annotated[
+        Path | None, output_option("--output", "-o", help="Directory for the predictions")
+    ] = None,
+) -> None:
+    """Print Pearson's correlation per file, and ALL, ALLnrm and Mean of SemEval-2012 task 6."""
+    from ..base.files import require_writable, write_atomically
+    from ..models.eigenwords.similarity import SimilarityModel, score_datasets
+    from ._app import load_pipeline
+
+    with reported():
+        if output is not None:
+            require_writable(output / "predictions.txt")
+        model = SimilarityModel.from_bytes(model_path.read_bytes())
+        nlp = load_pipeline(vectors)
+        datasets = _read(nlp, pairs, features or [], eigenwords=model.eigenwords)
+        predicted = {name: model.predict(name, rows) for name, (rows, _) in datasets.items()}
+        scores = score_datasets(predicted, {name: gold for name, (_, gold) in datasets.items()})
+        if output is not None:
+            for name, values in predicted.items():
+                lines = "".join(f"{value:.4f}\n" for value in values)
+                write_atomically(output / f"{name}.txt", lines)
+    msg.table(
+        [(name, f"{score:.4f}") for name, score in scores.items()],
+        header=("Dataset", "Pearson"),
+        divider=True,
+        aligns=("l", "r"),
+    )
+
+
+def _read(
+    nlp: "Language", pairs: list[Path], features: list[Path], *, eigenwords: bool
+) -> dict[str, tuple[list[dict[str, float]], list[float]]]:
+    from ..base.errors import Errors
+    from ..models.eigenwords.similarity import pair_features, read_extra_columns, read_pairs
+
+    if features and len(features) != len(pairs):
+        raise ValueError(Errors.S223.format(n_features=len(features), n_pairs=len(pairs)))
+    datasets: dict[str, tuple[list[dict[str, float]], list[float]]] = {}
+    for i, path in enumerate(pairs):
+        read = read_pairs(path)
+        extra = read_extra_columns(features[i], len(read)) if features else None
+        rows = pair_features(nlp, read, eigenwords=eigenwords, extra=extra)
+        # MSRpar.train.tsv and MSRpar.test.tsv are the same dataset
+        all_rows, scores = datasets.setdefault(path.name.split(".")[0], ([], []))
+        all_rows.extend(rows)
+        scores.extend(pair.score for pair in read)
+    return datasets

@@ -61,7 +61,7 @@ def evaluate_cli(
 
     from ..base.errors import Errors, SpectralError
     from ..base.files import require_writable
-    from ..viz.reliability import render_reliability
+    from ..viz.plots import render_reliability
     from .brackets import bracketed_docs, evaluate_brackets
 
     with reported():

@@ -2,7 +2,7 @@
 
 spaCy introduces components to all that stand behind them, in every pipeline
 (`spacy.ty.ListenedToComponent`). So the parser learns what a reranker wants to know of its parses, and leaves
-that on documents, as plain values and arrays in an entry (see `annotations`); the reranker takes it off again.
+that on documents, as plain values and arrays in an entry (see `annotations`); the reranker takes it off.
 Nothing is parsed twice, whatever the thread, the process or the size of batches, and a reranker that stands
 in two pipelines goes on with the parser of each. An entry tells what the parser has read, too: if the
 document was changed since, the reranker asks the parser again.

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 from spacy.attrs import TAG
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -15,23 +14,12 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..models.refine.model import RefinedGrammar
-from ..models.refine.subtags import state_names, sub_tags
+from ..models.refine.subtags import SubTags, state_names, sub_tags
 from ..trees.sentences import MISSING
 from .annotations import register, store_sub_tags
 from .component import SpectralPipe
 from .documents import TokenReader, fixed_heads, string_values, training_treebank
 from .training_data import ParserData, component, warn_of_missing, with_gold_tags
-
-
-class Prediction(NamedTuple):
-    """The sub-tags of one document.
-
-    states (ndarray): int32, numbers of sub-tags; -1 for whitespace.
-    probs (ndarray): float32, their probabilities; NaN for whitespace.
-    """
-
-    states: NDArray[numpy.int32]
-    probs: NDArray[numpy.float32]
 
 
 class SpectralRefiner(SpectralPipe):
@@ -99,11 +87,11 @@ class SpectralRefiner(SpectralPipe):
         warn_of_missing(treebank, self.name)
         return self.recipe.fit(treebank, report=self.report)
 
-    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
+    def predict(self, docs: Iterable[Doc]) -> list[SubTags]:
         """Find the sub-tags of documents without changing them.
 
         docs (Iterable[Doc]): Documents with sentence boundaries and tags.
-        RETURNS (List[Prediction]): One per document.
+        RETURNS (List[SubTags]): One per document; states are -1 and probabilities NaN for whitespace.
         """
         grammar = self.learnt
         batch = self.read(docs)
@@ -117,15 +105,15 @@ class SpectralRefiner(SpectralPipe):
         states[batch.places], probs[batch.places] = found
         # copies, so that a document does not keep the arrays of its whole batch
         return [
-            Prediction(states[a:b].copy(), probs[a:b].copy())
+            SubTags(states[a:b].copy(), probs[a:b].copy())
             for a, b in pairwise(batch.offsets.tolist())
         ]
 
-    def set_annotations(self, docs: Iterable[Doc], scores: list[Prediction]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], scores: list[SubTags]) -> None:
         """Keep sub-tags on documents.
 
         docs (Iterable[Doc]): The documents.
-        scores (List[Prediction]): From `predict`.
+        scores (List[SubTags]): From `predict`.
         """
         names = list(self.labels)
         for doc, prediction in zip(docs, scores, strict=True):

@@ -23,7 +23,7 @@ from .annotations import TagGuesses, store_tags
 from .documents import TokenReader, training_treebank, vocabularies
 
 if TYPE_CHECKING:
-    from ..models.eigenwords.word_vectors import WordVectors
+    from ..models.eigenwords.vectors import WordVectors
     from ..models.linear.tagger_training import TaggedSentence
 
 # How an analysis without features is written in the string store.
@@ -305,7 +305,7 @@ def find_word_vectors(path: str | Path | None, vocab: Vocab) -> "WordVectors | N
     """
     if path is None and not vocab.vectors.size:
         return None
-    from ..models.eigenwords.word_vectors import WordVectors
+    from ..models.eigenwords.vectors import WordVectors
 
     if path is None:
         return WordVectors.from_vocab(vocab)

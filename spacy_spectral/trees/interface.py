@@ -308,7 +308,7 @@ class ArcScorer(Protocol):
 
 
 class Vectors(Protocol):
-    """Word vectors, see `models.eigenwords.word_vectors.WordVectors`."""
+    """Word vectors, see `models.eigenwords.vectors.WordVectors`."""
 
     size: int
 

@@ -10,9 +10,9 @@ from html import escape
 from math import isnan
 
 from ..models.constituency.trees import Node, Parsed
-from .layout import n_columns
+from .markup import INK, n_columns, svg_head
 
-_INK, _SOFT = "#22303c", "#5b6874"
+_SOFT = "#5b6874"
 _CHARACTER = 8.2  # width, on the safe side
 _BOLD = 1.15
 _GAP = 14.0
@@ -38,17 +38,16 @@ class _Placed:
         return f"{self.prob:.2f}".lstrip("0") if is_shown else ""
 
     @property
+    def shade(self) -> float:
+        return 1.0 if isnan(self.prob) else _LEAST_SHADE + (1 - _LEAST_SHADE) * self.prob
+
+    @property
     def width(self) -> float:
         return _CHARACTER * (n_columns(self.label) + len(self.number)) * _BOLD
 
 
 def tree_svg(parsed: Parsed, words: list[str]) -> str:
-    """Draw a tree.
-
-    parsed (Parsed): The constituents of a sentence.
-    words (List[str]): Its words.
-    RETURNS (str): An SVG picture.
-    """
+    """Draw the constituents of a sentence as SVG."""
     order = _nested(parsed.nodes, parsed.tags)
     widths = [
         _CHARACTER * max(n_columns(word), n_columns(tag), 2) + _GAP
@@ -85,20 +84,18 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
 
     lines, texts = [], []
     for node in order:
-        shade = 1.0 if isnan(node.prob) else _LEAST_SHADE + (1 - _LEAST_SHADE) * node.prob
         for child in node.children:
-            own = 1.0 if isnan(child.prob) else _LEAST_SHADE + (1 - _LEAST_SHADE) * child.prob
             down = "" if child.children else f" V{level(child) - 14:.1f}"
             lines.append(
                 f'<path d="M{node.x:.1f},{level(node) + 6:.1f} '
-                f'L{child.x:.1f},{y(child.depth) - 14:.1f}{down}" opacity="{own:.2f}"/>'
+                f'L{child.x:.1f},{y(child.depth) - 14:.1f}{down}" opacity="{child.shade:.2f}"/>'
             )
         title = "" if isnan(node.prob) else f"<title>P = {node.prob:.3f}</title>"
         if node.children or node.label:
             number = f'<tspan class="p" dx="4">{node.number}</tspan>' if node.number else ""
             kind = "c" if node.children else "t"
             texts.append(
-                f'<text class="{kind}" x="{node.x:.1f}" y="{level(node):.1f}" opacity="{shade:.2f}">'
+                f'<text class="{kind}" x="{node.x:.1f}" y="{level(node):.1f}" opacity="{node.shade:.2f}">'
                 f"{escape(node.label)}{number}{title}</text>"
             )
     for word, x in zip(words, centres, strict=True):
@@ -107,15 +104,13 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
         )
     width = edge + _MARGIN
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="tree" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="14" '
-        f'text-anchor="middle" fill="{_INK}">'
-        f"<style>.tree .p {{ font-size: 10px; fill: {_SOFT}; }} "
+        svg_head("tree", width, height, font_size=14, more=f'text-anchor="middle" fill="{INK}"')
+        + f"<style>.tree .p {{ font-size: 10px; fill: {_SOFT}; }} "
         f".tree .t {{ font-size: 12px; fill: {_SOFT}; }} "
         ".tree .c { font-weight: bold; }</style>"
         # dark ink can't be read on a dark page
         '<rect width="100%" height="100%" fill="#ffffff"/>'
-        f'<g stroke="{_INK}" stroke-width="1.2" fill="none">{"".join(lines)}</g>{"".join(texts)}</svg>'
+        f'<g stroke="{INK}" stroke-width="1.2" fill="none">{"".join(lines)}</g>{"".join(texts)}</svg>'
     )
 
 

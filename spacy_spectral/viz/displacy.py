@@ -15,7 +15,7 @@ from spacy.displacy.render import DependencyRenderer
 from spacy.tokens import Doc, Span, Token
 
 from ..pipeline.annotations import head_prob
-from .drawing import format_probability
+from .markup import format_probability
 
 _LEAST_OPACITY = 0.15
 # of flat arcs

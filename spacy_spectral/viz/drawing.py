@@ -3,18 +3,18 @@
 States stand in columns from left to right, and an edge to another state passes through all columns
 between them. Labels have columns of their own between those of the
 states, where each takes part in the layout like a node; so neither labels nor states can overlap,
-and no edge runs over a label but its own. All sums are done in a fixed order: the same automaton
-gives the same bytes.
+and no edge runs over a label but its own (Sugiyama's method). All sums are done in a fixed order: the same
+automaton gives the same bytes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy
 
-from .layout import Item, place
+from .markup import INK, format_probability, svg_head
 
 if TYPE_CHECKING:
     from .automaton import AutomatonEdge, AutomatonGraph
@@ -32,21 +32,14 @@ _TITLE = 34.0
 _LABELS_IN_LINE = 2
 _MOST_LABELS = 6
 _LEAST_STOP = 0.005  # smaller probabilities of STOP are not drawn
+_GAP = 14.0  # between neighbours of a column
+_SWEEPS = 60
 
-_INK = "#22303c"
 _FORWARD = "#2f6690"
 _BACK = "#b3541e"
 _FILL = "#eaf2f8"
 _FIRST = "#cfe3f1"
 _STOP = "#7d8894"
-
-
-def format_probability(value: float) -> str:
-    """A probability in two digits, as short as can be: ".42", "1", "<.01"."""
-    if 0 < value < 0.005:
-        return "<.01"
-    text = f"{value:.2f}"
-    return "1" if text == "1.00" else text.removeprefix("0")
 
 
 def to_dot(graph: "AutomatonGraph") -> str:
@@ -75,6 +68,18 @@ def to_dot(graph: "AutomatonGraph") -> str:
         label = ", ".join(_transition(name, p) for name, p in edge.symbols)
         lines.append(f"    {edge.source} -> {edge.target} [label={quoted(label)}];")
     return "\n".join([*lines, "}"]) + "\n"
+
+
+@dataclass(eq=False)
+class Item:
+    """Something that has a place in a column: a state, a label, or a bend of an edge."""
+
+    column: int
+    above: float
+    below: float
+    width: float = 0.0
+    neighbours: list[tuple["Item", float]] = field(default_factory=list)
+    y: float = 0.0
 
 
 @dataclass
@@ -167,6 +172,57 @@ def _route(edge: "AutomatonEdge", states: list[Item], ranks: list[int]) -> _Rout
     return _Route(edge, edge.source == high, [states[low], *bends, states[high]], label, lines)
 
 
+def place(columns: list[list[Item]]) -> None:
+    """Sort the items of every column in place, from top to bottom, by where their neighbours are; then move
+    them as near to these as order and size allow.
+    """
+    for column in columns:
+        for position, item in enumerate(column):
+            item.y = position - (len(column) - 1) / 2
+    for sweep in range(_SWEEPS):
+        forward = sweep % 2 == 0
+        for column in columns if forward else reversed(columns):
+            wanted = {id(item): _centre(item, 1 if forward else -1) for item in column}
+            column.sort(key=lambda item: wanted[id(item)])
+            for position, item in enumerate(column):
+                item.y = position - (len(column) - 1) / 2
+    for sweep in range(_SWEEPS):
+        for column in columns if sweep % 2 == 0 else reversed(columns):
+            _settle(column, [_centre(item, 0) for item in column])
+
+
+def _centre(item: Item, side: int) -> float:
+    """Mean height of the neighbours: of those before (side 1), after (-1), or all (0)."""
+    near = [
+        (other.y, pull)
+        for other, pull in item.neighbours
+        if side == 0 or (item.column - other.column) * side > 0
+    ]
+    if not near:
+        return item.y
+    return sum(y * pull for y, pull in near) / sum(pull for _, pull in near)
+
+
+def _settle(column: list[Item], wanted: list[float]) -> None:
+    """The heights closest to the wanted ones (least squares) that keep order and distance.
+
+    With the distances taken off this is isotonic regression: pool adjacent violators.
+    """
+    offsets = [0.0]
+    for upper, lower in pairwise(column):
+        offsets.append(offsets[-1] + upper.below + lower.above + _GAP)
+    blocks: list[list[float]] = []  # mean, size
+    for value, offset in zip(wanted, offsets, strict=True):
+        blocks.append([value - offset, 1.0])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            mean, size = blocks.pop()
+            blocks[-1][0] = (blocks[-1][0] * blocks[-1][1] + mean * size) / (blocks[-1][1] + size)
+            blocks[-1][1] += size
+    means = [mean for mean, size in blocks for _ in range(int(size))]
+    for item, mean, offset in zip(column, means, offsets, strict=True):
+        item.y = mean + offset
+
+
 class _Picture:
     """Items with heights become shapes with coordinates."""
 
@@ -210,13 +266,10 @@ class _Picture:
         parts += [self._label(route) for route in self.routes]
         parts += [self._state(number) for number in range(len(self.states))]
         title = escape(_title(self.graph))
-        size = f'width="{self.width:.0f}" height="{self.height:.0f}"'
-        view = f'viewBox="0 0 {self.width:.0f} {self.height:.0f}"'
+        more = f'fill="{INK}" role="img" aria-label="{title}"'
         return "\n".join(
             [
-                f'<svg xmlns="http://www.w3.org/2000/svg" class="automaton" {size} {view} '
-                f'font-family="Helvetica, Arial, sans-serif" font-size="{_FONT_SIZE:g}" '
-                f'fill="{_INK}" role="img" aria-label="{title}">',
+                svg_head("automaton", self.width, self.height, font_size=_FONT_SIZE, more=more),
                 f"<title>{title}</title>",
                 '<rect width="100%" height="100%" fill="#ffffff"/>',
                 f'<text x="{_MARGIN:g}" y="{_MARGIN + 10:g}" font-size="15" '
@@ -266,7 +319,7 @@ class _Picture:
         examples = "; ".join(" ".join(prefix) or "(none)" for prefix in state.prefixes)
         parts = [
             f"<g><title>{escape(f'after {examples}')}</title>",
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS:g}" stroke="{_INK}" '
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS:g}" stroke="{INK}" '
             f'stroke-width="1.5" fill="{_FILL if number else _FIRST}"/>',
             f'<text x="{x:.1f}" y="{y + 1:.1f}" text-anchor="middle" font-size="15" '
             f'font-weight="bold">{number}</text>',
@@ -279,8 +332,8 @@ class _Picture:
             start = x - _RADIUS - 1.5
             parts.append(
                 f'<text x="{start - 66:.1f}" y="{y + 4:.1f}" font-weight="bold">START</text>'
-                f'<path d="M{start - 22:.1f},{y:.1f} H{start - 8:.1f}" stroke="{_INK}" '
-                f'stroke-width="2"/>{_arrow(start, y, -8.0, 0.0, _INK)}'
+                f'<path d="M{start - 22:.1f},{y:.1f} H{start - 8:.1f}" stroke="{INK}" '
+                f'stroke-width="2"/>{_arrow(start, y, -8.0, 0.0, INK)}'
             )
         if state.stop >= _LEAST_STOP:
             parts.append(self._stop(state.stop, x, y + _RADIUS))

@@ -11,7 +11,7 @@ from ..models.refine.lexicon import TagStates
 from ..models.refine.model import RefinedGrammar
 from ..models.refine.statistics import LEFT, RIGHT
 from ..models.refine.subtags import state_names
-from .page import html_page
+from .markup import html_page
 
 _N_WORDS = 14
 _N_NEIGHBOURS = 5

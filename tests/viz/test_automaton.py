@@ -28,7 +28,7 @@ from spacy_spectral.viz.automaton import (
     AutomatonState,
     head_automaton,
 )
-from spacy_spectral.viz.drawing import format_probability
+from spacy_spectral.viz.markup import format_probability
 
 SVG = "{http://www.w3.org/2000/svg}"
 # state -> symbol -> (next state, probability); what is missing to 1 is STOP

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from spacy_spectral.trees.calibration import Reliability
-from spacy_spectral.viz.reliability import render_reliability
+from spacy_spectral.viz.plots import render_reliability
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -18,7 +18,7 @@ from ...trees.interface import TEMPERATURE, AskedArcs, Clusters, Parses, Tempera
 from ...trees.inventory import Inventory
 from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
-from ..eigenwords.word_vectors import WordVectors
+from ..eigenwords.vectors import WordVectors
 from .embed import Lexicon
 from .estimate import Settings, build_network, fit, n_weights, parameters, set_parameters
 from .network import Network, pieces_of

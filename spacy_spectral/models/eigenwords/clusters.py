@@ -13,7 +13,7 @@ from ...base.fields import Bool, Int, List, Scope
 from ...base.linalg import kmeans
 from ...base.serialize import loading
 from ...trees.interface import Clusters
-from .vocabulary import find_class, find_word
+from .vocabulary import find_name
 
 GRANULARITIES = (32, 128, 512, 1024)
 _CACHE_SIZE = 50_000
@@ -62,17 +62,14 @@ class WordClusters:
         *,
         lowercase: bool = False,
     ):
-        """Make clusters from mappings.
-
-        lowercase: Whether the words are lower-cased.
-        """
+        """lowercase: Whether the words are lower-cased."""
         self.granularities = tuple(int(size) for size in granularities)
         self.lowercase = lowercase
         self._words = words
         self._classes = classes
         # falling back takes several look-ups
         first = (numpy.zeros((0, len(self.granularities)), dtype="int32"),)
-        find = partial(_find, words, classes, lowercase, len(self.granularities))
+        find = partial(_find, words, classes, len(self.granularities))
         self._cache = RowCache(find, first, size=_CACHE_SIZE)
 
     def ids(self, words: Sequence[str]) -> numpy.ndarray:
@@ -143,14 +140,11 @@ def read_lookups(path: str | Path) -> Any:
 def _find(
     words: Mapping[str, Sequence[int]],
     classes: Mapping[str, Sequence[int]],
-    lowercase: bool,
     n_granularities: int,
     forms: list[str],
 ) -> tuple[numpy.ndarray]:
-    nothing, rows = [-1] * n_granularities, []
-    for form in forms:
-        row = find_word(form, words, None, lowercase=lowercase)
-        rows.append(find_class(form, classes, nothing) if row is None else row)
+    nothing = [-1] * n_granularities
+    rows = [find_name(form, words, classes, nothing) for form in forms]
     return (numpy.array(rows, dtype="int32"),)
 
 

@@ -1,22 +1,29 @@
-"""Eigenwords as spaCy knows vectors: a blank pipeline with a vectors table and lookups."""
+"""Eigenwords as spaCy knows vectors: a blank pipeline with a vectors table and lookups.
+
+`WordVectors` are those that a model keeps: it must not depend on the vocabulary it happens to meet.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import spacy
+from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
-from ...base.fields import Array, Scope
+from ...base.fields import Array, Format, Scope, Strings
 from ...base.linalg import unit_rows
 from ...base.serialize import loading
+from ...base.stored import Stored
 from .clusters import WordClusters
-from .model import Eigenwords
-from .vocabulary import Tokenize, normalize, signatures
+from .vocabulary import Tokenize, names_of, normalize
+
+if TYPE_CHECKING:
+    from .model import Eigenwords
 
 WEIGHTS_TABLE = "eigenword_weights"
 _BATCH = 1000
@@ -24,7 +31,7 @@ _BATCH = 1000
 _MAX_DIGITS = 4
 
 
-def make_pipeline(model: Eigenwords, *, lang: str = "en", meta: dict[str, Any]) -> Language:
+def make_pipeline(model: "Eigenwords", *, lang: str = "en", meta: dict[str, Any]) -> Language:
     """A blank pipeline whose vocabulary has the vectors and clusters, to be written to disk.
 
     Words and the classes of rare words are keys of the vectors. `initialize.vectors` in a config
@@ -47,7 +54,7 @@ def make_pipeline(model: Eigenwords, *, lang: str = "en", meta: dict[str, Any]) 
     return nlp
 
 
-def _weights(model: Eigenwords) -> dict[str, float]:
+def _weights(model: "Eigenwords") -> dict[str, float]:
     """Minus the logarithm of each word's frequency: rare words say more.
 
     A class of rare words weighs as much as a word that was seen once.
@@ -124,22 +131,9 @@ def spacy_tokenizer(nlp: Language) -> Tokenize:
 
 
 def find_row(vocab: Vocab, form: str) -> int:
-    """The row of a form in a vectors table, with the same fall-backs that were used in counting.
-
-    RETURNS: The row: of the form, its normal form, its lower-cased form, the class of rare words
-        that look like it; or -1.
-    """
+    """The row of a form in a vectors table by the first of `names_of` that has one, or -1."""
     key2row, strings = vocab.vectors.key2row, vocab.strings
-    return next((key2row[k] for name in _names(form) if (k := strings[name]) in key2row), -1)
-
-
-def _names(form: str) -> Iterator[str]:
-    """Under which names to look for a word, one after the other."""
-    yield form
-    shape = normalize(form)
-    yield shape
-    yield shape.lower()
-    yield from signatures(form)
+    return next((key2row[k] for name in names_of(form) if (k := strings[name]) in key2row), -1)
 
 
 def nearest_words(vocab: Vocab, form: str, *, n: int = 10) -> list[tuple[str, float]]:
@@ -187,5 +181,51 @@ def word_weights(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
         return numpy.ones(len(forms))
     table = vocab.lookups.get_table(WEIGHTS_TABLE)
     return numpy.array(
-        [next((table[name] for name in _names(form) if name in table), 0.0) for form in forms]
+        [next((table[name] for name in names_of(form) if name in table), 0.0) for form in forms]
     )
+
+
+_FORMAT = Format(
+    "word vectors",
+    1,
+    names=Strings("names", least=1, unique=True),
+    # half precision: parsers see no difference, and the file is half as large
+    data=Array("float16", "names", "size", least=1),
+)
+
+
+class WordVectors(Stored):
+    """Vectors of length 1 by word, kept by a model."""
+
+    FORMAT = _FORMAT
+
+    def __init__(self, names: Sequence[str], data: NDArray[numpy.float16]):
+        """names: Words, and classes of words as `spacy spectral eigenwords` has them."""
+        self.size = data.shape[1]
+        self._names = list(names)
+        self._data = data
+        self._rows = {name: row for row, name in enumerate(self._names)}
+
+    @classmethod
+    def from_vocab(cls, vocab: Vocab) -> "WordVectors | None":
+        """The vectors of a vocabulary; None if it has none."""
+        if not vocab.vectors.size:
+            return None
+        found = {vocab.strings[key]: row for key, row in vocab.vectors.key2row.items()}
+        # numerals that are looked up by their shape anyway
+        names = sorted(n for n in found if normalize(n) == n or normalize(n) not in found)
+        data = numpy.asarray(vocab.vectors.data)[[found[name] for name in names]]
+        return cls(names, unit_rows(data.astype("float64")).astype("float16"))
+
+    def __call__(self, forms: Sequence[str]) -> NDArray[numpy.float32]:
+        """The vectors of words, with the fall-backs of `find_row`."""
+        rows = numpy.array([self._find(form) for form in forms], dtype="int64")
+        vectors = numpy.zeros((len(rows), self.size), dtype="float32")
+        vectors[rows >= 0] = self._data[rows[rows >= 0]]
+        return vectors
+
+    def _find(self, form: str) -> int:
+        return next((self._rows[name] for name in names_of(form) if name in self._rows), -1)
+
+    def to_payload(self) -> dict[str, Any]:
+        return {"names": self._names, "data": self._data}

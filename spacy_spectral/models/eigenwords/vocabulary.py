@@ -6,19 +6,33 @@ only follows a table. So text can be tokenised by spaCy's own tokenizer at the s
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy
 
 from ...base.errors import Errors
-from .sources import split_token
 
 BOUNDARY = "<s>"
 UNKNOWN = "<unk>"
 Tokenize = Callable[[list[str]], list[list[str]]]
+# words of some languages contain spaces; inside a line they are written with this byte instead
+INNER_SPACE = "\x1f"
+# a class of look-alikes has this many tokens, or is part of a wider one
+_LEAST_OF_CLASS = 100
 _DIGITS = str.maketrans("123456789", "000000000")
+
+
+def join_tokens(tokens: Iterable[str]) -> str:
+    """One line of chunks from one list of tokens. Whitespace tokens are left out."""
+    return " ".join(INNER_SPACE.join(token.split()) for token in tokens if not token.isspace())
+
+
+def split_token(chunk: str) -> str:
+    """The token that `join_tokens` wrote as this chunk."""
+    return chunk.replace(INNER_SPACE, " ")
 
 
 def normalize(form: str, *, lowercase: bool = False) -> str:
@@ -74,36 +88,25 @@ class Vocabulary:
         """The names of all rows, the boundary last."""
         return [*self.words, *self.classes, BOUNDARY]
 
-    def find_word(self, form: str) -> int:
-        """The row of the form or of its lower-cased form, or -1."""
-        return find_word(form, self._word_ids, -1, lowercase=self.lowercase)
-
-    def find_class(self, form: str) -> int:
-        """The row of the narrowest class of words that look like this one, or -1."""
-        return find_class(form, self._class_ids, -1)
-
     def find(self, form: str) -> int:
-        """The row of a form: of the form itself, its lower-cased form, its class of look-alikes.
-
-        RETURNS: The row, or -1 if there is none (only where nothing rare was ever counted).
-        """
-        row = self.find_word(form)
-        return self.find_class(form) if row < 0 else row
+        """The row of the form, its lower-cased form, or its narrowest class of look-alikes; -1 where nothing
+        rare was ever counted."""
+        return find_name(form, self._word_ids, self._class_ids, -1)
 
 
-def find_word(form: str, words: Any, missing: Any, *, lowercase: bool) -> Any:
-    """What a mapping has for the form, else for the lower-cased form."""
-    return _find_normal(normalize(form, lowercase=lowercase), words, missing)
+def names_of(form: str) -> Iterator[str]:
+    """Under which names to look for a word: the form, its normal form, that in lower case, its classes."""
+    shape = normalize(form)
+    yield from (form, shape, shape.lower())
+    yield from signatures(form)
 
 
-def _find_normal(form: str, words: Any, missing: Any) -> Any:
-    found = words.get(form)
-    return words.get(form.lower(), missing) if found is None else found
-
-
-def find_class(form: str, classes: Any, missing: Any) -> Any:
-    """What a mapping has for the narrowest class of look-alikes, else missing."""
-    return next((classes.get(s) for s in signatures(form) if s in classes), missing)
+def find_name(form: str, words: Any, classes: Any, missing: Any) -> Any:
+    """What one mapping has for a word, else another for its narrowest class of look-alikes."""
+    for name in islice(names_of(form), 3):
+        if name in words:
+            return words[name]
+    return next((classes[name] for name in signatures(form) if name in classes), missing)
 
 
 @dataclass
@@ -122,7 +125,6 @@ def build_vocabulary(
     tokenize: Tokenize | None = None,
     min_count: int = 5,
     max_words: int = 200_000,
-    min_class_count: int = 100,
     lowercase: bool = False,
 ) -> tuple[Vocabulary, ChunkMap]:
     """Decide for every chunk of a corpus which rows it stands for.
@@ -150,10 +152,11 @@ def build_vocabulary(
             Errors.S206.format(min_count=min_count, n=len(words), n_types=len(word_counts))
         )
     word_ids = {word: i for i, word in enumerate(words)}
-    rows = {form: _find_normal(normal, word_ids, -1) for form, normal in normal_forms.items()}
-    class_of = _choose_classes(
-        {f: form_counts[f] for f, r in rows.items() if r < 0}, min_class_count
-    )
+    rows = {
+        form: word_ids.get(normal, word_ids.get(normal.lower(), -1))
+        for form, normal in normal_forms.items()
+    }
+    class_of = _choose_classes({f: form_counts[f] for f, r in rows.items() if r < 0})
     classes = sorted(set(class_of.values()))
     class_ids = {name: i + len(words) for i, name in enumerate(classes)}
     rows.update((form, class_ids[name]) for form, name in class_of.items())
@@ -169,7 +172,7 @@ def build_vocabulary(
     return vocabulary, ChunkMap(chunks, starts, ids, len(vocabulary))
 
 
-def _choose_classes(rare: dict[str, int], min_class_count: int) -> dict[str, str]:
+def _choose_classes(rare: dict[str, int]) -> dict[str, str]:
     """The narrowest class of each form that is frequent enough by what is not in a narrower one."""
     class_of: dict[str, str] = {}
     left = {form: signatures(form) for form in rare}
@@ -179,7 +182,7 @@ def _choose_classes(rare: dict[str, int], min_class_count: int) -> dict[str, str
         for form, names in left.items():
             if len(names) >= -level:
                 counts[names[level]] += rare[form]
-        good = {name for name, n in counts.items() if n >= min_class_count or level == -1}
+        good = {name for name, n in counts.items() if n >= _LEAST_OF_CLASS or level == -1}
         chosen = {
             form: names[level]
             for form, names in left.items()

@@ -9,9 +9,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ._gibbs import InfiniteTree
-from .labelling import Labelling
 from .lexicon import word_key
-from .statistics import NONE, Trees
+from .statistics import NONE, Labelling, Trees
 
 CHILDREN = ("independent", "markov", "simultaneous")
 # Over how many of the last sweeps a token's state is decided
@@ -37,9 +36,6 @@ def make_sampler(
     alpha, gamma, rho: How readily contexts differ, states come up, words get more states.
     """
     inner, _, following = trees.sequences
-    previous = numpy.full(len(trees), NONE)
-    followed = numpy.flatnonzero(following != NONE)
-    previous[following[followed]] = followed
     words = numpy.array([word_key(word) for word in trees.words], dtype=object)
     head = numpy.where(trees.heads == 0, -1, numpy.where(trees.head_tokens == NONE, -2, 0))
     head = numpy.where(head == 0, trees.head_tokens, head)
@@ -51,7 +47,7 @@ def make_sampler(
     return InfiniteTree(
         children,
         head.astype("int32"),
-        previous.astype("int32"),
+        trees.previous.astype("int32"),
         following.astype("int32"),
         numpy.ascontiguousarray(inner, "int32"),
         trees.counted,

@@ -8,7 +8,7 @@ The states of a tag have numbers in a row, so a distribution over them is a row 
 counted from the first state of the tag.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -41,18 +41,18 @@ class Lattice:
     states: NDArray[numpy.int32]
     emissions: NDArray[numpy.float64]
 
+    @classmethod
+    def of_single(cls, states: NDArray[numpy.int32]) -> "Lattice":
+        """One state for every token."""
+        n = len(states)
+        return cls(numpy.arange(n + 1, dtype="int32"), states, numpy.ones(n))
+
     def part(self, tokens: NDArray[numpy.int64]) -> "Lattice":
         """That of some tokens."""
         counts = self.offsets[tokens + 1] - self.offsets[tokens]
         offsets = numpy.concatenate([[0], numpy.cumsum(counts)]).astype("int32")
         own = numpy.arange(offsets[-1]) + numpy.repeat(self.offsets[tokens] - offsets[:-1], counts)
         return Lattice(offsets, self.states[own], self.emissions[own])
-
-    def between(self, begin: int, end: int) -> "Lattice":
-        """That of some tokens in a row."""
-        offsets = self.offsets[begin : end + 1]
-        own = slice(offsets[0], offsets[-1])
-        return Lattice(offsets - offsets[0], self.states[own], self.emissions[own])
 
     def only(self, kept: NDArray[numpy.bool_]) -> "Lattice":
         """Some of the states; every token must keep one."""
@@ -96,6 +96,22 @@ def word_names(form: str) -> list[str]:
     return [*reversed(signatures(form)), word_key(form)]
 
 
+def _numbers(forms: Sequence[str], number: Callable[[str], int]) -> NDArray[numpy.int64]:
+    """[levels, n], the numbers of `word_names` from the widest to the narrowest, -1 for none."""
+    numbers = numpy.full((_LEVELS, len(forms)), -1)
+    for i, form in enumerate(forms):
+        names = word_names(form)
+        numbers[_LEVELS - len(names) :, i] = [number(name) for name in names]
+    return numbers
+
+
+def _rows(pairs: NDArray, names: NDArray, tags: NDArray, n_tags: int) -> NDArray[numpy.int64]:
+    """Where names with tags are among sorted pairs, -1 for nowhere."""
+    keys = names * n_tags + tags
+    place = numpy.searchsorted(pairs, keys)
+    return numpy.where((names >= 0) & (numpy.append(pairs, -1)[place] == keys), place, -1)
+
+
 class Lexicon:
     """P(state | word, tag)."""
 
@@ -118,7 +134,6 @@ class Lexicon:
         smoothed = totals + _UNSEEN
         self.share = smoothed / numpy.bincount(tag_states.tag_of, smoothed)[tag_states.tag_of]
         self._ids = {name: i for i, name in enumerate(self.names)}
-        self._rows = dict(zip(pairs.tolist(), range(len(pairs)), strict=True))
 
     @classmethod
     def fit(
@@ -160,15 +175,9 @@ class Lexicon:
         known: dict[tuple[str, int], int] = {}
         pairs = zip(words, tags.tolist(), strict=True)
         which = [known.setdefault(pair, len(known)) for pair in pairs]
-        levels = numpy.full((_LEVELS, len(known)), -1)
-        ids, rows, n_tags = self._ids.get, self._rows.get, self.tag_states.n_tags
-        for i, (word, tag) in enumerate(known):
-            names = word_names(word)
-            for level, name in enumerate(names, start=_LEVELS - len(names)):
-                number = ids(name, -1)
-                if number >= 0:
-                    levels[level, i] = rows(number * n_tags + tag, -1)
+        names = _numbers([word for word, _ in known], lambda name: self._ids.get(name, -1))
         own = numpy.array([tag for _, tag in known], dtype="int64")
+        levels = _rows(self.pairs, names, own, self.tag_states.n_tags)
         return self.mixed(levels, own)[numpy.array(which, dtype="int64")]
 
     def mixed(self, levels: NDArray, tags: NDArray) -> NDArray[numpy.float64]:
@@ -212,11 +221,7 @@ class SeenWords:
         kinds, self._kind = numpy.unique(form_of * n_tags + tags, return_inverse=True)
         form, self._tags = kinds // n_tags, kinds % n_tags
         ids: dict[str, int] = {}
-        names = numpy.full((_LEVELS, len(forms)), -1)
-        for i, text in enumerate(forms.tolist()):
-            own = word_names(text)
-            for level, name in enumerate(own, start=_LEVELS - len(own)):
-                names[level, i] = ids.setdefault(name, len(ids))
+        names = _numbers(forms.tolist(), lambda name: ids.setdefault(name, len(ids)))
         self.names = list(ids)
         frequency = numpy.bincount(names[-1][form_of], minlength=len(ids))
         keys = numpy.where(names[:, form] >= 0, names[:, form] * n_tags + self._tags, -1)
@@ -224,8 +229,7 @@ class SeenWords:
         counted = keys >= 0
         counted[:-1] &= frequency[names[-1][form]] <= _RARE
         self.pairs = numpy.unique(keys[counted])
-        place = numpy.minimum(numpy.searchsorted(self.pairs, keys), len(self.pairs) - 1)
-        self._levels = numpy.where((keys >= 0) & (self.pairs[place] == keys), place, -1)
+        self._levels = _rows(self.pairs, names[:, form], self._tags, n_tags)
         self._counted = numpy.where(counted, self._levels, -1)
 
     def lexicon(

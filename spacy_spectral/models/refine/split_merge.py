@@ -15,11 +15,9 @@ import numpy
 from numpy.typing import NDArray
 
 from ._chains import state_posteriors
-from .labelling import Labelling
-from .layer import root_distribution
 from .lexicon import SeenWords, TagStates
-from .statistics import Trees
-from .transitions import Transitions
+from .statistics import Labelling, Trees
+from .transitions import Transitions, root_distribution
 
 # A state is split if it has at least so many tokens
 _LEAST_TOKENS = 80

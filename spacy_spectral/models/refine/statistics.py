@@ -8,6 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...trees.sentences import MISSING
+from .lexicon import TagStates
 
 LEFT, RIGHT = 0, 1
 # Instead of a token: no sibling before the first child, no child after the last one.
@@ -113,6 +114,15 @@ class Trees:
         following[events.previous[inside]] = events.child[inside]
         return inner, outer, following
 
+    @cached_property
+    def previous(self) -> NDArray[numpy.int64]:
+        """The sibling of every token on the inner side; NONE where there is none."""
+        following = self.sequences[2]
+        previous = numpy.full(len(self), NONE)
+        followed = numpy.flatnonzero(following != NONE)
+        previous[following[followed]] = followed
+        return previous
+
 
 def count_rows(columns: Sequence[NDArray]) -> tuple[NDArray[numpy.int32], NDArray[numpy.float64]]:
     """Count equal rows.
@@ -124,3 +134,45 @@ def count_rows(columns: Sequence[NDArray]) -> tuple[NDArray[numpy.int32], NDArra
     distinct, counts = numpy.unique(keys, return_counts=True)
     rows = numpy.stack(numpy.unravel_index(distinct.astype("int64"), tuple(sizes)), axis=1)
     return rows.astype("int32"), counts.astype("float64")
+
+
+@dataclass
+class Labelling:
+    """States of tokens. Every state refines one tag; those of a tag are neighbours, the largest first.
+
+    states: int32, [N], the state of every token.
+    tag_of: int32, [K], the tag that each state refines.
+    """
+
+    states: NDArray[numpy.int32]
+    tag_of: NDArray[numpy.int32]
+
+    @classmethod
+    def from_parts(cls, tags: NDArray[numpy.int32], parts: NDArray, n_tags: int) -> "Labelling":
+        """Number states.
+
+        tags: [N], the tag of every token.
+        parts: [N], which part of its tag a token belongs to, by any numbers.
+        n_tags: How many tags there are; one without tokens gets a state, too.
+        """
+        pairs = numpy.stack([tags.astype("int64"), parts.astype("int64")])
+        distinct, which, counts = numpy.unique(
+            pairs, axis=1, return_inverse=True, return_counts=True
+        )
+        # a part of no tokens for every tag that has none
+        unseen = numpy.setdiff1d(numpy.arange(n_tags), tags)
+        tag = numpy.concatenate([distinct[0], unseen])
+        size = numpy.concatenate([counts, numpy.zeros(len(unseen), dtype="int64")])
+        order = numpy.lexsort((numpy.arange(len(tag)), -size, tag))
+        rank = numpy.empty_like(order)
+        rank[order] = numpy.arange(len(order))
+        return cls(rank[which.ravel()].astype("int32"), tag[order].astype("int32"))
+
+    @property
+    def n_states(self) -> int:
+        return len(self.tag_of)
+
+    @cached_property
+    def tag_states(self) -> TagStates:
+        """Which states refine which tag."""
+        return TagStates(self.tag_of)

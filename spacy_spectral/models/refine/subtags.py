@@ -11,10 +11,9 @@ from ...trees.posterior import Posterior
 from ...trees.pseudoprojective import find_cycle, projectivize
 from ...trees.sentences import MISSING, Tokens
 from ._chains import state_posteriors
-from .factors import LatticeFactors
-from .format import MAX_STATES
+from .chart import LatticeFactors
 from .lexicon import Lattice
-from .model import RefinedGrammar
+from .model import MAX_STATES, RefinedGrammar
 
 
 class SubTags(NamedTuple):
@@ -52,7 +51,9 @@ def sub_tags(grammar: RefinedGrammar, tokens: Tokens, heads: NDArray[numpy.int32
         if not in_tree[s]:
             for begin, end in _pieces(a, b, grammar.settings.max_length):
                 own = slice(lattice.offsets[begin], lattice.offsets[end])
-                probs[own] = _over_trees(grammar, tags[begin:end], lattice.between(begin, end))
+                probs[own] = _over_trees(
+                    grammar, tags[begin:end], lattice.part(numpy.arange(begin, end))
+                )
     if in_tree.any():
         known = numpy.repeat(in_tree, numpy.diff(tokens.starts))
         probs[numpy.repeat(known, numpy.diff(lattice.offsets))] = _in_trees(

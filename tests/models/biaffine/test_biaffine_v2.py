@@ -11,7 +11,7 @@ from spacy_spectral.models.biaffine.estimate import Settings, build_network, par
 from spacy_spectral.models.biaffine.layers import product
 from spacy_spectral.models.biaffine.parser import BiaffineParser
 from spacy_spectral.models.eigenwords.clusters import WordClusters, clusters_to_bytes
-from spacy_spectral.models.eigenwords.word_vectors import WordVectors
+from spacy_spectral.models.eigenwords.vectors import WordVectors
 from spacy_spectral.trees.calibration import judge
 from spacy_spectral.trees.interface import Temperature
 from spacy_spectral.trees.inventory import Inventory

@@ -13,14 +13,14 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_spectral.base import text_files
 from spacy_spectral.base.text_files import find_parts
-from spacy_spectral.models.eigenwords import sources
+from spacy_spectral.models.eigenwords import statistics
 from spacy_spectral.models.eigenwords._kernels import PairCounter
-from spacy_spectral.models.eigenwords.sources import read_blocks
 from spacy_spectral.models.eigenwords.statistics import (
     Counts,
     count_files,
     count_token_lists,
     merge_pairs,
+    read_blocks,
 )
 from spacy_spectral.models.eigenwords.vectors import spacy_tokenizer
 from spacy_spectral.models.eigenwords.vocabulary import BOUNDARY, signatures
@@ -115,7 +115,7 @@ def test_division_makes_no_difference(text_file):
 @pytest.mark.parametrize("window", [1, 10])
 @pytest.mark.parametrize("n_words", [4094, 4095, 4096, 4097, 20_000])
 def test_long_lines_are_counted_piece_by_piece(tmp_path, monkeypatch, window, n_words):
-    monkeypatch.setattr(sources, "BLOCK_SIZE", 1000)
+    monkeypatch.setattr(statistics, "BLOCK_SIZE", 1000)
     monkeypatch.setattr(text_files, "BLOCK_SIZE", 1000)
     words = [f"w{i * i % 97}" for i in range(n_words)]
     path = tmp_path / "text.txt"
@@ -129,7 +129,7 @@ def test_long_lines_are_counted_piece_by_piece(tmp_path, monkeypatch, window, n_
 
 
 def test_blocks_are_small_however_long_the_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "BLOCK_SIZE", 1000)
+    monkeypatch.setattr(statistics, "BLOCK_SIZE", 1000)
     monkeypatch.setattr(text_files, "BLOCK_SIZE", 1000)
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbf" + "née ".encode() * 5000)
@@ -165,7 +165,7 @@ def test_partial_counts_add_up(sentences):
     _, chunk_map = build_vocabulary(totals)
     import tempfile
 
-    from spacy_spectral.models.eigenwords.sources import write_token_lists
+    from spacy_spectral.models.eigenwords.statistics import write_token_lists
 
     def count(some):
         with tempfile.TemporaryDirectory() as directory:

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from spacy_spectral.base.linalg import kmeans
-from spacy_spectral.models.eigenwords.estimate import estimate_vectors
+from spacy_spectral.models.eigenwords.model import estimate_vectors
 from spacy_spectral.models.eigenwords.statistics import count_token_lists
 
 from .conftest import make_sentences

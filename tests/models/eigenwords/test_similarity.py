@@ -6,21 +6,17 @@ import spacy
 from typer.testing import CliRunner
 
 from spacy_spectral.cli import spectral_cli
-from spacy_spectral.models.eigenwords.pairs import (
+from spacy_spectral.models.eigenwords.similarity import (
     Pair,
+    Sentence,
+    SimilarityModel,
+    SimilarityRegression,
+    eigenword_features,
+    expand,
     pair_features,
     read_extra_columns,
     read_pairs,
-)
-from spacy_spectral.models.eigenwords.regression import (
-    SimilarityModel,
-    SimilarityRegression,
-    expand,
     score_datasets,
-)
-from spacy_spectral.models.eigenwords.similarity import (
-    Sentence,
-    eigenword_features,
     surface_features,
 )
 

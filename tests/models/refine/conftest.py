@@ -3,9 +3,9 @@
 import pytest
 
 from refine_data import EXACT, treebank
-from spacy_spectral.models.refine.estimate import RefineSettings, fit
+from spacy_spectral.models.refine.architecture import RefinedRecipe
 
 
 @pytest.fixture(scope="module")
 def grammar():
-    return fit(treebank(), RefineSettings(states=16, dimensions=2, chart=EXACT))
+    return RefinedRecipe(states=16, dimensions=2, chart=EXACT).fit(treebank())

@@ -4,10 +4,9 @@ import numpy
 import pytest
 
 from refine_data import make_tokens, treebank
-from spacy_spectral.models.refine.labelling import Labelling
 from spacy_spectral.models.refine.spectral import spectral_labelling, states_by_tag
 from spacy_spectral.models.refine.split_merge import SplitMerge
-from spacy_spectral.models.refine.statistics import Trees
+from spacy_spectral.models.refine.statistics import Labelling, Trees
 from spacy_spectral.trees.sentences import Treebank
 
 
@@ -19,10 +18,10 @@ def test_labellings_are_numbered_by_tag_and_size():
 
 
 def test_states_are_shared_out():
-    sizes = states_by_tag(numpy.array([0, 1, 90, 10000, 40000]), 20, most=16, least_tokens=40)
+    sizes = states_by_tag(numpy.array([0, 1, 90, 10000, 40000]), 20, most=16)
     assert sizes[:2].tolist() == [1, 1] and sizes[2] <= 2
     assert sizes.sum() <= 20 and sizes[4] > sizes[3]
-    many = states_by_tag(numpy.array([10**6] * 3), 300, most=16, least_tokens=40)
+    many = states_by_tag(numpy.array([10**6] * 3), 300, most=16)
     assert many.tolist() == [16, 16, 16]
 
 

@@ -8,16 +8,16 @@ import pytest
 
 from refine_data import treebank
 from spacy_spectral.base.serialize import pack, unpack
-from spacy_spectral.models.refine.estimate import LABELLINGS, RefineSettings, fit
+from spacy_spectral.models.refine.architecture import LABELLINGS, RefinedRecipe
 from spacy_spectral.models.refine.model import RefinedGrammar
 
 
 @pytest.mark.parametrize("labelling", LABELLINGS)
 def test_round_trip_and_repetition(labelling):
-    settings = RefineSettings(labelling=labelling, states=20, cycles=1)
-    first = fit(treebank(size=400), settings)
+    settings = RefinedRecipe(labelling=labelling, states=20, cycles=1)
+    first = settings.fit(treebank(size=400))
     data = first.to_bytes()
-    assert fit(treebank(size=400), settings).to_bytes() == data
+    assert settings.fit(treebank(size=400)).to_bytes() == data
     second = RefinedGrammar.from_bytes(data)
     assert second.to_bytes() == data
     tokens = treebank(seed=3, size=20).tokens
@@ -136,6 +136,6 @@ def test_loading_makes_little_beside_the_tables(grammar):
 
 
 def test_grammars_that_could_not_be_loaded_are_not_made(monkeypatch):
-    monkeypatch.setattr("spacy_spectral.models.refine.format._MOST_BYTES", 1000)
+    monkeypatch.setattr("spacy_spectral.models.refine.model._MOST_BYTES", 1000)
     with pytest.raises(ValueError, match=r"S808.*max_symbols"):
-        fit(treebank(size=40), RefineSettings())
+        RefinedRecipe().fit(treebank(size=40))

@@ -7,7 +7,7 @@ import pytest
 
 from brute_force import is_single_root_projective, marginals, modifiers, projective_trees
 from refine_data import EXACT, SENTENCE, TAGS, make_tokens, treebank
-from spacy_spectral.models.refine.estimate import LABELLINGS, RefineSettings, fit
+from spacy_spectral.models.refine.architecture import LABELLINGS, RefinedRecipe
 from spacy_spectral.models.refine.lexicon import SeenWords, TagStates
 from spacy_spectral.models.refine.model import ChartSettings, Layer
 from spacy_spectral.models.refine.statistics import Trees
@@ -84,7 +84,7 @@ def test_back_off_by_the_formula():
 
 def test_one_state_a_tag_is_the_grammar_of_tags():
     bank = treebank()
-    plain = fit(bank, RefineSettings(labelling="none", chart=EXACT))
+    plain = RefinedRecipe(labelling="none", chart=EXACT).fit(bank)
     assert plain.fine.tag_states.n_states == len(plain.symbols)
     tokens = make_tokens([SENTENCE])
     tags = plain.symbols.encode(tokens.symbols)
@@ -187,8 +187,8 @@ def test_words_tell_states_apart(grammar):
 def test_pruning_leaves_out_hopeless_arcs_and_states_alone(grammar, prune):
     """What is left is the exact distribution given that no other arc and no other state is used; and what is
     left is what the coarser grammars say."""
-    pruned = fit(
-        treebank(), RefineSettings(states=16, dimensions=2, chart=ChartSettings(prune=prune))
+    pruned = RefinedRecipe(states=16, dimensions=2, chart=ChartSettings(prune=prune)).fit(
+        treebank()
     )
     tokens = make_tokens([SENTENCE])
     tags = grammar.symbols.encode(tokens.symbols)
@@ -223,7 +223,7 @@ def test_pruning_leaves_out_hopeless_arcs_and_states_alone(grammar, prune):
 
 def test_at_most_sixteen_heads_are_left():
     """However alike all words are: otherwise one odd text of 250 words takes seconds."""
-    grammar = fit(treebank(), RefineSettings(states=16, chart=ChartSettings(prune=1e-9)))
+    grammar = RefinedRecipe(states=16, chart=ChartSettings(prune=1e-9)).fit(treebank())
     tokens = make_tokens([[("wug", "N")] * 60])
     tags = grammar.symbols.encode(tokens.symbols)
     factors = next(grammar.factors(tags, grammar.lexicon.lattice(tokens.words, tags)))
@@ -276,7 +276,7 @@ def test_odd_sentences(grammar, sentences):
 
 
 def test_long_sentences_are_parsed_in_pieces():
-    grammar = fit(treebank(), RefineSettings(chart=ChartSettings(max_length=20)))
+    grammar = RefinedRecipe(chart=ChartSettings(max_length=20)).fit(treebank())
     tokens = make_tokens([SENTENCE * 30])
     parses = grammar.parse(tokens)
     heads = parses.heads
@@ -296,7 +296,7 @@ def test_small_and_partial_treebanks(labelling, case):
     if case == "partial":
         bank.heads[::3] = MISSING
         bank.labels[::3] = [""] * len(bank.labels[::3])
-    grammar = fit(bank, RefineSettings(labelling=labelling, states=300, cycles=2))
+    grammar = RefinedRecipe(labelling=labelling, states=300, cycles=2).fit(bank)
     parses = grammar.parse(make_tokens([SENTENCE]))
     assert is_single_root_projective(parses.heads.tolist())
 
@@ -305,7 +305,7 @@ def test_nothing_to_learn_from():
     bank = treebank(size=3)
     bank.heads[:] = MISSING
     with pytest.raises(ValueError, match="S104"):
-        fit(bank, RefineSettings())
+        RefinedRecipe().fit(bank)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_nothing_to_learn_from():
 )
 def test_bad_settings(options):
     with pytest.raises(ValueError, match=r"S80[12]"):
-        RefineSettings(**options)
+        RefinedRecipe(**options)
 
 
 def test_words_are_counted_once_and_smoothed():

@@ -15,8 +15,7 @@ from spacy_spectral.forest.conditions import (
     conditioned,
 )
 from spacy_spectral.models.product.parser import ProductParser
-from spacy_spectral.models.refine.estimate import RefineSettings
-from spacy_spectral.models.refine.estimate import fit as fit_refined
+from spacy_spectral.models.refine.architecture import RefinedRecipe
 from spacy_spectral.models.refine.model import RefinedGrammar
 from spacy_spectral.models.shag.estimate import EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
@@ -45,7 +44,7 @@ def models():
             list(treebank(size=300).trees()),
             GrammarSettings(automata=EstimatorSettings(states=4, estimator="spectral")),
         ),
-        "refined": fit_refined(treebank(size=300), RefineSettings(states=12, cycles=1)),
+        "refined": RefinedRecipe(states=12, cycles=1).fit(treebank(size=300)),
     }
 
 

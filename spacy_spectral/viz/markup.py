@@ -1,0 +1,49 @@
+"""What all drawings share: pages, the head of a picture, widths of text, probabilities in short."""
+
+from collections.abc import Iterable
+from html import escape
+from unicodedata import combining, east_asian_width
+
+INK = "#22303c"
+_STYLE = """
+body { margin: 0 auto; padding: 1.5rem 2rem 4rem; color: #22303c; background: #f5f7f9;
+       font-family: Helvetica, Arial, sans-serif; }
+h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; }
+@media print { body { background: none; padding: 0; } }
+"""
+
+
+def html_page(
+    title: str, parts: Iterable[str], *, style: str, lang: str = "en", direction: str = "ltr"
+) -> str:
+    """Make a page."""
+    return (
+        f'<!DOCTYPE html>\n<html lang="{escape(lang)}" dir="{direction}">\n<head>\n'
+        '<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}{style}</style>\n</head>\n<body>\n"
+        + "\n".join([f"<h1>{escape(title)}</h1>", *parts])
+        + "\n</body>\n</html>\n"
+    )
+
+
+def svg_head(kind: str, width: float, height: float, *, font_size: float, more: str) -> str:
+    """The opening tag of a picture, with a class for the styles of pages and more attributes."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif" '
+        f'font-size="{font_size:g}" {more}>'
+    )
+
+
+def n_columns(text: str) -> int:
+    """The width of a text in characters; Chinese, Japanese and Korean ones are two wide."""
+    return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)
+
+
+def format_probability(value: float) -> str:
+    """A probability in two digits, as short as can be: ".42", "1", "<.01"."""
+    if 0 < value < 0.005:
+        return "<.01"
+    text = f"{value:.2f}"
+    return "1" if text == "1.00" else text.removeprefix("0")
