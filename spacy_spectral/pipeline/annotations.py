@@ -5,7 +5,7 @@ has one as long as both its tokens are there and the arc is in the tree; a sente
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from math import isnan
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ from spacy.tokens import Doc, Span, Token
 
 from .entries import (
     Place,
-    entries,
     find_span,
     find_token,
     register_extension,
@@ -172,23 +171,6 @@ def store_sub_tags(
     used, numbers = numpy.unique(states, return_inverse=True)
     own = [names[state] if state >= 0 else "" for state in used.tolist()]
     store_entry(doc, _SUB_TAGS, {"names": own, "subtags": numbers.astype("int32"), "probs": probs})
-
-
-def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
-    """YIELDS (Tuple[Union[List[int], slice], TagGuesses]): Some tokens and their tags; all tokens at once if
-    the document is as it was tagged."""
-    entry = whole_entry(doc, _TAGS)
-    if entry is not None:
-        yield slice(None), TagGuesses(entry["labels"], entry["tags"], entry["probs"])
-    elif any(True for _ in entries(doc, _TAGS)):
-        for token in doc:
-            place = find_token(token, _TAGS)
-            if place is not None:
-                entry, own = place.entry, slice(place.row, place.row + 1)
-                yield (
-                    [token.i],
-                    TagGuesses(entry["labels"], entry["tags"][own], entry["probs"][own]),
-                )
 
 
 def parse_values(doc: Doc) -> ParseValues | None:

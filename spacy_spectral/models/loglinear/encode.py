@@ -7,16 +7,13 @@ from itertools import chain
 import numpy
 from numpy.typing import NDArray
 
-from ...base.cache import Repeated, RowCache, distinct
-from ...trees.sentences import SecondTags
+from ...base.cache import Repeated, RowCache
 from ._features import hash_strings
 from .templates import COLUMNS
 
 N_WORD_COLUMNS = COLUMNS.index("tag")
 N_CLUSTERS = sum(name.startswith("cluster") for name in COLUMNS)
 _CACHE_SIZE = 50_000
-# A second tag less likely than the first bound is none; the others part the rest into classes.
-_SECOND_BOUNDS = numpy.array([0.02, 0.1, 0.3], dtype="float32")
 
 
 @dataclass
@@ -50,30 +47,6 @@ class Sentences:
     def select(self, tokens: NDArray | slice, starts: NDArray[numpy.int32]) -> "Sentences":
         """RETURNS (Sentences): Some of the tokens as sentences that start at `starts`."""
         return Sentences(self.columns[tokens], starts, self.tags[tokens], self.wordlike[tokens])
-
-
-def second_names(guesses: Sequence[tuple[str, float] | None]) -> Sequence[str]:
-    """What templates see of second tags.
-
-    guesses (Sequence[Optional[Tuple[str, float]]]): Tags with their probabilities, None for none.
-    RETURNS (Sequence[str]): Tags with a class of their probability ("NN:2"), "" for one without a rival.
-    """
-    if not isinstance(guesses, SecondTags):
-        names = list(dict.fromkeys(guess[0] for guess in guesses if guess))
-        index = {name: i for i, name in enumerate(names)}
-        tags = numpy.array([index[guess[0]] if guess else -1 for guess in guesses], dtype="int64")
-        probs = numpy.array([guess[1] if guess else 0 for guess in guesses], dtype="float32")
-        guesses = SecondTags(names, tags, probs)
-    classes = numpy.searchsorted(_SECOND_BOUNDS, guesses.probs, side="right")
-    n_classes = len(_SECOND_BOUNDS)
-    codes = guesses.tags * n_classes + classes
-    codes[(guesses.tags < 0) | (classes == 0)] = 0
-    found, which = distinct(codes)
-    seen = [
-        f"{guesses.names[(code - 1) // n_classes]}:{(code - 1) % n_classes}" if code else ""
-        for code in found
-    ]
-    return Repeated(seen, which)
 
 
 def _shape(word: str) -> str:
@@ -121,7 +94,6 @@ class Encoder:
         words: Sequence[Sequence[str]],
         tags: Sequence[Sequence[str]],
         *,
-        second: Sequence[Sequence[str]] | None = None,
         pos: Sequence[Sequence[str]] | None = None,
         morphs: Sequence[Sequence[str]] | None = None,
         clusters: NDArray[numpy.int32] | None = None,
@@ -130,7 +102,6 @@ class Encoder:
 
         words (Sequence[Sequence[str]]): The words of each sentence.
         tags (Sequence[Sequence[str]]): Their tags.
-        second (Optional[Sequence[Sequence[str]]]): Second-best tags, from `second_names`.
         pos, morphs (Optional[Sequence[Sequence[str]]]): Coarse tags and morphology, "" for none.
         clusters (Optional[ndarray]): Word clusters of all tokens in order, one column per
             granularity, coarse to fine, -1 for a word without one.
@@ -144,7 +115,7 @@ class Encoder:
         rows, (hashes, wordlike) = self._words(_flat(words))
         columns[:, :N_WORD_COLUMNS] = hashes[rows]
         self._fill(columns, "tag", flat_tags)
-        for name, values in (("second", second), ("pos", pos), ("morph", morphs)):
+        for name, values in (("pos", pos), ("morph", morphs)):
             if values is not None:
                 self._fill(columns, name, _flat(values))
         if clusters is not None:

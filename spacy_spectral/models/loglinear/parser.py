@@ -18,7 +18,7 @@ from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.pieces import cut_treebank, parse_in_pieces
 from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
-from .encode import Encoder, Sentences, second_names
+from .encode import Encoder, Sentences
 from .estimate import Annotated, Epoch, Settings, fit
 from .model import LogLinearModel
 from .parses import LogLinearParses
@@ -182,7 +182,6 @@ def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sent
     everything = encoder(
         [tokens.words],
         [tokens.symbols],
-        second=[second_names(tokens.second)],
         pos=[tokens.pos],
         morphs=[tokens.morphs],
         clusters=None if clusters is None else clusters.ids(tokens.words),

@@ -19,7 +19,7 @@ COLUMNS = (
     "suffix",
     "shape",
     "tag",
-    "second",
+    "",  # always 0: models of earlier versions looked here at second-best tags
     "pos",
     "morph",
     "cluster0",
@@ -50,9 +50,6 @@ suffix+tag
 suffix2+tag
 prefix+tag
 shape+tag
-tag+second
-second+tag@-1
-second+tag@1
 morph+tag
 morph+tag@-1
 morph+tag@1
@@ -93,8 +90,6 @@ lower | tag@-1+tag
 tag@-1+tag | lower
 tag+tag@1 | lower
 tag | suffix+tag
-second | tag
-tag | second
 morph | tag
 tag | morph
 morph | morph
