@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 from ...base._arena cimport Arena, arena_free, take
 from ...trees._eisner cimport k_best
 from ._chart cimport Chart
-from ._layout cimport Machine, Scored, move_size
+from ._features cimport Machine, Scored, move_size
 
 cdef double MOST_OF_STATES = 1.5
 MOST_OF_STATES_POWER = MOST_OF_STATES  # for Python

@@ -1,6 +1,6 @@
 from ...base._arena cimport Arena
 from ._chart cimport Chart
-from ._layout cimport Entry, Machine, Scored
+from ._features cimport Entry, Machine, Scored
 
 
 cdef class Engine:

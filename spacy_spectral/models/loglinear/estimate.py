@@ -19,14 +19,11 @@ from ...trees._eisner import is_projective_tree
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING
 from ._learn import Learner
-from .arcs import Arcs
-from .encode import Sentences
-from .format import MAX_HEADS, MAX_LABELS, MAX_STATES
-from .model import LogLinearModel
-from .pruner.model import fit_pruner
+from .encode import COLUMNS, GUESSED, SIBLINGS, UNARIES, Sentences, compile_templates
+from .model import MAX_HEADS, MAX_LABELS, MAX_STATES, LogLinearModel
+from .pruner import Arcs, fit_pruner
 from .statistics import function_tags, label_classes, label_successions, separators
 from .table import build_table, drop_small_weights
-from .templates import COLUMNS, GUESSED, SIBLINGS, UNARIES, compile_templates
 
 
 @dataclass

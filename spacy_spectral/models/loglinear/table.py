@@ -2,7 +2,7 @@
 
 A feature must occur in several blocks of the text: what occurs in one document only looks reliable in
 training and is never seen again. A row is a weight for the arc, then weights for the bins of distance and the
-labels that were seen with the feature (`_layout.pxd` has the layout of outputs).
+labels that were seen with the feature (`_features.pxd` has the layout of outputs).
 """
 
 from typing import Any, NamedTuple
@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from ...trees.lengths import N_BINS, distance_bins
 from ._table import build_slots, make_buckets, make_cells, number_keys, training_keys
-from .encode import Sentences
+from .encode import Sentences, Templates
 from .statistics import positions
-from .templates import Templates
 
 SLOT = numpy.dtype([("check", "<u4"), ("start", "<u4")])
 ENTRY = numpy.dtype([("weight", "<f4"), ("output", "<u4")])

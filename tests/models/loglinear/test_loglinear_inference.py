@@ -17,13 +17,13 @@ from spacy_spectral.forest.conditions import (
     conditioned,
 )
 from spacy_spectral.models.loglinear import LogLinearModel
+from spacy_spectral.models.loglinear._infer import sentence_scores
 from spacy_spectral.models.loglinear._learn import Learner
-from spacy_spectral.models.loglinear._packed import sentence_scores
 from spacy_spectral.models.loglinear._table import training_keys
+from spacy_spectral.models.loglinear.encode import PRUNER, compile_templates
 from spacy_spectral.models.loglinear.packed import packed_trees, sharper_scores
-from spacy_spectral.models.loglinear.pruner.model import ArcPruner
+from spacy_spectral.models.loglinear.pruner import ArcPruner
 from spacy_spectral.models.loglinear.table import build_table
-from spacy_spectral.models.loglinear.templates import PRUNER, compile_templates
 from spacy_spectral.trees.interface import Temperature
 from spacy_spectral.trees.lengths import N_BINS
 from spacy_spectral.trees.mixture import MixedTrees

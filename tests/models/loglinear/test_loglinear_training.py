@@ -26,7 +26,7 @@ from spacy_spectral.models.loglinear import (
     Settings,
     fit,
 )
-from spacy_spectral.models.loglinear.templates import COLUMNS
+from spacy_spectral.models.loglinear.encode import COLUMNS
 from spacy_spectral.trees import _eisner as eisner_trees
 from spacy_spectral.trees.interface import Temperature
 
