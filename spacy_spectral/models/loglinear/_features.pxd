@@ -79,16 +79,12 @@ cdef struct Scored:
     uint64_t* composites
     uint32_t* unary_rows  # (n+1) x n_unaries
     uint32_t* pair_rows  # arcs x n_pairs
-    uint32_t* sibling_rows  # pairs of the chart x n_siblings
-    uint32_t* last_rows  # arcs x n_siblings
-    uint32_t* empty_rows  # (2n+2) x n_siblings
+    uint32_t* sibling_rows  # neighbouring modifiers, as in the chart, x n_siblings
     int* origin  # which of the given arcs this is
     int* distance  # bin of an arc
     float* score  # arcs x labels
     double* potential  # arcs x labels: exp(score - shift of the modifier)
     double* sibling_score  # logarithms of the chart's potentials
-    double* last_score
-    double* empty_score
     double shift  # sum of the shifts
     double log_z
     double sharp_log_z  # of the chart that the tree is chosen by; nan if it has no share
@@ -96,8 +92,6 @@ cdef struct Scored:
     # gradients, after differentiation
     double* gradient  # arcs x labels
     double* sibling_gradient
-    double* last_gradient
-    double* empty_gradient
     double* move_gradient  # (2n+2) x (C+1) x (C+1)
     double likelihood
 

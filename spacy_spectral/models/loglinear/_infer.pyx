@@ -271,18 +271,14 @@ cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* a
     to a smaller power if that is large, see MOST_OF_STATES: what the best tree is hangs on it."""
     cdef Chart* chart = &scored.chart
     cdef int i, a, c, n_states = chart.n_states
-    cdef int n_pairs = chart.pair_start[chart.n_arcs], n_sides = 2 * chart.n + 2
+    cdef int n_sides = 2 * chart.n + 2
     cdef double total, choice = machine.choice, log_z = scored.log_z
     sharp[0] = chart[0]
     sharp.right = sharp.d_right = NULL  # these tables are its own
     sharp.phi = <double*>take(arena, chart.n_arcs * chart.n_states * sizeof(double))
-    sharp.sibling = <double*>take(arena, n_pairs * sizeof(double))
-    sharp.last = <double*>take(arena, chart.n_arcs * sizeof(double))
-    sharp.empty = <double*>take(arena, n_sides * sizeof(double))
+    sharp.sibling = <double*>take(arena, chart.n_siblings * sizeof(double))
     sharp.moves = <const double**>take(arena, n_sides * sizeof(double*))
-    if sharp.phi == NULL or sharp.sibling == NULL or sharp.last == NULL:
-        return -1
-    if sharp.empty == NULL or sharp.moves == NULL:
+    if sharp.phi == NULL or sharp.sibling == NULL or sharp.moves == NULL:
         return -1
     if choice <= MOST_OF_STATES:
         power_doubles(sharp.phi, chart.phi, choice, chart.n_arcs * n_states)
@@ -301,9 +297,7 @@ cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* a
             total = total ** choice
             for c in range(n_states):
                 sharp.phi[a * n_states + c] *= total
-    power_doubles(sharp.sibling, chart.sibling, choice, n_pairs)
-    power_doubles(sharp.last, chart.last, choice, chart.n_arcs)
-    power_doubles(sharp.empty, chart.empty, choice, n_sides)
+    power_doubles(sharp.sibling, chart.sibling, choice, chart.n_siblings)
     for i in range(2, n_sides):
         sharp.moves[i] = machine.choice_moves + (chart.moves[i] - machine.moves)
     i = run_chart(scored, sharp, NULL, 0, arena, NULL)
@@ -370,7 +364,7 @@ def sentence_scores(
     cdef Scored scored
     cdef float[:, ::1] out_scores
     cdef int32_t[::1] out_heads, out_modifiers, out_ranks, out_starts
-    cdef double[::1] out_siblings, out_last, out_empty
+    cdef double[::1] out_siblings
     cdef double[:, :, ::1] out_moves
     cdef const float* more = &extra[0, 0] if extra is not None and extra.size else NULL
     memset(&arena, 0, sizeof(arena))
@@ -384,29 +378,23 @@ def sentence_scores(
         integers = numpy.empty((4, scored.n_arcs), dtype=numpy.int32)
         out_heads, out_modifiers, out_ranks, out_starts = integers
         scores = numpy.empty((scored.n_arcs, n_labels), dtype=numpy.float32)
-        siblings = numpy.empty(max(scored.chart.pair_start[scored.n_arcs], 1))
-        last, empty = numpy.zeros(scored.n_arcs), numpy.zeros(2 * n + 2)
+        siblings = numpy.empty(scored.chart.n_siblings)
         moves = numpy.zeros((2 * n + 2, size, size))
-        out_scores, out_siblings, out_last, out_empty = scores, siblings, last, empty
-        out_moves = moves
+        out_scores, out_siblings, out_moves = scores, siblings, moves
         for a in range(scored.n_arcs):
             out_heads[a], out_modifiers[a] = scored.chart.head[a], scored.chart.mod[a]
             out_ranks[a], out_starts[a] = scored.chart.rank[a], scored.chart.pair_start[a]
-            if scored.chart.head[a]:
-                out_last[a] = scored.last_score[a]
         memcpy(&out_scores[0, 0], scored.score, scored.n_arcs * n_labels * sizeof(float))
-        memcpy(
-            &out_siblings[0], scored.sibling_score,
-            scored.chart.pair_start[scored.n_arcs] * sizeof(double))
+        memcpy(&out_siblings[0], scored.sibling_score, scored.chart.n_siblings * sizeof(double))
         for h in range(2, 2 * n + 2):
-            out_empty[h] = scored.empty_score[h]
             memcpy(&out_moves[h, 0, 0], scored.chart.moves[h], size * size * sizeof(double))
     finally:
         arena_free(&arena)
     return {
         "heads": integers[0], "modifiers": integers[1], "ranks": integers[2],
-        "sibling_starts": integers[3], "scores": scores, "siblings": siblings, "last": last,
-        "empty": empty, "moves": _logs(moves),
+        "sibling_starts": integers[3], "scores": scores, "siblings": siblings,
+        "last": siblings[scored.chart.last_at : scored.chart.empty_at],
+        "empty": siblings[scored.chart.empty_at :], "moves": _logs(moves),
     }
 
 
