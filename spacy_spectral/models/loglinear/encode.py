@@ -158,11 +158,7 @@ class Templates:
 def compile_templates(
     missing: set[str], *, pairs: str = PAIRS, unaries: str = UNARIES, siblings: str = SIBLINGS
 ) -> Templates:
-    """Compile templates, leaving out those that need a missing column.
-
-    missing (Set[str]): Columns without any value in the training data.
-    RETURNS (Templates): The index arrays.
-    """
+    """Compile templates, leaving out those that need a missing column."""
     index: dict[tuple, int] = {}
 
     def composite(text: str) -> int | None:
@@ -214,7 +210,7 @@ class Sentences:
         return len(self.starts) - 1
 
     def part(self, begin: int, end: int) -> "Sentences":
-        """RETURNS (Sentences): Some of the sentences, sharing memory with this."""
+        """Some of the sentences, sharing memory with this."""
         first, last = int(self.starts[begin]), int(self.starts[end])
         return Sentences(
             self.columns[first:last],
@@ -224,7 +220,7 @@ class Sentences:
         )
 
     def select(self, tokens: NDArray | slice, starts: NDArray[numpy.int32]) -> "Sentences":
-        """RETURNS (Sentences): Some of the tokens as sentences that start at `starts`."""
+        """Some of the tokens as sentences that start at `starts`."""
         return Sentences(self.columns[tokens], starts, self.tags[tokens], self.wordlike[tokens])
 
 
@@ -241,7 +237,7 @@ def _shape(word: str) -> str:
 
 
 def _describe_words(words: list[str]) -> tuple[NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ndarray]): Hashes of what templates see of words, and which are wordlike."""
+    """Hashes of what templates see of words, and which are wordlike."""
     parts: list[str] = []
     for word in words:
         lower = word.lower()
@@ -251,17 +247,14 @@ def _describe_words(words: list[str]) -> tuple[NDArray, NDArray]:
 
 
 def _describe_strings(strings: list[str]) -> tuple[NDArray]:
-    """RETURNS (Tuple[ndarray]): Hashes of strings, 0 for the empty one: there is nothing."""
+    """Hashes of strings, 0 for the empty one: there is nothing."""
     hashes = hash_strings(strings)
     hashes[[not string for string in strings]] = 0
     return (hashes,)
 
 
 class Encoder:
-    """Encodes sentences for a model.
-
-    tags (Sequence[str]): The tags of the model, without the unknown one.
-    """
+    """Encodes sentences for a model."""
 
     def __init__(self, tags: Iterable[str]) -> None:
         self.tag_index = {tag: i for i, tag in enumerate(tags, 1)}
@@ -279,12 +272,8 @@ class Encoder:
     ) -> Sentences:
         """Encode sentences.
 
-        words (Sequence[Sequence[str]]): The words of each sentence.
-        tags (Sequence[Sequence[str]]): Their tags.
-        pos, morphs (Optional[Sequence[Sequence[str]]]): Coarse tags and morphology, "" for none.
-        clusters (Optional[ndarray]): Word clusters of all tokens in order, one column per
-            granularity, coarse to fine, -1 for a word without one.
-        RETURNS (Sentences): The arrays.
+        clusters: Word clusters of all tokens in order, one column per granularity, coarse to
+            fine, -1 for a word without one.
         """
         lengths = numpy.fromiter(map(len, words), dtype=numpy.int32, count=len(words))
         starts = numpy.zeros(len(words) + 1, dtype=numpy.int32)
@@ -315,5 +304,5 @@ class Encoder:
 
 
 def _flat(sentences: Sequence[Sequence[str]]) -> Sequence[str]:
-    """RETURNS (Sequence[str]): All strings; those of a single sentence as they are."""
+    """All strings; those of a single sentence as they are."""
     return sentences[0] if len(sentences) == 1 else list(chain.from_iterable(sentences))

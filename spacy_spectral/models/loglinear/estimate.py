@@ -30,9 +30,8 @@ from .table import build_table, drop_small_weights
 class Annotated:
     """Sentences with their trees.
 
-    sentences (Sentences): The sentences.
-    heads (ndarray): int32, positions in the sentence, 0 for the root, -1 where not annotated.
-    labels (ndarray): int32, indices into the labels, -1 where not annotated.
+    heads: int32, positions in the sentence, 0 for the root, -1 where not annotated.
+    labels: int32, indices into the labels, -1 where not annotated.
     """
 
     sentences: Sentences
@@ -112,7 +111,8 @@ class Settings:
 
 class Epoch(NamedTuple):
     """Progress of training: the epoch (from 1), the loss per token, and scores on the development data (0..1)
-    if there is any."""
+    if there is any.
+    """
 
     epoch: int
     n_epochs: int
@@ -134,14 +134,10 @@ def fit(
 
     Heads and labels that are not annotated are summed out.
 
-    train (Annotated): The training sentences, encoded by an `Encoder` of the same tags; trees are projective.
-    tags (Sequence[str]): The tags.
-    labels (Sequence[str]): The labels.
-    dev (Optional[Annotated]): Sentences to choose the best epoch by, with the trees as a user wants them:
-        crossing arcs and plain labels. Without any head they choose nothing.
-    settings (Optional[Settings]): How to train.
-    progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
-    RETURNS (LogLinearModel): The parser.
+    train: The training sentences, encoded by an `Encoder` of the same tags; trees are
+        projective.
+    dev: Sentences to choose the best epoch by, with the trees as a user wants them: crossing
+        arcs and plain labels. Without any head they choose nothing.
     """
     settings = settings or Settings()
     data, n_tags, n_labels = train.sentences, len(tags) + 1, len(labels)
@@ -216,7 +212,7 @@ def fit(
 
 
 def _checked_heads(train: Annotated) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): The heads; sentences whose heads are all known are projective trees."""
+    """The heads; sentences whose heads are all known are projective trees."""
     heads = numpy.ascontiguousarray(train.heads, dtype="int32")
     for sentence, (first, last) in enumerate(pairwise(train.sentences.starts.tolist())):
         own = heads[first:last]
@@ -287,8 +283,8 @@ def _climb(
 
 
 def score(model: LogLinearModel, gold: Annotated) -> tuple[float, float]:
-    """RETURNS (Tuple[float, float]): UAS and LAS over all tokens whose head is annotated, of trees as users
-    get them: crossing arcs restored, labels plain."""
+    """UAS and LAS over all tokens whose head is annotated, of trees as users get them: crossing
+    arcs restored, labels plain."""
     parses = model.parse(gold.sentences)
     inventory = Inventory(model.labels)
     heads, labels = inventory.restored(parses.starts, parses.heads, parses.labels)

@@ -79,14 +79,13 @@ FORMAT = Format(
 class ModelParses:
     """What a model says of some sentences, one token after the other.
 
-    starts (ndarray): int32, where sentences start.
-    arcs (Arcs): The kept arcs with their probabilities.
-    heads (ndarray): int32, positions in the sentence, 0 for the root.
-    labels (ndarray): int32, indices into the model's labels.
-    label_probs (ndarray): float32, tokens x labels, the probability of every label given the head.
-    log_probs (ndarray): float64 for each sentence, log p(labelled tree | sentence); nan where a chart
+    starts: int32, where sentences start.
+    heads: int32, positions in the sentence, 0 for the root.
+    labels: int32, indices into the model's labels.
+    label_probs: float32, tokens x labels, the probability of every label given the head.
+    log_probs: float64 for each sentence, log p(labelled tree | sentence); nan where a chart
         failed and tokens were parsed one by one.
-    forests (Forests): All trees of the sentences, packed: `forests.k_best(sentence, k)`.
+    forests: All trees of the sentences, packed: `forests.k_best(sentence, k)`.
     """
 
     starts: NDArray[numpy.int32]
@@ -98,8 +97,7 @@ class ModelParses:
     forests: Forests
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): [N+1, N+1], probability of each arc, head x modifier, 0 where it was not
-        kept."""
+        """[N+1, N+1], probability of each arc, head x modifier, 0 where it was not kept."""
         first, last = int(self.starts[sentence]), int(self.starts[sentence + 1])
         starts, heads, probs = self.arcs
         n = last - first
@@ -110,8 +108,7 @@ class ModelParses:
         return result
 
     def probs(self) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
-        """RETURNS (Tuple[ndarray, ndarray]): For each token, the probability of its head and that of its
-        label given the head."""
+        """For each token, the probability of its head and that of its label given the head."""
         tokens = numpy.arange(len(self.heads))
         mods = numpy.repeat(tokens, numpy.diff(self.arcs.starts))
         chosen = self.arcs.heads == self.heads[mods]
@@ -122,16 +119,14 @@ class ModelParses:
 class LogLinearModel(Stored):
     """A trained parser.
 
-    tags, labels (List[str]): The inventories; tag numbers start from 1, 0 is unknown.
-    templates (Templates): What it looks at.
-    slots, entries (ndarray): The feature table, see `table`.
-    moves (ndarray): float32, tags x 2 sides x (C+1) x (C+1), log weights of going from the class of a
+    tags, labels: The inventories; tag numbers start from 1, 0 is unknown.
+    slots, entries: The feature table, see `table`.
+    moves: float32, tags x 2 sides x (C+1) x (C+1), log weights of going from the class of a
         modifier to the class of the next (START is the last row, STOP the last column).
-    label_classes (ndarray): int32, the class of each label.
-    allowed (ndarray): uint8, 2 x labels: labels of arcs between tokens, of arcs from the root.
-    between_bit, function_tags (ndarray): uint8 for each tag, see `statistics`.
-    pruner (ArcPruner): Chooses the arcs that it looks at.
-    temperature (Temperature): By what its scores are divided; not those of another model that join them.
+    label_classes: int32, the class of each label.
+    allowed: uint8, 2 x labels: labels of arcs between tokens, of arcs from the root.
+    between_bit, function_tags: uint8 for each tag, see `statistics`.
+    temperature: By what its scores are divided; not those of another model that join them.
     """
 
     FORMAT = FORMAT
@@ -152,15 +147,14 @@ class LogLinearModel(Stored):
     _table: ReadTable | None = field(default=None, compare=False, repr=False)
 
     def encoder(self) -> Encoder:
-        """RETURNS (Encoder): Encodes sentences for this model."""
+        """Encodes sentences for this model."""
         return Encoder(self.tags)
 
     def engine(self, *, to_learn: bool = True) -> Engine:
         """The model behind pointers.
 
-        to_learn (bool): Whether a `Learner` will change its `entries` and `moves`, which is not for models of
-            another temperature than 1; otherwise the table is read faster.
-        RETURNS (Engine): The engine.
+        to_learn: Whether a `Learner` will change its `entries` and `moves`, which is not for
+            models of another temperature than 1; otherwise the table is read faster.
         """
         heads, labels, choice, share = self.temperature
         table = None
@@ -186,17 +180,17 @@ class LogLinearModel(Stored):
         )
 
     def _read_table(self) -> ReadTable:
-        """RETURNS (ReadTable): The table as parsing reads it, made when it is needed first."""
+        """The table as parsing reads it, made when it is needed first."""
         if self._table is None:
             self._table = read_table(self.slots, self.entries, n_labels=len(self.labels))
         return self._table
 
     def with_temperature(self, temperature: Temperature) -> "LogLinearModel":
-        """RETURNS (LogLinearModel): The same model with the same tables, surer or less sure."""
+        """The same model with the same tables, more or less confident."""
         return replace(self, temperature=temperature, _engine=None, _table=self._read_table())
 
     def _reader(self) -> Engine:
-        """RETURNS (Engine): The engine that parses, made when it is needed first."""
+        """The engine that parses, made when it is needed first."""
         if self._engine is None:
             self._engine = self.engine(to_learn=False)
         return self._engine
@@ -206,10 +200,8 @@ class LogLinearModel(Stored):
     ) -> ModelParses:
         """Parse sentences: the tree with the most expected correct heads, and all probabilities.
 
-        sentences (Sentences): The sentences.
-        constraints (Optional[ndarray]): int32, a head for each token that must have it, -1 for the
-            others. Probabilities are then conditional on them.
-        RETURNS (ModelParses): The parses.
+        constraints: int32, a head for each token that must have it, -1 for the others.
+            Probabilities are then conditional on them.
         """
         prepared, arcs = self.prepare(sentences, constraints)
         return self._infer(prepared, arcs, constraints, None)
@@ -223,10 +215,7 @@ class LogLinearModel(Stored):
     ) -> tuple[Sentences, Arcs]:
         """The first half of `parse`, for those who want to change the arcs or to add to their scores.
 
-        sentences (Sentences): The sentences.
-        constraints (Optional[ndarray]): As for `parse`.
-        wider (bool): Whether to look at more arcs, for others have their say; see `ArcPruner.wider`.
-        RETURNS (Tuple[Sentences, Arcs]): The sentences as `infer` wants them, and the arcs to look at.
+        wider: Keep more arcs, because another model's scores will be added; see `ArcPruner.wider`.
         """
         if sentences.tags.max(initial=0) > len(self.tags):
             raise ValueError(Errors.S406)
@@ -246,12 +235,10 @@ class LogLinearModel(Stored):
     ) -> ModelParses:
         """The second half of `parse`.
 
-        prepared (Sentences): From `prepare`.
-        arcs (Arcs): The arcs to look at. Each sentence must have a projective tree of them.
-        constraints (Optional[ndarray]): What they agree with; as for `prepare`.
-        extra (Optional[ndarray]): float32, arcs x labels: what another model says of these arcs with these
-            labels, in logarithms. It joins what this one says before anything is summed.
-        RETURNS (ModelParses): The parses.
+        prepared: From `prepare`.
+        arcs: The arcs to look at. Each sentence must have a projective tree of them.
+        extra: float32, arcs x labels: what another model says of these arcs with these labels,
+            in logarithms. It joins what this one says before anything is summed.
         """
         check_arcs(arcs, prepared.starts)
         if extra is not None and extra.shape != (len(arcs.heads), len(self.labels)):
@@ -295,12 +282,9 @@ class LogLinearModel(Stored):
     ) -> RankedTrees:
         """All trees of one sentence, each with the weight that it has in `parse`, to put conditions on.
 
-        sentence (Sentences): The sentence.
-        others (Optional[Callable]): Gives what another model says, as `extra` of `infer`, of the arcs that
-            are given by starts and heads.
-        constraints (Optional[ndarray]): As for `parse`.
-        more (Optional[ndarray]): [N+1, N+1], arcs to look at beside those of `parse`.
-        RETURNS (RankedTrees): The trees.
+        others: Gives what another model says, as `extra` of `infer`, of the arcs that are given
+            by starts and heads.
+        more: [N+1, N+1], arcs to look at beside those of `parse`.
         """
         prepared, arcs = self.prepare(sentence, constraints, wider=others is not None)
         margin = MARGIN
@@ -325,7 +309,7 @@ class LogLinearModel(Stored):
         return MixedTrees([(t.share, other), (1 - t.share, found)], n, labelled=True)
 
     def with_children(self, sentences: Sentences, arcs: Arcs) -> Sentences:
-        """RETURNS (Sentences): The sentences with the columns filled that come from the pruner."""
+        """The sentences with the columns filled that come from the pruner."""
         result = replace(sentences, columns=sentences.columns.copy())
         is_function = self.function_tags[sentences.tags] & sentences.wordlike
         fill_children(
@@ -369,11 +353,7 @@ def _pack_pruner(model: ArcPruner) -> dict[str, Any]:
 
 
 def _read_model(read: dict[str, Any]) -> dict[str, Any]:
-    """Make the arguments of `LogLinearModel` of a file, or raise a ValueError that says what is wrong.
-
-    read (Dict[str, Any]): The fields; some are replaced.
-    RETURNS (Dict[str, Any]): The arguments.
-    """
+    """Make the arguments of `LogLinearModel` of a file, or raise a ValueError that says what is wrong."""
     read["moves"] = read["moves"].copy()  # the engine can learn, too
     FORMAT.require(read["allowed"].any(axis=1).all(), "allowed", "leaves no label")
     n_states = read["moves"].shape[-1] - 1

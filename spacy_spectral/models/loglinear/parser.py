@@ -54,10 +54,8 @@ class LogLinearParses:
         fixed: NDArray[numpy.int32] | None,
         pack: Pack,
     ):
-        """parses (ModelParses): What the model says.
-        inventory (Inventory): The labels.
-        fixed (Optional[ndarray]): The heads that were given, MISSING for others.
-        pack (Pack): Scores a sentence once more and packs its trees.
+        """fixed: The heads that were given, MISSING for others.
+        pack: Scores a sentence once more and packs its trees.
         """
         self._pack = pack
         self._parses = parses
@@ -139,12 +137,7 @@ class LogLinearParses:
 
 
 class LogLinearParser(Stored):
-    """A trained log-linear parser; see `trees.interface.ParserModel`.
-
-    model (LogLinearModel): What was learnt.
-    clusters (Optional[Clusters]): The word clusters it looks at.
-    max_length (int): Longer sentences are parsed in pieces.
-    """
+    """A trained log-linear parser; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
     decoders = ("mbr",)
@@ -170,14 +163,8 @@ class LogLinearParser(Stored):
     ) -> "LogLinearParser":
         """Train a parser.
 
-        treebank (Treebank): The training data. Crossing arcs are lifted, with decorated labels where
-            there are enough of them; missing heads and labels are summed out.
-        settings (Settings): How to train.
-        max_length (int): Longer sentences are cut into pieces, here and in parsing.
-        dev (Optional[Treebank]): Sentences to choose the best epoch by.
-        clusters (Optional[Clusters]): Word clusters; the parser keeps a copy.
-        report (Callable[[str], None]): Told the loss of every epoch.
-        RETURNS (LogLinearParser): The parser.
+        treebank: The training data. Crossing arcs are lifted, with decorated labels where there
+            are enough of them; missing heads and labels are summed out.
         """
         treebank = cut_treebank(treebank, max_length)
         heads, names = projective_trees(treebank)
@@ -209,7 +196,7 @@ class LogLinearParser(Stored):
         return self.model.temperature
 
     def with_temperature(self, temperature: Temperature) -> "LogLinearParser":
-        """RETURNS (LogLinearParser): The same parser, surer or less sure."""
+        """The same parser, more or less confident."""
         if temperature == self.temperature:
             return self
         model = self.model.with_temperature(temperature)
@@ -230,12 +217,7 @@ class LogLinearParser(Stored):
         *,
         fixed: NDArray[numpy.int32] | None = None,
     ) -> Parses:
-        """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores.
-
-        others (Optional[LabelledArcScorer]): Scores labelled arcs of the batch.
-        tokens (Tokens), fixed (Optional[ndarray]): As for `parse`.
-        RETURNS (Parses): The parses.
-        """
+        """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores."""
         sentences = _encode(self._encoder, tokens, self.clusters)
 
         def parse(

@@ -34,13 +34,9 @@ def build_table(
 ) -> tuple[NDArray, ...]:
     """Make the table with all weights 0.
 
-    data (Sentences), heads (ndarray), labels (ndarray): The annotated sentences.
-    templates (Templates): The templates.
-    between_bit (ndarray): What `statistics.separators` chose.
-    n_labels (int): How many labels there are.
-    n_blocks (int), min_blocks (int): Into how many blocks to cut the text, and in how many of them
-        a feature must occur to be kept.
-    RETURNS (Tuple[ndarray, ...]): Keys and first entries of the rows, slots and entries.
+    n_blocks, min_blocks: Into how many blocks to cut the text, and in how many of them a feature must occur
+        to be kept.
+    RETURNS: Keys and first entries of the rows, slots and entries.
     """
     pair_keys, unary_keys, sibling_keys = training_keys(
         data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs,
@@ -94,7 +90,7 @@ def _blocks(n: int, n_blocks: int) -> NDArray:
 def _outputs(
     n_keys: int, width: int, seen: list[tuple[NDArray, list[NDArray]]]
 ) -> tuple[NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ndarray]): How many outputs were seen with each key, and which."""
+    """How many outputs were seen with each key, and which."""
     codes = [numpy.zeros(0, dtype=numpy.int64)]
     for numbers, outputs in seen:
         codes += [
@@ -111,7 +107,7 @@ def _lay_out(keys: NDArray[numpy.uint64], sizes: NDArray, outputs: NDArray) -> t
 
 
 def _rows(sizes: NDArray, outputs: NDArray) -> tuple[NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ndarray]): Where the rows start, and their entries with weights of 0."""
+    """Where the rows start, and their entries with weights of 0."""
     # entry 0 is the row of all unknown features: a weight of 0 and nothing else
     sizes = sizes.astype(numpy.int64)
     ends = 1 + numpy.cumsum(sizes + 1)
@@ -138,7 +134,7 @@ def _hash(keys: NDArray[numpy.uint64], starts: NDArray[numpy.int64]) -> NDArray:
 
 
 def pack_table(slots: NDArray, entries: NDArray) -> dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The table without its empty slots, in as few bytes as it takes."""
+    """The table without its empty slots, in as few bytes as it takes."""
     used = numpy.flatnonzero(slots["start"])
     used = used[numpy.argsort(slots["start"][used])]
     starts = slots["start"][used]
@@ -159,7 +155,7 @@ def pack_table(slots: NDArray, entries: NDArray) -> dict[str, Any]:
 
 
 def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ndarray]): Slots and entries; the caller has checked what is packed."""
+    """Slots and entries; the caller has checked what is packed."""
     starts, entries = _rows(packed["sizes"], packed["outputs"])
     entries["weight"] = packed["weights"]
     # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
@@ -173,10 +169,9 @@ def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
 class ReadTable(NamedTuple):
     """The table as it is read in parsing, see `_cells.pxd`.
 
-    buckets (ndarray): uint32[buckets + 1, 16].
-    bits (ndarray): uint32, which checks there may be.
-    cells (ndarray): Rows.
-    step (float): What weights are multiples of.
+    buckets: uint32[buckets + 1, 16].
+    bits: uint32, which checks there may be.
+    step: What weights are multiples of.
     """
 
     buckets: NDArray[numpy.uint32]
@@ -186,10 +181,7 @@ class ReadTable(NamedTuple):
 
 
 def read_table(slots: NDArray, entries: NDArray, *, n_labels: int) -> ReadTable:
-    """slots, entries (ndarray): The table as it is learnt.
-    n_labels (int): How many labels there are.
-    RETURNS (ReadTable): The same for parsing.
-    """
+    """The learnt table as parsing reads it."""
     in_use = numpy.flatnonzero(slots["start"])
     used = in_use[numpy.argsort(slots["start"][in_use])].astype(numpy.uint32)
     scale, largest = STEPS, float(numpy.abs(entries["weight"]).max())
@@ -214,10 +206,8 @@ def drop_small_weights(
 ) -> tuple[NDArray, NDArray]:
     """The table without what hardly counts: it takes less memory and is read faster.
 
-    keys, starts, entries (ndarray): A table as `build_table` made it.
-    weights (ndarray): float32, a weight for every entry.
-    smallest (float): Weights nearer to 0 than this are dropped, and rows that have no others.
-    RETURNS (Tuple[ndarray, ndarray]): Slots and entries.
+    weights: float32, a weight for every entry.
+    smallest: Weights nearer to 0 than this are dropped, and rows that have no others.
     """
     is_start = numpy.zeros(len(entries), dtype=bool)
     is_start[starts] = True
