@@ -148,9 +148,12 @@ cdef class Engine:
                 if more != NULL:
                     own += arc_start[start] * <size_t>self.machine.n_labels
                 for attempt in range(2):  # without a tree left, once more with all arcs
-                    failed = _fill_chart(
+                    arena_reset(&arena)
+                    failed = score_sentence(
                         &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n, &arc_start[start],
                         &arc_head[0], own, INFINITY if attempt else margins[s])
+                    failed = failed or run_chart(
+                        &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena, NULL)
                     if failed or isfinite(scored.log_z) or margins[s] == INFINITY:
                         break
                 failed = failed or _decode(
@@ -167,18 +170,6 @@ cdef class Engine:
             "heads": heads, "labels": labels, "label_probs": label_probs, "arc_probs": arc_probs,
             "log_probs": log_probs, "forests": forests,
         }
-
-
-cdef int _fill_chart(
-    const Machine* machine, Scored* scored, Arena* arena, const uint64_t* columns,
-    const int32_t* tags, int n, const int32_t* arc_start, const int32_t* arc_head,
-    const float* extra, double margin
-) noexcept nogil:
-    """Scores and the chart of one sentence, without expected moves."""
-    arena_reset(arena)
-    return score_sentence(
-        machine, scored, arena, columns, tags, n, arc_start, arc_head, extra, margin
-    ) or run_chart(scored, &scored.chart, scored.potential, machine.n_labels, arena, NULL)
 
 
 cdef int run_chart(
@@ -268,35 +259,33 @@ cdef int _decode(
 
 cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* arena) noexcept nogil:
     """The chart of the same sentence in which every tree with its states weighs P^choice. States of arcs are
-    to a smaller power if that is large, see MOST_OF_STATES: what the best tree is hangs on it."""
+    to a smaller power if that is large, see MOST_OF_STATES: which tree is the best depends on it."""
     cdef Chart* chart = &scored.chart
     cdef int i, a, c, n_states = chart.n_states
     cdef int n_sides = 2 * chart.n + 2
-    cdef double total, choice = machine.choice, log_z = scored.log_z
+    cdef double choice = machine.choice, log_z = scored.log_z
+    cdef double* totals = <double*>take(arena, chart.n_arcs * sizeof(double))
     sharp[0] = chart[0]
     sharp.right = sharp.d_right = NULL  # these tables are its own
     sharp.phi = <double*>take(arena, chart.n_arcs * chart.n_states * sizeof(double))
     sharp.sibling = <double*>take(arena, chart.n_siblings * sizeof(double))
     sharp.moves = <const double**>take(arena, n_sides * sizeof(double*))
-    if sharp.phi == NULL or sharp.sibling == NULL or sharp.moves == NULL:
+    if totals == NULL or sharp.phi == NULL or sharp.sibling == NULL or sharp.moves == NULL:
         return -1
     if choice <= MOST_OF_STATES:
         power_doubles(sharp.phi, chart.phi, choice, chart.n_arcs * n_states)
     else:
         for a in range(chart.n_arcs):
-            total = 0
+            totals[a] = 0
             for c in range(n_states):
-                total += chart.phi[a * n_states + c]
+                totals[a] += chart.phi[a * n_states + c]
             for c in range(n_states):
-                sharp.phi[a * n_states + c] = chart.phi[a * n_states + c] / total if total > 0 else 0
+                sharp.phi[a * n_states + c] = chart.phi[a * n_states + c] / totals[a] if totals[a] > 0 else 0
         power_doubles(sharp.phi, sharp.phi, MOST_OF_STATES, chart.n_arcs * n_states)
         for a in range(chart.n_arcs):
-            total = 0
+            totals[a] = totals[a] ** choice
             for c in range(n_states):
-                total += chart.phi[a * n_states + c]
-            total = total ** choice
-            for c in range(n_states):
-                sharp.phi[a * n_states + c] *= total
+                sharp.phi[a * n_states + c] *= totals[a]
     power_doubles(sharp.sibling, chart.sibling, choice, chart.n_siblings)
     for i in range(2, n_sides):
         sharp.moves[i] = machine.choice_moves + (chart.moves[i] - machine.moves)
@@ -388,16 +377,12 @@ def sentence_scores(
         memcpy(&out_siblings[0], scored.sibling_score, scored.chart.n_siblings * sizeof(double))
         for h in range(2, 2 * n + 2):
             memcpy(&out_moves[h, 0, 0], scored.chart.moves[h], size * size * sizeof(double))
+        numpy.log(moves[2:], out=moves[2:])
     finally:
         arena_free(&arena)
     return {
         "heads": integers[0], "modifiers": integers[1], "ranks": integers[2],
         "sibling_starts": integers[3], "scores": scores, "siblings": siblings,
         "last": siblings[scored.chart.last_at : scored.chart.empty_at],
-        "empty": siblings[scored.chart.empty_at :], "moves": _logs(moves),
+        "empty": siblings[scored.chart.empty_at :], "moves": moves,
     }
-
-
-def _logs(moves):
-    numpy.log(moves[2:], out=moves[2:])
-    return moves

@@ -136,26 +136,39 @@ cdef inline int _ask_for_token(
     return n
 
 
+cdef fused Sum:
+    float  # in learning
+    int32_t  # in parsing: multiples of a step
+
+
+cdef inline Sum _ends_of_arc(
+    const Machine* machine, const Scored* scored, const Sum* own, int a, Sum* score
+) noexcept nogil:
+    """Begin the scores of an arc's labels with what its two tokens say. RETURNS: What they say of any label."""
+    cdef int h = scored.chart.head[a], m = scored.chart.mod[a], direction = direction_of(h, m)
+    cdef int l, bin = scored.distance[a], n_labels = machine.n_labels
+    cdef int width = token_width(n_labels), block = block_width(n_labels)
+    cdef const Sum* part = own + m * width + direction * block
+    cdef Sum base = part[0] + part[1 + bin]
+    for l in range(n_labels):
+        score[l] = part[1 + N_DISTANCES + l]
+    if h:
+        part = own + h * width + (3 + direction) * block
+        base += part[0] + part[1 + bin]
+        for l in range(n_labels):
+            score[l] += part[1 + N_DISTANCES + l]
+    return base
+
+
 cdef void _score_arc(
     const Machine* machine, Scored* scored, const float* own, int a
 ) noexcept nogil:
-    cdef int h = scored.chart.head[a], m = scored.chart.mod[a], direction = direction_of(h, m)
-    cdef int t, block = block_width(machine.n_labels), bin = scored.distance[a]
+    cdef int t, bin = scored.distance[a]
     cdef const Entry* entry
     cdef const Entry* end
-    cdef const float* part
     cdef const uint32_t* rows = scored.pair_rows + a * machine.n_pairs
     cdef float* score = scored.score + a * machine.n_labels
-    cdef float base = 0
-    part = own + m * token_width(machine.n_labels) + direction * block
-    base = part[0] + part[1 + bin]
-    for t in range(machine.n_labels):
-        score[t] = part[1 + N_DISTANCES + t]
-    if h:
-        part = own + h * token_width(machine.n_labels) + (3 + direction) * block
-        base += part[0] + part[1 + bin]
-        for t in range(machine.n_labels):
-            score[t] += part[1 + N_DISTANCES + t]
+    cdef float base = _ends_of_arc(machine, scored, own, a, score)
     for t in range(machine.n_pairs):
         entry = machine.entries + rows[t]
         base += entry.weight
@@ -355,11 +368,15 @@ cdef int _read_arcs(const Machine* machine, Scored* scored, Arena* arena) noexce
     cdef int32_t* base = <int32_t*>take(arena, n_arcs * sizeof(int32_t))
     cdef int32_t* sums = <int32_t*>take(arena, n_arcs * width * sizeof(int32_t))
     cdef float* score = scored.score
+    cdef const int32_t* own
     cdef Asked asked
     if base == NULL or sums == NULL or _ask(machine, scored, &asked, arena):
         return -1
-    if _ends_of_arcs(machine, scored, &asked, base, sums, arena):
+    own = _read_tokens(machine, scored, &asked, arena)
+    if own == NULL:
         return -1
+    for a in range(n_arcs):
+        base[a] = _ends_of_arc(machine, scored, own, a, sums + a * width)
     for a in range(n_arcs + 2):
         if a < n_arcs:
             n_queries[a & 1] = _ask_for_arc(machine, scored, &asked, a, queries[a & 1], True)
@@ -375,33 +392,6 @@ cdef int _read_arcs(const Machine* machine, Scored* scored, Arena* arena) noexce
         for l in range(n_labels):
             score[l] = machine.table.step * <float>(sums[l] + base[a])
         score, sums = score + n_labels, sums + width
-    return 0
-
-
-cdef int _ends_of_arcs(
-    const Machine* machine, const Scored* scored, const Asked* asked, int32_t* base, int32_t* sums,
-    Arena* arena
-) noexcept nogil:
-    """Begin the sums of arcs with what their two tokens say. RETURNS (int): 0, or -1 without memory."""
-    cdef int a, l, h, m, direction, bin, n_labels = machine.n_labels
-    cdef int width = token_width(n_labels), block = block_width(n_labels)
-    cdef const int32_t* part
-    cdef const int32_t* own = _read_tokens(machine, scored, asked, arena)
-    if own == NULL:
-        return -1
-    for a in range(scored.n_arcs):
-        h, m, bin = scored.chart.head[a], scored.chart.mod[a], scored.distance[a]
-        direction = direction_of(h, m)
-        part = own + m * width + direction * block
-        base[a] = part[0] + part[1 + bin]
-        for l in range(n_labels):
-            sums[l] = part[N_SMALL + l]
-        if h:
-            part = own + h * width + (3 + direction) * block
-            base[a] += part[0] + part[1 + bin]
-            for l in range(n_labels):
-                sums[l] += part[N_SMALL + l]
-        sums += _room(n_labels)
     return 0
 
 

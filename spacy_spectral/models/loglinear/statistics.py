@@ -58,7 +58,7 @@ def separators(
 def _with_tag_between(
     one: NDArray, other: NDArray, bins: NDArray, tags: NDArray[numpy.int32], n_tags: int
 ) -> NDArray:
-    """In how many pairs of tokens, numbered from 1, each tag stands between the two: bin of distance x tag."""
+    """In how many pairs of tokens, numbered from 1, each tag stands between them: bin of distance x tag."""
     order = numpy.argsort(tags, kind="stable") + 1
     repeated = numpy.diff(tags[order - 1]) == 0
     previous = numpy.zeros(len(tags) + 1, dtype=numpy.int64)

@@ -80,7 +80,9 @@ def build_table(
     for column in sibling_keys.T:
         keys, _ = number_keys(numpy.ascontiguousarray(column), blocks, min_blocks)
         rows.append((keys, *_outputs(len(keys), 1, [])))
-    return _lay_out(*(numpy.concatenate(part) for part in zip(*rows, strict=True)))
+    kept, sizes, seen_outputs = (numpy.concatenate(part) for part in zip(*rows, strict=True))
+    starts, entries = _rows(sizes, seen_outputs)
+    return kept, starts, _hash(kept, starts), entries
 
 
 def _blocks(n: int, n_blocks: int) -> NDArray:
@@ -101,11 +103,6 @@ def _outputs(
     return numpy.bincount(distinct // width, minlength=n_keys), distinct % width
 
 
-def _lay_out(keys: NDArray[numpy.uint64], sizes: NDArray, outputs: NDArray) -> tuple[NDArray, ...]:
-    starts, entries = _rows(sizes, outputs)
-    return keys, starts, _hash(keys, starts), entries
-
-
 def _rows(sizes: NDArray, outputs: NDArray) -> tuple[NDArray, NDArray]:
     """Where the rows start, and their entries with weights of 0."""
     # entry 0 is the row of all unknown features: a weight of 0 and nothing else
@@ -122,13 +119,18 @@ def _rows(sizes: NDArray, outputs: NDArray) -> tuple[NDArray, NDArray]:
     return starts, entries
 
 
+def _empty_slots(n: int) -> NDArray:
+    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
+    slots = numpy.empty(n, dtype=SLOT)
+    slots[:] = 0
+    return slots
+
+
 def _hash(keys: NDArray[numpy.uint64], starts: NDArray[numpy.int64]) -> NDArray:
     n_slots = 16
     while n_slots < 2 * len(keys):
         n_slots *= 2
-    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
-    slots = numpy.empty(n_slots, dtype=SLOT)
-    slots[:] = 0
+    slots = _empty_slots(n_slots)
     build_slots(numpy.ascontiguousarray(keys), starts.astype(numpy.uint32), slots)
     return slots
 
@@ -158,9 +160,7 @@ def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
     """Slots and entries; the caller has checked what is packed."""
     starts, entries = _rows(packed["sizes"], packed["outputs"])
     entries["weight"] = packed["weights"]
-    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
-    slots = numpy.empty(packed["n_slots"], dtype=SLOT)
-    slots[:] = 0
+    slots = _empty_slots(packed["n_slots"])
     slots["check"][packed["used"]] = packed["checks"]
     slots["start"][packed["used"]] = starts
     return slots, entries
