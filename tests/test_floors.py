@@ -16,6 +16,15 @@ FLOORS = ("base", "trees", "treebank", "forest", "models", "pipeline", "viz", "t
 FREE_OF_SPACY = ("trees", "forest", "models")
 # they read and write spaCy's own vectors, lookups and .spacy files
 KNOWS_SPACY = {"models.eigenwords"}
+# modules that import each other, one of them inside a function or for types only; not to become more
+MUTUAL = {
+    ("cli.parse", "cli.parse_record"),
+    ("models.forestrank._building", "models.forestrank._chart"),
+    ("models.forestrank._chart", "models.forestrank._marks"),
+    ("models.forestrank.distribution", "models.forestrank.model"),
+    ("models.refine.model", "models.refine.scores"),
+    ("viz.automaton", "viz.drawing"),
+}
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import|c?import[ \t]+([\w.]+))", re.M)
 
 
@@ -68,6 +77,21 @@ def rooms() -> dict[str, set[str]]:
     return graph
 
 
+def imports(*, of_packages: bool) -> dict[str, set[str]]:
+    """What each module, or each package by all its own modules, imports from others: models.shag.grammar."""
+    graph: dict[str, set[str]] = {}
+    for path in files():
+        package = path.parent.relative_to(PACKAGE.parent).parts
+        own = package if of_packages or path.stem == "__init__" else (*package, path.stem)
+        for name in imported_modules(path):
+            parts = tuple(name.split("."))
+            if of_packages and not PACKAGE.parent.joinpath(*parts).is_dir():
+                parts = parts[:-1]
+            if parts[:1] == ("spacy_spectral",) and parts != own:
+                graph.setdefault(".".join(own[1:]), set()).add(".".join(parts[1:]))
+    return graph
+
+
 def files() -> list[Path]:
     suffixes = (".py", ".pyx", ".pxd")
     return sorted(path for path in PACKAGE.rglob("*") if path.suffix in suffixes)
@@ -110,6 +134,19 @@ def find_ring(graph: dict[str, set[str]]) -> list[str]:
 
 def test_there_is_no_ring_of_rooms():
     assert find_ring(rooms()) == []
+
+
+def test_packages_do_not_import_each_other():
+    graph = imports(of_packages=True)
+    assert {"models.loglinear", "treebank.sample"} <= graph.keys()
+    assert find_ring(graph) == []
+
+
+def test_modules_do_not_import_each_other():
+    graph = imports(of_packages=False)
+    assert "base._arena" in graph["trees._eisner"]
+    pairs = {(a, b) for a in graph for b in graph[a] if a < b and a in graph.get(b, ())}
+    assert pairs <= MUTUAL
 
 
 @pytest.mark.parametrize("floor", FREE_OF_SPACY)

@@ -3,7 +3,7 @@
 Weights are whole multiples of a power of two, so that sums do not depend on their order. A row is
 
     weight of the feature | number of sections
-    and for every section, a block of outputs (see `_layout.pxd`):
+    and for every section, a block of outputs (see `_features.pxd`):
         256 * block + bits of those of its first 8 outputs that have weights | number of other outputs
         their weights
         weight | number in the block, of every other output

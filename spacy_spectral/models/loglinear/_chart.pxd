@@ -14,10 +14,13 @@ cdef struct Chart:
     int* rank  # of an arc among those
     double* phi  # arcs x C: potential of the arc with a label of that class
     const double** moves  # 2 * head + side -> (C+1) x (C+1) potentials of going from state to state
-    int* pair_start  # arc -> first of its rank + 1 sibling potentials (none first, then outwards)
+    # potentials of neighbouring modifiers of a head: for every arc rank + 1 of them (after none, then outwards),
+    # then for every arc that of being the last one on its side, then for 2 * head + side that of none on that side
     double* sibling
-    double* last  # arc: potential of being the last one on its side
-    double* empty  # 2 * head + side: potential of no modifier on that side
+    int n_siblings
+    int* pair_start  # arc -> first of its own
+    int last_at
+    int empty_at
     # inside; taken when first needed, NULL before that
     double* right  # C_R[i, j]: i with all its right modifiers, covering i..j
     double* left   # C_L[j, i]
@@ -36,8 +39,6 @@ cdef struct Chart:
     # expected counts, after `outside`
     double* mu  # arcs x C
     double* mu_sibling
-    double* mu_last
-    double* mu_empty
 
 
 cdef int chart_layout(

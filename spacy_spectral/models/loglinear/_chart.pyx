@@ -61,15 +61,12 @@ cdef int chart_layout(
         chart.pair_start[a] = n_pairs
         if head[a] > 0:  # the root has one child: nothing goes before it
             n_pairs += chart.rank[a] + 1
-    chart.pair_start[n_arcs] = n_pairs
+    chart.last_at, chart.empty_at = n_pairs, n_pairs + n_arcs
+    chart.n_siblings = chart.empty_at + 2 * n + 2
     chart.phi = <double*>take(arena, n_arcs * n_states * sizeof(double))
-    chart.sibling = <double*>take(arena, n_pairs * sizeof(double))
-    chart.last = <double*>take(arena, n_arcs * sizeof(double))
-    chart.empty = <double*>take(arena, (2 * n + 2) * sizeof(double))
+    chart.sibling = <double*>take(arena, chart.n_siblings * sizeof(double))
     chart.moves = <const double**>take(arena, (2 * n + 2) * sizeof(double*))
-    if chart.phi == NULL or chart.sibling == NULL or chart.last == NULL:
-        return -1
-    return -1 if chart.empty == NULL or chart.moves == NULL else 0
+    return -1 if chart.phi == NULL or chart.sibling == NULL or chart.moves == NULL else 0
 
 
 cdef inline double _join(Chart* chart, int i, int j) noexcept nogil:
@@ -111,7 +108,7 @@ cdef void _inner(Chart* chart, int a) noexcept nogil:
     for c in range(n_states):
         inner[c] *= phi[c]
         total += inner[c] * moves[c * (n_states + 1) + n_states]
-    chart.outer[a] = total * chart.last[a]
+    chart.outer[a] = total * chart.sibling[chart.last_at + a]
 
 
 cdef int _take_inside(Chart* chart, Arena* arena) noexcept nogil:
@@ -145,6 +142,7 @@ cdef int chart_inside(Chart* chart, Arena* arena) noexcept nogil:
     cdef int i, j, k, a, first, done
     cdef Py_ssize_t width = n + 2, cell
     cdef int* n_right
+    cdef const double* empty = chart.sibling + chart.empty_at
     cdef double total
     if chart.right == NULL and _take_inside(chart, arena):
         return -1
@@ -154,8 +152,8 @@ cdef int chart_inside(Chart* chart, Arena* arena) noexcept nogil:
         chart.join[cell] = -1  # not asked for yet
     corner = n_states * (n_states + 1) + n_states
     for j in range(1, n + 1):
-        chart.right[j * width + j] = chart.empty[2 * j + 1] * chart.moves[2 * j + 1][corner]
-        chart.left[j * width + j] = chart.empty[2 * j] * chart.moves[2 * j][corner]
+        chart.right[j * width + j] = empty[2 * j + 1] * chart.moves[2 * j + 1][corner]
+        chart.left[j * width + j] = empty[2 * j] * chart.moves[2 * j][corner]
         done = chart.side_start[2 * j]
         for i in range(j - 1, 0, -1):
             k = chart.side_start[2 * i + 1] + n_right[i]
@@ -197,9 +195,9 @@ cdef void _d_inner(Chart* chart, int a, double* d_move) noexcept nogil:
     cdef const double* sibling = chart.sibling + chart.pair_start[a]
     cdef double* mu_sibling = chart.mu_sibling + chart.pair_start[a]
     cdef const double* row
-    cdef double d_outer = chart.d_outer[a] * chart.last[a]
+    cdef double d_outer = chart.d_outer[a] * chart.sibling[chart.last_at + a]
     cdef double scale = 1 / chart.z, value, d_before, factor
-    chart.mu_last[a] = chart.outer[a] * chart.d_outer[a] * scale
+    chart.mu_sibling[chart.last_at + a] = chart.outer[a] * chart.d_outer[a] * scale
     for c in range(n_states):
         value = d_outer * moves[c * (n_states + 1) + n_states]
         d_inner[c] += value
@@ -240,15 +238,12 @@ cdef int _take_outside(Chart* chart, Arena* arena) noexcept nogil:
     chart.d_inner = <double*>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
     chart.d_outer = <double*>take(arena, (chart.n_arcs + 1) * sizeof(double))
     chart.mu = <double*>take(arena, (chart.n_arcs * chart.n_states + 1) * sizeof(double))
-    chart.mu_last = <double*>take(arena, (chart.n_arcs + 1) * sizeof(double))
-    chart.mu_empty = <double*>take(arena, (2 * chart.n + 2) * sizeof(double))
-    chart.mu_sibling = <double*>take(
-        arena, (chart.pair_start[chart.n_arcs] + 1) * sizeof(double))
+    chart.mu_sibling = <double*>take(arena, chart.n_siblings * sizeof(double))
     if chart.d_right == NULL or chart.d_inner == NULL or chart.d_outer == NULL or chart.mu == NULL:
         return -1
     chart.d_left = chart.d_right + cells
     chart.d_join = chart.d_left + cells
-    return -1 if chart.mu_last == NULL or chart.mu_empty == NULL or chart.mu_sibling == NULL else 0
+    return -1 if chart.mu_sibling == NULL else 0
 
 
 cdef int chart_outside(Chart* chart, Arena* arena, double** d_moves) noexcept nogil:
@@ -258,15 +253,15 @@ cdef int chart_outside(Chart* chart, Arena* arena, double** d_moves) noexcept no
     cdef int i, j, k, a, first, done
     cdef Py_ssize_t width = n + 2
     cdef int* n_right = chart.n_right
+    cdef double* mu_empty
     cdef double total, scale = 1 / chart.z
     if chart.d_right == NULL and _take_outside(chart, arena):
         return -1
     memset(chart.d_right, 0, 3 * width * width * sizeof(double))
     memset(chart.d_inner, 0, chart.n_arcs * n_states * sizeof(double))
     memset(chart.d_outer, 0, chart.n_arcs * sizeof(double))
-    memset(chart.mu_last, 0, chart.n_arcs * sizeof(double))
-    memset(chart.mu_empty, 0, (2 * n + 2) * sizeof(double))
-    memset(chart.mu_sibling, 0, chart.pair_start[chart.n_arcs] * sizeof(double))
+    memset(chart.mu_sibling, 0, chart.n_siblings * sizeof(double))
+    mu_empty = chart.mu_sibling + chart.empty_at
     corner = n_states * (n_states + 1) + n_states
     for k in range(chart.side_start[1], chart.side_start[2]):
         a = chart.side_arcs[k]
@@ -307,11 +302,11 @@ cdef int chart_outside(Chart* chart, Arena* arena, double** d_moves) noexcept no
             if total != 0:
                 add(chart.d_right + i * width + i, total, chart.left + j * width + i + 1, j - i)
                 add(chart.d_left + j * width + i + 1, total, chart.right + i * width + i, j - i)
-        chart.mu_empty[2 * j] = chart.d_left[j * width + j] * chart.left[j * width + j] * scale
-        chart.mu_empty[2 * j + 1] = chart.d_right[j * width + j] * chart.right[j * width + j] * scale
+        mu_empty[2 * j] = chart.d_left[j * width + j] * chart.left[j * width + j] * scale
+        mu_empty[2 * j + 1] = chart.d_right[j * width + j] * chart.right[j * width + j] * scale
         if d_moves != NULL:
-            d_moves[2 * j][corner] += chart.mu_empty[2 * j]
-            d_moves[2 * j + 1][corner] += chart.mu_empty[2 * j + 1]
+            d_moves[2 * j][corner] += mu_empty[2 * j]
+            d_moves[2 * j + 1][corner] += mu_empty[2 * j + 1]
     return 0
 
 

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t
 
-from ._layout cimport Machine, Scored
+from ._features cimport Machine, Scored
 
 cpdef enum:
     MAX_STATES = 1000  # room for what is summed by states

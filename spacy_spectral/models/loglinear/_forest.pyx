@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 from ...base._arena cimport Arena, arena_free, take
 from ...trees._eisner cimport k_best
 from ._chart cimport Chart
-from ._layout cimport Machine, Scored, move_size
+from ._features cimport Machine, Scored, move_size
 
 cdef double MOST_OF_STATES = 1.5
 MOST_OF_STATES_POWER = MOST_OF_STATES  # for Python
@@ -46,12 +46,12 @@ cdef class Forests:
 
     cdef int keep(self, int sentence, const Machine* machine, const Scored* scored) noexcept nogil:
         """Copy what is needed from a chart. RETURNS (int): 0, or -1 without memory."""
-        cdef int i, n = scored.n, n_arcs = scored.n_arcs, n_pairs = scored.chart.pair_start[n_arcs]
+        cdef int i, n = scored.n, n_arcs = scored.n_arcs, n_siblings = scored.chart.n_siblings
         cdef int n_scores = n_arcs * machine.n_labels
         cdef Scored* own
         cdef char* free_memory
         cdef Forest* forest = <Forest*>malloc(
-            sizeof(Forest) + (n_arcs + 2 * n + 2 + n_pairs) * sizeof(double)
+            sizeof(Forest) + n_siblings * sizeof(double)
             + (5 * n_arcs + 3 * n + 3) * sizeof(int32_t)
             + (n_scores + n_arcs * machine.n_states) * sizeof(float))
         if forest == NULL:
@@ -62,9 +62,8 @@ cdef class Forests:
         own, free_memory = &forest.scored, <char*>(forest + 1)
         own.n, own.n_arcs = n, n_arcs
         own.log_z, own.sharp_log_z = scored.log_z, scored.sharp_log_z
-        own.last_score = <double*>_copy(&free_memory, scored.last_score, n_arcs * sizeof(double))
-        own.sibling_score = <double*>_copy(&free_memory, scored.sibling_score, n_pairs * sizeof(double))
-        own.empty_score = <double*>_copy(&free_memory, scored.empty_score, (2 * n + 2) * sizeof(double))
+        own.sibling_score = <double*>_copy(&free_memory, scored.sibling_score, n_siblings * sizeof(double))
+        own.chart.last_at, own.chart.empty_at = scored.chart.last_at, scored.chart.empty_at
         own.chart.head = <int*>_copy(&free_memory, scored.chart.head, n_arcs * sizeof(int))
         own.chart.mod = <int*>_copy(&free_memory, scored.chart.mod, n_arcs * sizeof(int))
         own.chart.rank = <int*>_copy(&free_memory, scored.chart.rank, n_arcs * sizeof(int))
@@ -256,7 +255,7 @@ cdef double tree_score(
     """The score of a labelled tree, -inf if it is not in the chart; with `count`, its features
     are added to the gradients."""
     cdef const Chart* chart = &scored.chart
-    cdef int h, side, i, a, r, previous, state, label, n_labels = machine.n_labels
+    cdef int h, side, i, a, r, at, previous, state, label, n_labels = machine.n_labels
     cdef int n_states = machine.n_states, n_found = 0, size = move_size(machine) // 2
     cdef double score = 0
     for h in range(scored.n + 1):
@@ -288,12 +287,9 @@ cdef double tree_score(
                 continue
             r = state * (n_states + 1) + n_states
             score += _log_move(machine, scored.tags[h - 1], side, r)
-            score += (scored.empty_score[2 * h + side] if previous < 0
-                      else scored.last_score[previous])
+            at = chart.empty_at + 2 * h + side if previous < 0 else chart.last_at + previous
+            score += scored.sibling_score[at]
             if count:
                 scored.move_gradient[(2 * h + side) * size + r] += 1
-                if previous < 0:
-                    scored.empty_gradient[2 * h + side] += 1
-                else:
-                    scored.last_gradient[previous] += 1
+                scored.sibling_gradient[at] += 1
     return score if n_found == scored.n else -INFINITY

@@ -1,7 +1,7 @@
 from ...base._arena cimport Arena
 from ._chart cimport Chart
 from ...base._linear cimport Entry
-from ._layout cimport Machine, Scored
+from ._features cimport Machine, Scored
 
 
 cdef class Engine:

@@ -8,7 +8,7 @@ import numpy
 
 from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, log
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._exp cimport power_doubles
@@ -19,7 +19,7 @@ from ...trees._first_order cimport RESCALINGS, span_growth
 from ._cells cimport Bucket, Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
 from ._forest cimport MAX_STATES, MOST_OF_STATES, Forests, tree_likelihood
-from ._layout cimport Machine, Scored, move_size
+from ._features cimport Machine, Scored, move_size
 from ._score cimport score_sentence
 
 cdef double MIN_PROB = 1e-12
@@ -148,9 +148,12 @@ cdef class Engine:
                 if more != NULL:
                     own += arc_start[start] * <size_t>self.machine.n_labels
                 for attempt in range(2):  # without a tree left, once more with all arcs
-                    failed = _fill_chart(
+                    arena_reset(&arena)
+                    failed = score_sentence(
                         &self.machine, &scored, &arena, &columns[start, 0], &tags[start], n, &arc_start[start],
                         &arc_head[0], own, INFINITY if attempt else margins[s])
+                    failed = failed or run_chart(
+                        &scored, &scored.chart, scored.potential, self.machine.n_labels, &arena, NULL)
                     if failed or isfinite(scored.log_z) or margins[s] == INFINITY:
                         break
                 failed = failed or _decode(
@@ -167,18 +170,6 @@ cdef class Engine:
             "heads": heads, "labels": labels, "label_probs": label_probs, "arc_probs": arc_probs,
             "log_probs": log_probs, "forests": forests,
         }
-
-
-cdef int _fill_chart(
-    const Machine* machine, Scored* scored, Arena* arena, const uint64_t* columns,
-    const int32_t* tags, int n, const int32_t* arc_start, const int32_t* arc_head,
-    const float* extra, double margin
-) noexcept nogil:
-    """Scores and the chart of one sentence, without expected moves."""
-    arena_reset(arena)
-    return score_sentence(
-        machine, scored, arena, columns, tags, n, arc_start, arc_head, extra, margin
-    ) or run_chart(scored, &scored.chart, scored.potential, machine.n_labels, arena, NULL)
 
 
 cdef int run_chart(
@@ -268,42 +259,34 @@ cdef int _decode(
 
 cdef int _sharper(const Machine* machine, Scored* scored, Chart* sharp, Arena* arena) noexcept nogil:
     """The chart of the same sentence in which every tree with its states weighs P^choice. States of arcs are
-    to a smaller power if that is large, see MOST_OF_STATES: what the best tree is hangs on it."""
+    to a smaller power if that is large, see MOST_OF_STATES: which tree is the best depends on it."""
     cdef Chart* chart = &scored.chart
     cdef int i, a, c, n_states = chart.n_states
-    cdef int n_pairs = chart.pair_start[chart.n_arcs], n_sides = 2 * chart.n + 2
-    cdef double total, choice = machine.choice, log_z = scored.log_z
+    cdef int n_sides = 2 * chart.n + 2
+    cdef double choice = machine.choice, log_z = scored.log_z
+    cdef double* totals = <double*>take(arena, chart.n_arcs * sizeof(double))
     sharp[0] = chart[0]
     sharp.right = sharp.d_right = NULL  # these tables are its own
     sharp.phi = <double*>take(arena, chart.n_arcs * chart.n_states * sizeof(double))
-    sharp.sibling = <double*>take(arena, n_pairs * sizeof(double))
-    sharp.last = <double*>take(arena, chart.n_arcs * sizeof(double))
-    sharp.empty = <double*>take(arena, n_sides * sizeof(double))
+    sharp.sibling = <double*>take(arena, chart.n_siblings * sizeof(double))
     sharp.moves = <const double**>take(arena, n_sides * sizeof(double*))
-    if sharp.phi == NULL or sharp.sibling == NULL or sharp.last == NULL:
-        return -1
-    if sharp.empty == NULL or sharp.moves == NULL:
+    if totals == NULL or sharp.phi == NULL or sharp.sibling == NULL or sharp.moves == NULL:
         return -1
     if choice <= MOST_OF_STATES:
         power_doubles(sharp.phi, chart.phi, choice, chart.n_arcs * n_states)
     else:
         for a in range(chart.n_arcs):
-            total = 0
+            totals[a] = 0
             for c in range(n_states):
-                total += chart.phi[a * n_states + c]
+                totals[a] += chart.phi[a * n_states + c]
             for c in range(n_states):
-                sharp.phi[a * n_states + c] = chart.phi[a * n_states + c] / total if total > 0 else 0
+                sharp.phi[a * n_states + c] = chart.phi[a * n_states + c] / totals[a] if totals[a] > 0 else 0
         power_doubles(sharp.phi, sharp.phi, MOST_OF_STATES, chart.n_arcs * n_states)
         for a in range(chart.n_arcs):
-            total = 0
+            totals[a] = totals[a] ** choice
             for c in range(n_states):
-                total += chart.phi[a * n_states + c]
-            total = total ** choice
-            for c in range(n_states):
-                sharp.phi[a * n_states + c] *= total
-    power_doubles(sharp.sibling, chart.sibling, choice, n_pairs)
-    power_doubles(sharp.last, chart.last, choice, chart.n_arcs)
-    power_doubles(sharp.empty, chart.empty, choice, n_sides)
+                sharp.phi[a * n_states + c] *= totals[a]
+    power_doubles(sharp.sibling, chart.sibling, choice, chart.n_siblings)
     for i in range(2, n_sides):
         sharp.moves[i] = machine.choice_moves + (chart.moves[i] - machine.moves)
     i = run_chart(scored, sharp, NULL, 0, arena, NULL)
@@ -348,3 +331,58 @@ cdef int _choose(const Chart* chart, int* heads, Arena* arena) noexcept nogil:
         for m in range(1, n + 1):
             heads[m] = m - 1
     return 0
+
+
+def sentence_scores(
+    Engine engine not None, const uint64_t[:, ::1] columns not None, const int32_t[::1] tags not None,
+    const int32_t[::1] arc_start not None, const int32_t[::1] arc_head not None, double margin,
+    const float[:, ::1] extra=None,
+):
+    """All scores of one sentence, as the chart takes them: to pack its trees in another way. The arguments are
+    those of `Engine.parse`.
+
+    RETURNS (Dict[str, ndarray]): heads, modifiers (int32[arcs]) of the arcs within the margin, by modifier;
+        scores (float32[arcs, labels]); ranks (int32[arcs]) among the arcs of a head's side, from the inside
+        out; sibling_starts (int32[arcs]), where the scores of each arc after none and after the arcs of lower
+        rank stand in siblings (float64); last (float64[arcs]) of being the outermost one; empty
+        (float64[2n+2]) by 2 * head + side, of no modifier there; moves (float64[2n+2, C+1, C+1]) likewise.
+    """
+    cdef int n = columns.shape[0], n_labels = engine.machine.n_labels, a, h, failed
+    cdef size_t size = engine.machine.n_states + 1
+    cdef Arena arena
+    cdef Scored scored
+    cdef float[:, ::1] out_scores
+    cdef int32_t[::1] out_heads, out_modifiers, out_ranks, out_starts
+    cdef double[::1] out_siblings
+    cdef double[:, :, ::1] out_moves
+    cdef const float* more = &extra[0, 0] if extra is not None and extra.size else NULL
+    memset(&arena, 0, sizeof(arena))
+    try:
+        with nogil:
+            failed = score_sentence(
+                &engine.machine, &scored, &arena, &columns[0, 0], &tags[0], n, &arc_start[0],
+                &arc_head[0], more, margin)
+        if failed:
+            raise MemoryError
+        integers = numpy.empty((4, scored.n_arcs), dtype=numpy.int32)
+        out_heads, out_modifiers, out_ranks, out_starts = integers
+        scores = numpy.empty((scored.n_arcs, n_labels), dtype=numpy.float32)
+        siblings = numpy.empty(scored.chart.n_siblings)
+        moves = numpy.zeros((2 * n + 2, size, size))
+        out_scores, out_siblings, out_moves = scores, siblings, moves
+        for a in range(scored.n_arcs):
+            out_heads[a], out_modifiers[a] = scored.chart.head[a], scored.chart.mod[a]
+            out_ranks[a], out_starts[a] = scored.chart.rank[a], scored.chart.pair_start[a]
+        memcpy(&out_scores[0, 0], scored.score, scored.n_arcs * n_labels * sizeof(float))
+        memcpy(&out_siblings[0], scored.sibling_score, scored.chart.n_siblings * sizeof(double))
+        for h in range(2, 2 * n + 2):
+            memcpy(&out_moves[h, 0, 0], scored.chart.moves[h], size * size * sizeof(double))
+        numpy.log(moves[2:], out=moves[2:])
+    finally:
+        arena_free(&arena)
+    return {
+        "heads": integers[0], "modifiers": integers[1], "ranks": integers[2],
+        "sibling_starts": integers[3], "scores": scores, "siblings": siblings,
+        "last": siblings[scored.chart.last_at : scored.chart.empty_at],
+        "empty": siblings[scored.chart.empty_at :], "moves": moves,
+    }

@@ -19,7 +19,7 @@ from ...trees._lengths cimport N_DISTANCES
 from ._chart cimport Chart
 from ._forest cimport tree_score
 from ._infer cimport Engine, run_chart
-from ._layout cimport Machine, Scored, block_width, direction_of, move_size, token_width
+from ._features cimport Machine, Scored, block_width, direction_of, move_size, token_width
 from ._score cimport score_sentence, state_potentials
 
 cdef double NEGLIGIBLE = 1e-5  # gradients below it are not worth a visit to memory
@@ -154,20 +154,16 @@ cdef class Learner:
     ) noexcept nogil:
         """Gradients of the potentials of a sentence, and its log-likelihood."""
         cdef int n = scored.n, m, i, n_arcs = scored.n_arcs, n_labels = self.machine.n_labels
-        cdef int n_pairs = scored.chart.pair_start[n_arcs], size = move_size(self.machine) // 2
+        cdef int size = move_size(self.machine) // 2
         cdef bint complete = True
         cdef Chart given
         cdef double log_z
         cdef double** counts = <double**>take(arena, (2 * n + 2) * sizeof(double*))
         scored.gradient = <double*>take_zeros(arena, n_arcs * n_labels * sizeof(double))
-        scored.sibling_gradient = <double*>take_zeros(arena, n_pairs * sizeof(double))
-        scored.last_gradient = <double*>take_zeros(arena, n_arcs * sizeof(double))
-        scored.empty_gradient = <double*>take_zeros(arena, (2 * n + 2) * sizeof(double))
+        scored.sibling_gradient = <double*>take_zeros(arena, scored.chart.n_siblings * sizeof(double))
         scored.move_gradient = <double*>take_zeros(
             arena, <size_t>(2 * n + 2) * size * sizeof(double))
         if counts == NULL or scored.gradient == NULL or scored.sibling_gradient == NULL:
-            return -1
-        if scored.last_gradient == NULL or scored.empty_gradient == NULL:
             return -1
         if scored.move_gradient == NULL:
             return -1
@@ -228,11 +224,8 @@ cdef class Learner:
                 if potential[a * n_labels + l] > 0:
                     scored.gradient[a * n_labels + l] += (
                         sign * chart.mu[c] * potential[a * n_labels + l] / chart.phi[c])
-            scored.last_gradient[a] += sign * chart.mu_last[a]
-        for i in range(chart.pair_start[scored.n_arcs]):
+        for i in range(chart.n_siblings):
             scored.sibling_gradient[i] += sign * chart.mu_sibling[i]
-        for i in range(2, 2 * scored.n + 2):
-            scored.empty_gradient[i] += sign * chart.mu_empty[i]
 
     cdef inline int _touch(self, uint32_t at, float gradient) noexcept nogil:
         cdef void* longer
@@ -309,24 +302,12 @@ cdef class Learner:
                     if fabs(part[self.engine.entries[row].output]) > NEGLIGIBLE:
                         failed |= self._touch(row, part[self.engine.entries[row].output])
                     row += 1
-        for i in range(scored.chart.pair_start[scored.n_arcs]):
+        for i in range(scored.chart.n_siblings):
             if fabs(scored.sibling_gradient[i]) > NEGLIGIBLE:
                 for t in range(n_siblings):
                     row = scored.sibling_rows[i * n_siblings + t]
                     if row:
                         failed |= self._touch(row, scored.sibling_gradient[i])
-        for a in range(scored.n_arcs):
-            if fabs(scored.last_gradient[a]) > NEGLIGIBLE:
-                for t in range(n_siblings):
-                    row = scored.last_rows[a * n_siblings + t]
-                    if row:
-                        failed |= self._touch(row, scored.last_gradient[a])
-        for i in range(2, 2 * n + 2):
-            if fabs(scored.empty_gradient[i]) > NEGLIGIBLE:
-                for t in range(n_siblings):
-                    row = scored.empty_rows[i * n_siblings + t]
-                    if row:
-                        failed |= self._touch(row, scored.empty_gradient[i])
         return failed
 
     def step(self, double rate, double decay):

@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from ...base._arena cimport Arena
-from ._layout cimport Machine, Scored
+from ._features cimport Machine, Scored
 
 
 cdef int score_sentence(

@@ -11,9 +11,9 @@ from ...base.cache import zeros_in_large_pages
 from ._cells cimport (
     ALONE, BUCKET, DENSE, N_SMALL, Bucket, Cell, CellTable, bucket_of, count_of_bits,
 )
-from ._features cimport fill_composites
-from ._keys cimport arc_key, between_of, sibling_keys, unary_key
-from ._layout cimport Machine, block_width, direction_of
+from ._features cimport (
+    Machine, arc_key, between_of, block_width, direction_of, fill_composites, sibling_keys, unary_key,
+)
 
 cdef enum:
     LINE = 16  # cells of a line of memory

@@ -19,23 +19,19 @@ from ...trees._eisner import is_projective_tree
 from ...trees.inventory import Inventory
 from ...trees.sentences import MISSING
 from ._learn import Learner
-from .arcs import Arcs
-from .encode import Sentences
-from .format import MAX_HEADS, MAX_LABELS, MAX_STATES
-from .model import LogLinearModel
-from .pruner.model import fit_pruner
+from .encode import COLUMNS, GUESSED, SIBLINGS, UNARIES, Sentences, compile_templates
+from .model import MAX_HEADS, MAX_LABELS, MAX_STATES, LogLinearModel
+from .pruner import Arcs, fit_pruner
 from .statistics import function_tags, label_classes, label_successions, separators
 from .table import build_table, drop_small_weights
-from .templates import COLUMNS, GUESSED, SIBLINGS, UNARIES, compile_templates
 
 
 @dataclass
 class Annotated:
     """Sentences with their trees.
 
-    sentences (Sentences): The sentences.
-    heads (ndarray): int32, positions in the sentence, 0 for the root, -1 where not annotated.
-    labels (ndarray): int32, indices into the labels, -1 where not annotated.
+    heads: int32, positions in the sentence, 0 for the root, -1 where not annotated.
+    labels: int32, indices into the labels, -1 where not annotated.
     """
 
     sentences: Sentences
@@ -70,7 +66,7 @@ class Settings:
     batch_size (int): Sentences per step.
     n_states (int): Classes of labels, the states of the automata.
     siblings (bool): Look at neighbouring modifiers together.
-    second_tag (bool): Look at second-best tags.
+    second_tag (bool): Without effect; configs of earlier versions have it.
     windows (bool): Look at a token in its context by itself, which says much of its label.
     n_blocks, min_blocks (int): A feature is kept if it occurs in `min_blocks` of `n_blocks` equal
         parts of the text, or in as many as there are sentences.
@@ -90,7 +86,7 @@ class Settings:
     batch_size: int = 16
     n_states: int = 12
     siblings: bool = True
-    second_tag: bool = True
+    second_tag: bool = False
     windows: bool = True
     n_blocks: int = 100
     min_blocks: int = 2
@@ -115,7 +111,8 @@ class Settings:
 
 class Epoch(NamedTuple):
     """Progress of training: the epoch (from 1), the loss per token, and scores on the development data (0..1)
-    if there is any."""
+    if there is any.
+    """
 
     epoch: int
     n_epochs: int
@@ -137,14 +134,10 @@ def fit(
 
     Heads and labels that are not annotated are summed out.
 
-    train (Annotated): The training sentences, encoded by an `Encoder` of the same tags; trees are projective.
-    tags (Sequence[str]): The tags.
-    labels (Sequence[str]): The labels.
-    dev (Optional[Annotated]): Sentences to choose the best epoch by, with the trees as a user wants them:
-        crossing arcs and plain labels. Without any head they choose nothing.
-    settings (Optional[Settings]): How to train.
-    progress (Optional[Callable[[Epoch], None]]): Called after every epoch.
-    RETURNS (LogLinearModel): The parser.
+    train: The training sentences, encoded by an `Encoder` of the same tags; trees are
+        projective.
+    dev: Sentences to choose the best epoch by, with the trees as a user wants them: crossing
+        arcs and plain labels. Without any head they choose nothing.
     """
     settings = settings or Settings()
     data, n_tags, n_labels = train.sentences, len(tags) + 1, len(labels)
@@ -160,8 +153,6 @@ def fit(
         for i, name in enumerate(COLUMNS)
         if name not in GUESSED and not data.columns[:, i].any()
     }
-    if not settings.second_tag:
-        missing.add("second")
     between_bit = separators(data, heads, n_tags=n_tags, n_bits=settings.n_between)
     pruner, arcs = fit_pruner(
         data,
@@ -221,7 +212,7 @@ def fit(
 
 
 def _checked_heads(train: Annotated) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): The heads; sentences whose heads are all known are projective trees."""
+    """The heads; sentences whose heads are all known are projective trees."""
     heads = numpy.ascontiguousarray(train.heads, dtype="int32")
     for sentence, (first, last) in enumerate(pairwise(train.sentences.starts.tolist())):
         own = heads[first:last]
@@ -292,8 +283,8 @@ def _climb(
 
 
 def score(model: LogLinearModel, gold: Annotated) -> tuple[float, float]:
-    """RETURNS (Tuple[float, float]): UAS and LAS over all tokens whose head is annotated, of trees as users
-    get them: crossing arcs restored, labels plain."""
+    """UAS and LAS over all tokens whose head is annotated, of trees as users get them: crossing
+    arcs restored, labels plain."""
     parses = model.parse(gold.sentences)
     inventory = Inventory(model.labels)
     heads, labels = inventory.restored(parses.starts, parses.heads, parses.labels)

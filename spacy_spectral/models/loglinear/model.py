@@ -1,44 +1,91 @@
-"""The log-linear model: its parameters, and what can be asked of them."""
+"""The log-linear model: its parameters, its file, and what can be asked of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
+from ...base.fields import Array, Float, Format, Int, Record, Strings
 from ...base.stored import Stored
-from ...trees.interface import NEUTRAL, RankedTrees, Temperature
+from ...trees.interface import NEUTRAL, TEMPERATURE, RankedTrees, Temperature
 from ...trees.mixture import MixedTrees
 from ._features import fill_children
-from ._forest import Forests
-from ._infer import Engine
-from ._packed import sentence_scores
-from .arcs import Arcs, check_arcs, constrain, with_arcs
-from .encode import Encoder, Sentences
-from .format import FORMAT, model_payload, read_model
+from ._forest import MAX_STATES, Forests
+from ._infer import Engine, sentence_scores
+from ._pruner import MAX_TEMPLATES as PRUNER_MAX_TEMPLATES
+from ._pruner import N_FLAGS
+from ._score import MAX_TEMPLATES, token_outputs
+from .encode import COLUMNS, MAX_PARTS, Encoder, Sentences, Templates
 from .packed import packed_trees, sharper_scores
-from .pruner.model import ArcPruner
-from .table import ReadTable, read_table
-from .templates import COLUMNS, Templates
+from .pruner import ArcPruner, Arcs, check_arcs, constrain, with_arcs
+from .table import ReadTable, pack_table, read_table, unpack_table
 
 # Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
 MARGIN = 10.0
+
+# The file. The kernels do not check bounds: all that they rely on is declared here.
+# Farther from 0 than any weight that training gives; sums of so large numbers are finite.
+_LARGEST = 1e6
+_WEIGHTS: dict[str, Any] = {"low": -_LARGEST, "high": _LARGEST}
+MAX_LABELS = 1 << 12
+MAX_HEADS = 999
+_MAX_OFFSET = 8
+
+
+def _templates(most: int) -> Record:
+    return Record(
+        composites=Array("int32", "composites", MAX_PARTS, 2, least=1, most=1024),
+        pairs=Array("int32", "pairs", 3, low=0, most=most),
+        unaries=Array("int32", "unaries", low=0, below="composites", most=most),
+        siblings=Array("int32", "siblings", 3, low=0, below="composites", most=most),
+    )
+
+
+FORMAT = Format(
+    "loglinear",
+    2,
+    tags=Strings("tags", unique=True),
+    labels=Strings("labels", unique=True, least=1, most=MAX_LABELS),
+    moves=Array("float32", "tags+1", 2, "states+1", "states+1", **_WEIGHTS),
+    label_classes=Array("int32", "labels", low=0, below="states"),
+    allowed=Array("uint8", 2, "labels", high=1),
+    between_bit=Array("uint8", "tags+1"),
+    function_tags=Array("uint8", "tags+1", high=1),
+    templates=_templates(MAX_TEMPLATES),
+    table=Record(
+        n_slots=Int(low=1, high=1 << 31),
+        used=Array("uint32", "rows", below="n_slots", unique=True),
+        checks=Array("uint32", "rows"),
+        sizes=Array(("uint16", "uint32"), "rows", sizes="outputs"),
+        outputs=Array(("uint16", "uint32"), "outputs", order="strict", rows="sizes"),
+        weights=Array(("float16", "float32"), "rows+outputs+1", **_WEIGHTS),
+    ),
+    pruner=Record(
+        templates=_templates(PRUNER_MAX_TEMPLATES),
+        size=Int(low=2, high=1 << 24),
+        used=Array("uint32", "used", low=1, below="size", order="strict"),
+        weights=Array("float32", "used", **_WEIGHTS),
+        threshold=Float(low=0.0, high=1.0),
+        most=Int(low=1, high=MAX_HEADS),
+    ),
+    temperature=TEMPERATURE,
+)
 
 
 @dataclass
 class ModelParses:
     """What a model says of some sentences, one token after the other.
 
-    starts (ndarray): int32, where sentences start.
-    arcs (Arcs): The kept arcs with their probabilities.
-    heads (ndarray): int32, positions in the sentence, 0 for the root.
-    labels (ndarray): int32, indices into the model's labels.
-    label_probs (ndarray): float32, tokens x labels, the probability of every label given the head.
-    log_probs (ndarray): float64 for each sentence, log p(labelled tree | sentence); nan where a chart
+    starts: int32, where sentences start.
+    heads: int32, positions in the sentence, 0 for the root.
+    labels: int32, indices into the model's labels.
+    label_probs: float32, tokens x labels, the probability of every label given the head.
+    log_probs: float64 for each sentence, log p(labelled tree | sentence); nan where a chart
         failed and tokens were parsed one by one.
-    forests (Forests): All trees of the sentences, packed: `forests.k_best(sentence, k)`.
+    forests: All trees of the sentences, packed: `forests.k_best(sentence, k)`.
     """
 
     starts: NDArray[numpy.int32]
@@ -50,8 +97,7 @@ class ModelParses:
     forests: Forests
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): [N+1, N+1], probability of each arc, head x modifier, 0 where it was not
-        kept."""
+        """[N+1, N+1], probability of each arc, head x modifier, 0 where it was not kept."""
         first, last = int(self.starts[sentence]), int(self.starts[sentence + 1])
         starts, heads, probs = self.arcs
         n = last - first
@@ -62,8 +108,7 @@ class ModelParses:
         return result
 
     def probs(self) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
-        """RETURNS (Tuple[ndarray, ndarray]): For each token, the probability of its head and that of its
-        label given the head."""
+        """For each token, the probability of its head and that of its label given the head."""
         tokens = numpy.arange(len(self.heads))
         mods = numpy.repeat(tokens, numpy.diff(self.arcs.starts))
         chosen = self.arcs.heads == self.heads[mods]
@@ -74,16 +119,14 @@ class ModelParses:
 class LogLinearModel(Stored):
     """A trained parser.
 
-    tags, labels (List[str]): The inventories; tag numbers start from 1, 0 is unknown.
-    templates (Templates): What it looks at.
-    slots, entries (ndarray): The feature table, see `table`.
-    moves (ndarray): float32, tags x 2 sides x (C+1) x (C+1), log weights of going from the class of a
+    tags, labels: The inventories; tag numbers start from 1, 0 is unknown.
+    slots, entries: The feature table, see `table`.
+    moves: float32, tags x 2 sides x (C+1) x (C+1), log weights of going from the class of a
         modifier to the class of the next (START is the last row, STOP the last column).
-    label_classes (ndarray): int32, the class of each label.
-    allowed (ndarray): uint8, 2 x labels: labels of arcs between tokens, of arcs from the root.
-    between_bit, function_tags (ndarray): uint8 for each tag, see `statistics`.
-    pruner (ArcPruner): Chooses the arcs that it looks at.
-    temperature (Temperature): By what its scores are divided; not those of another model that join them.
+    label_classes: int32, the class of each label.
+    allowed: uint8, 2 x labels: labels of arcs between tokens, of arcs from the root.
+    between_bit, function_tags: uint8 for each tag, see `statistics`.
+    temperature: By what its scores are divided; not those of another model that join them.
     """
 
     FORMAT = FORMAT
@@ -104,15 +147,14 @@ class LogLinearModel(Stored):
     _table: ReadTable | None = field(default=None, compare=False, repr=False)
 
     def encoder(self) -> Encoder:
-        """RETURNS (Encoder): Encodes sentences for this model."""
+        """Encodes sentences for this model."""
         return Encoder(self.tags)
 
     def engine(self, *, to_learn: bool = True) -> Engine:
         """The model behind pointers.
 
-        to_learn (bool): Whether a `Learner` will change its `entries` and `moves`, which is not for models of
-            another temperature than 1; otherwise the table is read faster.
-        RETURNS (Engine): The engine.
+        to_learn: Whether a `Learner` will change its `entries` and `moves`, which is not for
+            models of another temperature than 1; otherwise the table is read faster.
         """
         heads, labels, choice, share = self.temperature
         table = None
@@ -138,17 +180,17 @@ class LogLinearModel(Stored):
         )
 
     def _read_table(self) -> ReadTable:
-        """RETURNS (ReadTable): The table as parsing reads it, made when it is needed first."""
+        """The table as parsing reads it, made when it is needed first."""
         if self._table is None:
             self._table = read_table(self.slots, self.entries, n_labels=len(self.labels))
         return self._table
 
     def with_temperature(self, temperature: Temperature) -> "LogLinearModel":
-        """RETURNS (LogLinearModel): The same model with the same tables, surer or less sure."""
+        """The same model with the same tables, more or less confident."""
         return replace(self, temperature=temperature, _engine=None, _table=self._read_table())
 
     def _reader(self) -> Engine:
-        """RETURNS (Engine): The engine that parses, made when it is needed first."""
+        """The engine that parses, made when it is needed first."""
         if self._engine is None:
             self._engine = self.engine(to_learn=False)
         return self._engine
@@ -158,10 +200,8 @@ class LogLinearModel(Stored):
     ) -> ModelParses:
         """Parse sentences: the tree with the most expected correct heads, and all probabilities.
 
-        sentences (Sentences): The sentences.
-        constraints (Optional[ndarray]): int32, a head for each token that must have it, -1 for the
-            others. Probabilities are then conditional on them.
-        RETURNS (ModelParses): The parses.
+        constraints: int32, a head for each token that must have it, -1 for the others.
+            Probabilities are then conditional on them.
         """
         prepared, arcs = self.prepare(sentences, constraints)
         return self._infer(prepared, arcs, constraints, None)
@@ -175,10 +215,7 @@ class LogLinearModel(Stored):
     ) -> tuple[Sentences, Arcs]:
         """The first half of `parse`, for those who want to change the arcs or to add to their scores.
 
-        sentences (Sentences): The sentences.
-        constraints (Optional[ndarray]): As for `parse`.
-        wider (bool): Whether to look at more arcs, for others have their say; see `ArcPruner.wider`.
-        RETURNS (Tuple[Sentences, Arcs]): The sentences as `infer` wants them, and the arcs to look at.
+        wider: Keep more arcs, because another model's scores will be added; see `ArcPruner.wider`.
         """
         if sentences.tags.max(initial=0) > len(self.tags):
             raise ValueError(Errors.S406)
@@ -198,12 +235,10 @@ class LogLinearModel(Stored):
     ) -> ModelParses:
         """The second half of `parse`.
 
-        prepared (Sentences): From `prepare`.
-        arcs (Arcs): The arcs to look at. Each sentence must have a projective tree of them.
-        constraints (Optional[ndarray]): What they agree with; as for `prepare`.
-        extra (Optional[ndarray]): float32, arcs x labels: what another model says of these arcs with these
-            labels, in logarithms. It joins what this one says before anything is summed.
-        RETURNS (ModelParses): The parses.
+        prepared: From `prepare`.
+        arcs: The arcs to look at. Each sentence must have a projective tree of them.
+        extra: float32, arcs x labels: what another model says of these arcs with these labels,
+            in logarithms. It joins what this one says before anything is summed.
         """
         check_arcs(arcs, prepared.starts)
         if extra is not None and extra.shape != (len(arcs.heads), len(self.labels)):
@@ -247,12 +282,9 @@ class LogLinearModel(Stored):
     ) -> RankedTrees:
         """All trees of one sentence, each with the weight that it has in `parse`, to put conditions on.
 
-        sentence (Sentences): The sentence.
-        others (Optional[Callable]): Gives what another model says, as `extra` of `infer`, of the arcs that
-            are given by starts and heads.
-        constraints (Optional[ndarray]): As for `parse`.
-        more (Optional[ndarray]): [N+1, N+1], arcs to look at beside those of `parse`.
-        RETURNS (RankedTrees): The trees.
+        others: Gives what another model says, as `extra` of `infer`, of the arcs that are given
+            by starts and heads.
+        more: [N+1, N+1], arcs to look at beside those of `parse`.
         """
         prepared, arcs = self.prepare(sentence, constraints, wider=others is not None)
         margin = MARGIN
@@ -277,7 +309,7 @@ class LogLinearModel(Stored):
         return MixedTrees([(t.share, other), (1 - t.share, found)], n, labelled=True)
 
     def with_children(self, sentences: Sentences, arcs: Arcs) -> Sentences:
-        """RETURNS (Sentences): The sentences with the columns filled that come from the pruner."""
+        """The sentences with the columns filled that come from the pruner."""
         result = replace(sentences, columns=sentences.columns.copy())
         is_function = self.function_tags[sentences.tags] & sentences.wordlike
         fill_children(
@@ -292,8 +324,80 @@ class LogLinearModel(Stored):
         return result
 
     def to_payload(self) -> dict[str, Any]:
-        return model_payload(self)
+        payload = {
+            name: getattr(self, name)
+            for name in ("tags", "labels", "moves", "label_classes", "allowed", "between_bit",
+                         "function_tags")
+        }  # fmt: skip
+        payload["templates"] = asdict(self.templates)
+        payload["table"] = pack_table(self.slots, self.entries)
+        payload["temperature"] = self.temperature._asdict()
+        payload["pruner"] = _pack_pruner(self.pruner)
+        return payload
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "LogLinearModel":
-        return cls(**read_model(read))
+        return cls(**_read_model(read))
+
+
+def _pack_pruner(model: ArcPruner) -> dict[str, Any]:
+    used = numpy.flatnonzero(model.weights).astype("uint32")
+    return {
+        "templates": asdict(model.templates),
+        "size": len(model.weights),
+        "used": used,
+        "weights": model.weights[used],
+        "threshold": float(model.threshold),
+        "most": int(model.most),
+    }
+
+
+def _read_model(read: dict[str, Any]) -> dict[str, Any]:
+    """Make the arguments of `LogLinearModel` of a file, or raise a ValueError that says what is wrong."""
+    read["moves"] = read["moves"].copy()  # the engine can learn, too
+    FORMAT.require(read["allowed"].any(axis=1).all(), "allowed", "leaves no label")
+    n_states = read["moves"].shape[-1] - 1
+    FORMAT.require(1 <= n_states <= MAX_STATES, "moves", f"has {n_states} states")
+    read["templates"] = _read_templates(read["templates"], "templates", n_flags=2)
+    read["slots"], read["entries"] = _read_table(read.pop("table"), len(read["labels"]))
+    read["pruner"] = _read_pruner(read["pruner"], read["between_bit"])
+    read["temperature"] = Temperature.read(read["temperature"])
+    return read
+
+
+def _read_templates(read: dict[str, Any], name: str, *, n_flags: int) -> Templates:
+    n = len(read["composites"])
+    offsets, columns = read["composites"][..., 0], read["composites"][..., 1]
+    sound = (columns >= -1).all() and (columns < len(COLUMNS)).all()
+    FORMAT.require(sound, f"{name}.composites", "has unknown columns")
+    sound = (abs(offsets.astype("int64")) <= _MAX_OFFSET).all()
+    FORMAT.require(sound, f"{name}.composites", "looks too far")
+    FORMAT.require((read["pairs"][:, :2] < n).all(), f"{name}.pairs", "has unknown composites")
+    FORMAT.require((read["pairs"][:, 2] < n_flags).all(), f"{name}.pairs", "has unknown flags")
+    return Templates(**read)
+
+
+def _read_table(read: dict[str, Any], n_labels: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    n_slots, n_rows, outputs = read["n_slots"], len(read["used"]), read["outputs"]
+    # more than the rows, so that a search ends; not many more, so that the file is as large as the table
+    sound = n_rows < n_slots <= 8 * n_rows + 16 and _is_power_of_two(n_slots)
+    FORMAT.require(sound, "table.n_slots", f"is {n_slots} for {n_rows} rows")
+    # the widest rows are those of tokens; outputs of pairs are bounded by the kernel
+    width = token_outputs(n_labels)
+    FORMAT.require(outputs.max(initial=0) < width, "table.outputs", "has unknown outputs")
+    FORMAT.require(read["weights"][0] == 0, "table.weights", "does not start from 0")
+    return unpack_table(read)
+
+
+def _read_pruner(read: dict[str, Any], between_bit: numpy.ndarray) -> ArcPruner:
+    FORMAT.require(_is_power_of_two(read["size"]), "pruner.size", "is no power of two")
+    weights = numpy.empty(read["size"], dtype="float32")
+    weights[:] = 0  # not `zeros`: see `table`
+    weights[read["used"]] = read["weights"]
+    templates = _read_templates(read["templates"], "pruner.templates", n_flags=N_FLAGS)
+    FORMAT.require(len(templates.pairs) > 0, "pruner.templates.pairs", "has no templates")
+    return ArcPruner(templates, weights, between_bit, read["threshold"], read["most"])
+
+
+def _is_power_of_two(n: int) -> bool:
+    return n > 1 and n & (n - 1) == 0

@@ -33,11 +33,8 @@ def packed_trees(
 ) -> GraphTrees:
     """The distribution over the trees of a sentence.
 
-    n (int): How many tokens it has.
-    scored (Dict[str, ndarray]): From `_packed.sentence_scores`.
-    states (ndarray): The state of every label.
-    allowed (ndarray): [2, labels], labels of arcs between tokens, and of arcs from the root.
-    RETURNS (GraphTrees): The trees.
+    scored: From `_infer.sentence_scores`.
+    allowed: [2, labels], labels of arcs between tokens, and of arcs from the root.
     """
     arcs, labels = numpy.nonzero(allowed[(scored["heads"] == 0).astype("int64")])
     packing = _Packing(scored, arcs, states[labels], scored["scores"][arcs, labels])
@@ -60,10 +57,6 @@ def sharper_scores(
 ) -> dict[str, NDArray[Any]]:
     """The scores under which every tree with its states weighs P^choice, as in `_infer._sharper`; labels
     given states are as they are.
-
-    scored (Dict[str, ndarray]), states (ndarray), allowed (ndarray): As for `packed_trees`.
-    choice (float): See `trees.interface.Temperature`.
-    RETURNS (Dict[str, ndarray]): The scores.
     """
     scores = scored["scores"].astype("float64")
     kept = allowed[(scored["heads"] == 0).astype("int64")].astype(bool)
@@ -91,11 +84,6 @@ class _Packing:
         states: NDArray[numpy.int32],
         scores: NDArray[numpy.float32],
     ):
-        """scored (Dict[str, ndarray]): The scores of its parts.
-        arcs (ndarray): The arc of every labelled arc.
-        states (ndarray): The state of its label.
-        scores (ndarray): Its score.
-        """
         self.scored = scored
         self.heads, self.modifiers = scored["heads"].tolist(), scored["modifiers"].tolist()
         self.ranks = scored["ranks"].tolist()
@@ -118,7 +106,7 @@ class _Packing:
         return _RIGHT if self.modifiers[a] > self.heads[a] else _LEFT
 
     def run(self, n: int) -> bool:
-        """RETURNS (bool): Whether there is a tree; then the last item is the goal."""
+        """Whether there is a tree; then the last item is the goal."""
         for h in range(1, n + 1):
             for side in (_LEFT, _RIGHT):
                 self._open(h, side)

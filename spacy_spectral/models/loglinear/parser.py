@@ -5,6 +5,7 @@ Implements `trees.interface`. Knows nothing of spaCy.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy
@@ -13,28 +14,130 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
 from ...base.stored import Stored
-from ...trees.interface import AskedArcs, Clusters, Parses, RankedTrees, Temperature
+from ...trees.interface import (
+    ArcMask,
+    ArcProbs,
+    AskedArcs,
+    Clusters,
+    Parse,
+    Parses,
+    RankedTrees,
+    Temperature,
+    TreeDistribution,
+)
 from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
+from ...trees.lists import distinct_parses, restored_arcs, restored_parses
 from ...trees.pieces import cut_treebank, parse_in_pieces
-from ...trees.sentences import Tokens, Treebank
+from ...trees.sentences import MISSING, Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
-from .encode import Encoder, Sentences, second_names
+from .encode import Encoder, Sentences
 from .estimate import Annotated, Epoch, Settings, fit
-from .model import LogLinearModel
-from .parses import LogLinearParses
+from .model import LogLinearModel, ModelParses
 
 _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
 # Arcs -> [arcs, labels].
 LabelledArcScorer = Callable[[AskedArcs], NDArray[numpy.floating]]
+_SMALLEST_PROB = 1e-12
+# (sentence, arcs that were left out) -> its trees
+Pack = Callable[[int, NDArray[numpy.bool_] | None], RankedTrees]
+
+
+class LogLinearParses:
+    """Parses of a batch; implements `trees.interface.Parses`."""
+
+    labelled = True
+
+    def __init__(
+        self,
+        parses: ModelParses,
+        inventory: Inventory,
+        fixed: NDArray[numpy.int32] | None,
+        pack: Pack,
+    ):
+        """fixed: The heads that were given, MISSING for others.
+        pack: Scores a sentence once more and packs its trees.
+        """
+        self._pack = pack
+        self._parses = parses
+        self._inventory = inventory
+        self._fixed = fixed
+        self.heads, self.labels = inventory.restored(
+            parses.starts, parses.heads, parses.labels, fixed
+        )
+
+    @cached_property
+    def _probs(self) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
+        heads, labels = self._parses.probs()
+        restored = restored_arcs(self, self._parses.starts, self._parses.heads, self._parses.labels)
+        if len(restored.tokens):
+            heads, labels = heads.copy(), labels.copy()
+            heads[restored.tokens] = restored.head_probs
+            labels[restored.tokens] = restored.label_probs
+        return heads, labels
+
+    def head_probs(self) -> NDArray[numpy.float32]:
+        return self._probs[0]
+
+    def label_probs(self) -> NDArray[numpy.float32]:
+        return self._probs[1]
+
+    def log_probs(self) -> NDArray[numpy.float64]:
+        logs = self._parses.log_probs.copy()
+        failed = numpy.flatnonzero(numpy.isnan(logs)).tolist()
+        if failed:
+            # where the chart failed tokens were parsed one by one
+            heads, labels = self._parses.probs()
+            own = numpy.log(numpy.maximum(heads * labels, _SMALLEST_PROB))
+            for s in failed:
+                logs[s] = own[self._own(s)].sum()
+        return logs
+
+    def marginals(self, sentence: int) -> NDArray[numpy.float64]:
+        return self._parses.marginals(sentence)
+
+    def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
+        heads, modifiers, joint = self._parses.forests.joint(sentence)
+        table = joint if labelled else joint.sum(axis=1, keepdims=True)
+        arc, label = numpy.nonzero((table >= min_prob) & (table > 0))
+        labels = label.astype("int32") if labelled else numpy.full(len(arc), MISSING, dtype="int32")
+        return ArcProbs(heads[arc], modifiers[arc], labels, table[arc, label].astype("float64"))
+
+    def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
+        return self._parses.label_probs[self._own(sentence)].astype("float64")
+
+    def k_best(self, sentence: int, k: int, *, labelled: bool = False) -> list[Parse]:
+        own = self._own(sentence)
+        fixed = None if self._fixed is None else self._fixed[own]
+        heads, labels, logs = self._parses.forests.k_best(sentence, k)
+        if not len(heads):
+            log_prob = float(self.log_probs()[sentence])
+            return [Parse(self.heads[own], self.labels[own], log_prob)]
+        if not labelled:
+            return restored_parses(heads, labels, logs.tolist(), self._inventory, fixed)
+        trees = self._pack(sentence, None)
+        n = heads.shape[1]
+        total, _ = trees.total(numpy.ones((n + 1, n + 1), dtype=bool), {})
+        return distinct_parses(
+            lambda m: [
+                tree._replace(score=min(tree.score - total, 0.0)) for tree in trees.k_best(m)
+            ],
+            self._inventory,
+            fixed,
+            k,
+        )
+
+    def distribution(
+        self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
+    ) -> TreeDistribution:
+        return self._pack(sentence, more)
+
+    def _own(self, sentence: int) -> slice:
+        starts = self._parses.starts
+        return slice(int(starts[sentence]), int(starts[sentence + 1]))
 
 
 class LogLinearParser(Stored):
-    """A trained log-linear parser; see `trees.interface.ParserModel`.
-
-    model (LogLinearModel): What was learnt.
-    clusters (Optional[Clusters]): The word clusters it looks at.
-    max_length (int): Longer sentences are parsed in pieces.
-    """
+    """A trained log-linear parser; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
     decoders = ("mbr",)
@@ -60,14 +163,8 @@ class LogLinearParser(Stored):
     ) -> "LogLinearParser":
         """Train a parser.
 
-        treebank (Treebank): The training data. Crossing arcs are lifted, with decorated labels where
-            there are enough of them; missing heads and labels are summed out.
-        settings (Settings): How to train.
-        max_length (int): Longer sentences are cut into pieces, here and in parsing.
-        dev (Optional[Treebank]): Sentences to choose the best epoch by.
-        clusters (Optional[Clusters]): Word clusters; the parser keeps a copy.
-        report (Callable[[str], None]): Told the loss of every epoch.
-        RETURNS (LogLinearParser): The parser.
+        treebank: The training data. Crossing arcs are lifted, with decorated labels where there
+            are enough of them; missing heads and labels are summed out.
         """
         treebank = cut_treebank(treebank, max_length)
         heads, names = projective_trees(treebank)
@@ -99,7 +196,7 @@ class LogLinearParser(Stored):
         return self.model.temperature
 
     def with_temperature(self, temperature: Temperature) -> "LogLinearParser":
-        """RETURNS (LogLinearParser): The same parser, surer or less sure."""
+        """The same parser, more or less confident."""
         if temperature == self.temperature:
             return self
         model = self.model.with_temperature(temperature)
@@ -120,12 +217,7 @@ class LogLinearParser(Stored):
         *,
         fixed: NDArray[numpy.int32] | None = None,
     ) -> Parses:
-        """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores.
-
-        others (Optional[LabelledArcScorer]): Scores labelled arcs of the batch.
-        tokens (Tokens), fixed (Optional[ndarray]): As for `parse`.
-        RETURNS (Parses): The parses.
-        """
+        """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores."""
         sentences = _encode(self._encoder, tokens, self.clusters)
 
         def parse(
@@ -182,7 +274,6 @@ def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sent
     everything = encoder(
         [tokens.words],
         [tokens.symbols],
-        second=[second_names(tokens.second)],
         pos=[tokens.pos],
         morphs=[tokens.morphs],
         clusters=None if clusters is None else clusters.ids(tokens.words),

@@ -12,8 +12,7 @@ _CHUNK = 1 << 18
 
 
 def positions(starts: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ndarray]): For each token the start of its sentence and its position in the
-    sentence, from 1."""
+    """For each token the start of its sentence and its position in the sentence, from 1."""
     offset = numpy.repeat(starts[:-1], numpy.diff(starts)).astype(numpy.int64)
     return offset, numpy.arange(len(offset)) - offset + 1
 
@@ -26,10 +25,7 @@ def separators(
     An arc is compared with its mirror image on the other side of the modifier, so that length does not
     count; a tag is worth the information its presence gives about which of the two is the arc.
 
-    data (Sentences), heads (ndarray): The annotated sentences.
-    n_tags (int): How many tags there are, the unknown one (0) included.
-    n_bits (int): How many tags to choose, at most 8.
-    RETURNS (ndarray): uint8, a bit of its own for each chosen tag.
+    RETURNS: uint8, a bit of its own for each chosen tag.
     """
     offset, position = positions(data.starts)
     length = numpy.repeat(numpy.diff(data.starts), numpy.diff(data.starts))
@@ -62,10 +58,7 @@ def separators(
 def _with_tag_between(
     one: NDArray, other: NDArray, bins: NDArray, tags: NDArray[numpy.int32], n_tags: int
 ) -> NDArray:
-    """In how many pairs of tokens, numbered from 1, each tag stands between the two.
-
-    RETURNS (ndarray): Counts, bin of distance x tag.
-    """
+    """In how many pairs of tokens, numbered from 1, each tag stands between them: bin of distance x tag."""
     order = numpy.argsort(tags, kind="stable") + 1
     repeated = numpy.diff(tags[order - 1]) == 0
     previous = numpy.zeros(len(tags) + 1, dtype=numpy.int64)
@@ -87,7 +80,7 @@ def _with_tag_between(
 
 
 def function_tags(data: Sentences, heads: NDArray[numpy.int32], *, n_tags: int) -> NDArray:
-    """RETURNS (ndarray): uint8, 1 for tags of tokens that hardly ever have modifiers."""
+    """uint8, 1 for tags of tokens that hardly ever have modifiers."""
     offset, _ = positions(data.starts)
     has_modifier = numpy.zeros(len(heads), dtype=bool)
     has_modifier[(offset + heads - 1)[heads > 0]] = True
@@ -104,7 +97,7 @@ def label_successions(
 ) -> NDArray:
     """How often a label follows another among the modifiers on one side of a head.
 
-    RETURNS (ndarray): Counts, previous label x label; the last row is START, the last column STOP.
+    RETURNS: Counts, previous label x label; the last row is START, the last column STOP.
     """
     counts = numpy.zeros((n_labels + 1, n_labels + 1))
     offset, position = positions(starts)
@@ -133,9 +126,7 @@ def _mutual_information(counts: NDArray) -> float:
 def label_classes(successions: NDArray, n_classes: int) -> NDArray:
     """Classes of labels that tell as much as possible about the next class (as Brown clustering does).
 
-    successions (ndarray): What `label_successions` counted.
-    n_classes (int): How many classes.
-    RETURNS (ndarray): int32, the class of each label.
+    RETURNS: int32, the class of each label.
     """
     n_labels = len(successions) - 1
     order = numpy.argsort(-successions[:n_labels].sum(axis=1), kind="stable")

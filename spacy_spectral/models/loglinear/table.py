@@ -2,7 +2,7 @@
 
 A feature must occur in several blocks of the text: what occurs in one document only looks reliable in
 training and is never seen again. A row is a weight for the arc, then weights for the bins of distance and the
-labels that were seen with the feature (`_layout.pxd` has the layout of outputs).
+labels that were seen with the feature (`_features.pxd` has the layout of outputs).
 """
 
 from typing import Any, NamedTuple
@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from ...base._linear import ENTRY, build_slots, empty_slots, lay_out, number_keys
 from ...trees.lengths import N_BINS, distance_bins
 from ._table import make_buckets, make_cells, training_keys
-from .encode import Sentences
+from .encode import Sentences, Templates
 from .statistics import positions
-from .templates import Templates
 
 # Weights are multiples of 1 / STEPS: in parsing they are 16-bit numbers.
 STEPS = 1024.0
@@ -34,13 +33,9 @@ def build_table(
 ) -> tuple[NDArray, ...]:
     """Make the table with all weights 0.
 
-    data (Sentences), heads (ndarray), labels (ndarray): The annotated sentences.
-    templates (Templates): The templates.
-    between_bit (ndarray): What `statistics.separators` chose.
-    n_labels (int): How many labels there are.
-    n_blocks (int), min_blocks (int): Into how many blocks to cut the text, and in how many of them
-        a feature must occur to be kept.
-    RETURNS (Tuple[ndarray, ...]): Keys and first entries of the rows, slots and entries.
+    n_blocks, min_blocks: Into how many blocks to cut the text, and in how many of them a feature must occur
+        to be kept.
+    RETURNS: Keys and first entries of the rows, slots and entries.
     """
     pair_keys, unary_keys, sibling_keys = training_keys(
         data.columns, data.starts, data.tags, heads, templates.composites, templates.pairs,
@@ -96,7 +91,7 @@ def _blocks(n: int, n_blocks: int) -> NDArray:
 def _outputs(
     n_keys: int, width: int, seen: list[tuple[NDArray, list[NDArray]]]
 ) -> tuple[NDArray, NDArray]:
-    """RETURNS (Tuple[ndarray, ndarray]): How many outputs were seen with each key, and which."""
+    """How many outputs were seen with each key, and which."""
     codes = [numpy.zeros(0, dtype=numpy.int64)]
     for numbers, outputs in seen:
         codes += [
@@ -112,7 +107,7 @@ def _slots_of(keys: NDArray[numpy.uint64], starts: NDArray) -> NDArray:
 
 
 def pack_table(slots: NDArray, entries: NDArray) -> dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The table without its empty slots, in as few bytes as it takes."""
+    """The table without its empty slots, in as few bytes as it takes."""
     used = numpy.flatnonzero(slots["start"])
     used = used[numpy.argsort(slots["start"][used])]
     starts = slots["start"][used]
@@ -145,10 +140,9 @@ def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
 class ReadTable(NamedTuple):
     """The table as it is read in parsing, see `_cells.pxd`.
 
-    buckets (ndarray): uint32[buckets + 1, 16].
-    bits (ndarray): uint32, which checks there may be.
-    cells (ndarray): Rows.
-    step (float): What weights are multiples of.
+    buckets: uint32[buckets + 1, 16].
+    bits: uint32, which checks there may be.
+    step: What weights are multiples of.
     """
 
     buckets: NDArray[numpy.uint32]
@@ -158,10 +152,7 @@ class ReadTable(NamedTuple):
 
 
 def read_table(slots: NDArray, entries: NDArray, *, n_labels: int) -> ReadTable:
-    """slots, entries (ndarray): The table as it is learnt.
-    n_labels (int): How many labels there are.
-    RETURNS (ReadTable): The same for parsing.
-    """
+    """The learnt table as parsing reads it."""
     in_use = numpy.flatnonzero(slots["start"])
     used = in_use[numpy.argsort(slots["start"][in_use])].astype(numpy.uint32)
     scale, largest = STEPS, float(numpy.abs(entries["weight"]).max())
@@ -186,10 +177,8 @@ def drop_small_weights(
 ) -> tuple[NDArray, NDArray]:
     """The table without what hardly counts: it takes less memory and is read faster.
 
-    keys, starts, entries (ndarray): A table as `build_table` made it.
-    weights (ndarray): float32, a weight for every entry.
-    smallest (float): Weights nearer to 0 than this are dropped, and rows that have no others.
-    RETURNS (Tuple[ndarray, ndarray]): Slots and entries.
+    weights: float32, a weight for every entry.
+    smallest: Weights nearer to 0 than this are dropped, and rows that have no others.
     """
     is_start = numpy.zeros(len(entries), dtype=bool)
     is_start[starts] = True

@@ -9,10 +9,10 @@ import pytest
 from brute_force import projective_trees
 from loglinear_data import TAGS, long_sentence, random_corpus
 from spacy_spectral.models.loglinear import Encoder
-from spacy_spectral.models.loglinear.pruner import model as pruner_module
-from spacy_spectral.models.loglinear.pruner._pruner import train_pruner
-from spacy_spectral.models.loglinear.pruner.model import ArcPruner
-from spacy_spectral.models.loglinear.templates import COLUMNS, PRUNER, compile_templates
+from spacy_spectral.models.loglinear import pruner as pruner_module
+from spacy_spectral.models.loglinear._pruner import train_pruner
+from spacy_spectral.models.loglinear.encode import COLUMNS, PRUNER, compile_templates
+from spacy_spectral.models.loglinear.pruner import ArcPruner
 
 
 def test_pruner_keeps_the_likeliest_arcs_among_ties():

@@ -8,9 +8,8 @@ import pytest
 
 from spacy_spectral.models.loglinear import statistics as statistics_module
 from spacy_spectral.models.loglinear._score import kernel_bins
-from spacy_spectral.models.loglinear.encode import Sentences
+from spacy_spectral.models.loglinear.encode import COLUMNS, Sentences, compile_templates
 from spacy_spectral.models.loglinear.statistics import separators
-from spacy_spectral.models.loglinear.templates import COLUMNS, compile_templates
 from spacy_spectral.trees.lengths import N_BINS, distance_bins
 
 
