@@ -45,7 +45,7 @@ from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
 from spacy_spectral.trees.calibration import calibrated
-from spacy_spectral.trees.inventory import projective_trees
+from spacy_spectral.trees.pseudoprojective import projective_trees
 from spacy_spectral.trees.sentences import Treebank
 
 ATTRIBUTES = {"xpos": "TAG", "upos": "POS"}

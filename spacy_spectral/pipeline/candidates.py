@@ -15,7 +15,7 @@ from ..models.forestrank.training import ForestFold
 from ..models.product.architecture import ProductRecipe
 from ..models.rerank.interface import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses, Tempered
-from ..trees.inventory import plain
+from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
 from .beams import beam_trees, in_sentences, sentence_starts, trained_copy
 from .documents import TokenReader, training_treebank

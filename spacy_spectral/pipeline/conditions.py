@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..base.errors import Errors
 from ..forest.conditions import Condition, LabelIs, NoCrossing, conditioned
 from ..trees.interface import Parses, TreeDistribution
-from ..trees.inventory import plain
+from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
 from .annotations import SentenceParse
 

@@ -11,7 +11,7 @@ from spacy.training import Example
 from ..models.forestrank.model import ForestParses, ForestReranker
 from ..models.forestrank.training import ForestSettings
 from ..trees.calibration import fit_sharpness, some_sentences
-from ..trees.inventory import plain
+from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
 from .annotations import SentenceCandidates, store_candidates, store_parse
 from .candidates import SpectralCandidates

@@ -16,7 +16,7 @@ from ..base.errors import Errors
 from ..base.learnt import Learnt
 from ..trees.calibration import calibrated, judge, parses_at
 from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature, Tempered
-from ..trees.inventory import plain
+from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
 from .documents import TokenReader
 from .examples import all_examples

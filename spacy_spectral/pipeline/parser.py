@@ -17,9 +17,9 @@ from thinc.api import Model
 from ..base.errors import Errors, Warnings
 from ..forest.conditions import Condition
 from ..models.eigenwords.word_vectors import WordVectors
-from ..trees.constraints import possible
 from ..trees.interface import Parses
-from ..trees.inventory import plain
+from ..trees.posterior import possible
+from ..trees.pseudoprojective import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
 from .conditions import ConditionedParse, parse_under

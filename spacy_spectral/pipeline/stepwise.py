@@ -31,9 +31,9 @@ from ..base.learnt import Learnt
 from ..models.biaffine.format import check_model
 from ..models.biaffine.network import Network
 from ..trees._eisner import is_projective_tree
-from ..trees.constraints import possible
 from ..trees.interface import Parses, Temperature
-from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
+from ..trees.posterior import possible
+from ..trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.sentences import Batch, Treebank
 from .documents import TokenReader, training_batch
 from .training_data import ParserData, warn_of_missing

@@ -241,7 +241,7 @@ class ParserModel(Protocol):
 
         tokens (Tokens): The sentences.
         fixed (Optional[ndarray]): int32, a head for each token that must have it, MISSING for others. A
-            projective tree with these heads must exist (see `constraints.possible`).
+            projective tree with these heads must exist (see `posterior.possible`).
         decode (str): One of `decoders`.
         RETURNS (Parses): The parses.
         """

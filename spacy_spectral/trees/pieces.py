@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from .distribution import trees_of
+from .conditions import trees_of
 from .interface import ArcMask, ArcProbs, Parse, Parses, TreeDistribution
-from .lists import best_sums
+from .parses import best_sums
 from .sentences import MISSING, Tokens, Treebank
 
 # (which tokens of the batch, where their sentences start, heads they must have) -> parses of the sentences

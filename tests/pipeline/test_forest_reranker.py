@@ -23,7 +23,7 @@ from spacy_spectral.forest.conditions import (
 )
 from spacy_spectral.models.forestrank.model import ForestReranker
 from spacy_spectral.scorers import score_ud
-from spacy_spectral.trees.inventory import plain
+from spacy_spectral.trees.pseudoprojective import plain
 
 FOREST = {"@architectures": "spacy-spectral.ForestReranker.v1", "folds": 2, "epochs": 2}
 

@@ -5,10 +5,9 @@ import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
 from brute_force import marginals, projective_trees
-from spacy_spectral.trees.arc_posterior import arc_posterior
 from spacy_spectral.trees.calibration import Reliability, fit_temperature, log_scores
 from spacy_spectral.trees.interface import Temperature
-from spacy_spectral.trees.mixture import MixedPosterior
+from spacy_spectral.trees.posterior import MixedPosterior, arc_posterior
 from spacy_spectral.trees.sentences import Tokens, Treebank
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from spacy_spectral.base.serialize import pack
-from spacy_spectral.trees.inventory import Inventory, plain
+from spacy_spectral.trees.pseudoprojective import Inventory, plain
 
 
 def test_round_trip():

@@ -9,7 +9,7 @@ from thinc.api import Model, chain
 from ...base.errors import Errors
 from ...base.learnt import Learnt, architecture
 from ...trees.interface import NEUTRAL, Resources
-from ...trees.inventory import Inventory
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Batch, Treebank
 from .estimate import Settings
 from .layers import Arcs, arc_scores, label_scores, sentence_vectors

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
 
 from ...base.errors import Errors
-from ...trees.inventory import MIN_DECORATED, Inventory, projective_trees
 from ...trees.pieces import cut_treebank
+from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
 from ...trees.sentences import Treebank
 from .embed import Inputs, Lexicon, embeddings, mixture
 from .layers import N_CLASSES, Arcs, arc_scores, label_scores

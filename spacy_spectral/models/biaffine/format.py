@@ -6,7 +6,7 @@ from thinc.api import Model
 
 from ...base.fields import Array, Int, Record, Scope
 from ...trees.interface import NEUTRAL, TEMPERATURE, Temperature
-from ...trees.inventory import Inventory
+from ...trees.pseudoprojective import Inventory
 from .layers import N_CLASSES
 
 _WHAT = "biaffine parser"

@@ -17,12 +17,11 @@ from thinc.api import Model
 from thinc.types import Ragged
 from thinc.util import get_array_module
 
-from ...trees.arc_posterior import arc_posterior, tree_loss
 from ...trees.interface import NEUTRAL, AskedArcs, Parses, Temperature
-from ...trees.inventory import Inventory
-from ...trees.parsing import PosteriorParses, sentence_constraints
+from ...trees.parses import PosteriorParses
 from ...trees.pieces import parse_in_pieces
-from ...trees.posterior import Posterior
+from ...trees.posterior import Posterior, arc_posterior, sentence_constraints, tree_loss
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING
 from .layers import Arcs, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
 

@@ -15,7 +15,7 @@ from ...base.fields import Array, Bytes, Float, Format, Int, Record, Strings
 from ...base.stored import Stored
 from ...trees.calibration import judge
 from ...trees.interface import TEMPERATURE, AskedArcs, Clusters, Parses, Temperature, Vectors
-from ...trees.inventory import Inventory
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.word_vectors import WordVectors

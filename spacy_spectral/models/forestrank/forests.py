@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...trees._eisner import best_tree, is_projective_tree
 from ...trees.interface import ArcProbs, Parses
-from ...trees.inventory import plain
+from ...trees.pseudoprojective import plain
 from ...trees.sentences import MISSING
 from ._chart import MAX_LENGTH
 

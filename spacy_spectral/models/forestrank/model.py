@@ -24,8 +24,8 @@ from ...trees.interface import (
     Parses,
     TreeDistribution,
 )
-from ...trees.inventory import Inventory
-from ...trees.lists import RestoredArcs, restored_arcs
+from ...trees.parses import RestoredArcs, restored_arcs
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..product.parser import KINDS

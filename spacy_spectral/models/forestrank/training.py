@@ -9,7 +9,7 @@ import numpy
 
 from ...base.errors import Errors
 from ...trees.interface import Clusters, Parses, Recipe
-from ...trees.inventory import projective_trees
+from ...trees.pseudoprojective import projective_trees
 from ...trees.sentences import Treebank
 from ..product.architecture import expert_recipes
 from ._learn import Learner

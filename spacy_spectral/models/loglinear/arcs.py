@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...trees._eisner import best_tree
-from ...trees.constraints import allowed_arcs
+from ...trees.posterior import allowed_arcs
 
 # Longer sentences with fixed heads do not get all arcs: neighbouring modifiers are cubically many.
 _MAX_ALL_ARCS = 100

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.stored import Stored
+from ...trees.conditions import MixedTrees
 from ...trees.interface import NEUTRAL, RankedTrees, Temperature
-from ...trees.mixture import MixedTrees
 from ._features import fill_children
 from ._forest import Forests
 from ._infer import Engine

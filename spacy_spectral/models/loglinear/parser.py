@@ -14,8 +14,8 @@ from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
 from ...base.stored import Stored
 from ...trees.interface import AskedArcs, Clusters, Parses, RankedTrees, Temperature
-from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.pieces import cut_treebank, parse_in_pieces
+from ...trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .encode import Encoder, Sentences, second_names

@@ -7,8 +7,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ...trees.interface import ArcMask, ArcProbs, Parse, RankedTrees, TreeDistribution
-from ...trees.inventory import Inventory
-from ...trees.lists import distinct_parses, restored_arcs, restored_parses
+from ...trees.parses import distinct_parses, restored_arcs, restored_parses
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING
 from .model import ModelParses
 

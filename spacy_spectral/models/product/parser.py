@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Bytes, Float, Format, List, Record, Str
 from ...base.stored import Stored
-from ...trees.arc_posterior import arc_posterior
 from ...trees.interface import (
     NEUTRAL,
     TEMPERATURE,
@@ -35,9 +34,10 @@ from ...trees.interface import (
     Temperature,
     Tempered,
 )
-from ...trees.inventory import Inventory
-from ...trees.parsing import PosteriorParses, sentence_constraints
+from ...trees.parses import PosteriorParses
 from ...trees.pieces import parse_in_pieces
+from ...trees.posterior import arc_posterior, sentence_constraints
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Tokens
 from ..biaffine.parser import BiaffineParser
 from ..loglinear.parser import LabelledArcScorer, LogLinearParser

@@ -6,7 +6,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...trees.interface import ArcScorer, AskedArcs, ParserModel
-from ...trees.inventory import plain
+from ...trees.pseudoprojective import plain
 from ...trees.sentences import Tokens
 
 # What an expert thinks impossible, or does not know a label for, is very unlikely to the product.

@@ -9,7 +9,7 @@ import numpy
 
 from ...base.errors import Errors
 from ...base.progress import progress_bar
-from ...trees.inventory import projective_trees
+from ...trees.pseudoprojective import projective_trees
 from ...trees.sentences import Treebank
 from ..shag.labels import LabelModel
 from ..shag.model import SymbolTable

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy
 from numpy.typing import NDArray
 
+from ...trees.posterior import Factors
 from ._chains import tree_scores
 from ._lattice import inside_outside
 from .lexicon import Lattice
@@ -13,8 +14,8 @@ from .transitions import Transitions
 
 
 @dataclass
-class LatticeFactors:
-    """Implements `trees.posterior.Factors`.
+class LatticeFactors(Factors):
+    """See `trees.posterior.Factors`.
 
     lattice (Lattice): The states of every token.
     transitions (Transitions): What heads generate.
@@ -27,8 +28,6 @@ class LatticeFactors:
     weights: NDArray[numpy.float64]
     root: NDArray[numpy.float64]
     log_scale: float = 0.0
-
-    non_negative = True
 
     def __len__(self) -> int:
         return len(self.weights)

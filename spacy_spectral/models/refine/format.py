@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...base.fields import Array, Bool, Float, Format, Int, Record, Strings
 from ...trees.interface import TEMPERATURE
-from ...trees.inventory import plain
 from ...trees.lengths import N_BINS
+from ...trees.pseudoprojective import plain
 from ..shag.labels import FIELDS as LABELS
 
 # Tables grow with the square of the states, those of EM with their third power

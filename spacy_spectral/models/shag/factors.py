@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 import numpy
 from numpy.typing import NDArray
 
+from ...trees.posterior import Factors
 from ._chart import Chart
 from ._viterbi import viterbi
 from .model import OperatorModel
 
 
 @dataclass
-class Factors:
-    """Implements `trees.posterior.Factors`; the arrays are those of `_chart.Chart`."""
+class AutomataFactors(Factors):
+    """See `trees.posterior.Factors`; the arrays are those of `_chart.Chart`."""
 
     symbols: NDArray[numpy.int32]
     word_class: NDArray[numpy.int32]
@@ -44,11 +45,11 @@ class Factors:
             self.states,
         )
 
-    def restricted(self, allowed: NDArray[numpy.bool_]) -> "Factors":
+    def restricted(self, allowed: NDArray[numpy.bool_]) -> "AutomataFactors":
         weights = self.weights * allowed[1:, 1:, None]
         return replace(self, weights=weights, root=self.root * allowed[0, 1:])
 
-    def scaled(self, factor: float) -> "Factors":
+    def scaled(self, factor: float) -> "AutomataFactors":
         return replace(
             self,
             weights=self.weights * factor,

@@ -4,8 +4,8 @@ from typing import Any
 
 from ...base.fields import Array, Bool, Float, Format, Int, Record, Str, Strings
 from ...trees.interface import TEMPERATURE
-from ...trees.inventory import plain
 from ...trees.lengths import N_BINS
+from ...trees.pseudoprojective import plain
 from .estimate import ESTIMATORS
 from .labels import FIELDS as LABELS
 from .lexical import FIELDS as LEXICAL

@@ -17,7 +17,7 @@ from ...trees.pseudoprojective import projective_tree
 from ...trees.sentences import Tokens, Tree
 from ._chart import arc_weights
 from .estimate import EstimatorSettings, estimate
-from .factors import Factors
+from .factors import AutomataFactors
 from .format import FORMAT, require_sound
 from .labels import LabelModel
 from .lexical import LEXICAL_MODELS, LexicalModel
@@ -188,7 +188,7 @@ class Grammar(TemperedParser):
             return Posterior.of_nothing()
         return Posterior.from_factors(self._attempts(symbols, words), allowed)
 
-    def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
+    def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[AutomataFactors]:
         """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
         n = len(symbols)
         lengths, bins = (
@@ -212,7 +212,7 @@ class Grammar(TemperedParser):
             if lexical_stop is not None:
                 stop = (lexical_stop[..., None] * stop[:, :, None]).reshape(n, 2, -1)
             own_root = root * automata.operators[automata.root, RIGHT, symbols, 0, 0]
-            yield Factors(symbols, word_class, automata, states, weights, stop, own_root)
+            yield AutomataFactors(symbols, word_class, automata, states, weights, stop, own_root)
 
     @cached_property
     def _no_lengths(self) -> tuple[NDArray, NDArray]:

@@ -7,7 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.fields import Record, Strings
-from ...trees.inventory import Inventory
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING, Tree
 from .backoff import FIELDS as BACKOFF
 from .backoff import BackoffModel, context_keys

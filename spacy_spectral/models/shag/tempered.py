@@ -2,10 +2,10 @@
 
 Such a model knows the marginals of arcs, and the probability of a tree, but nothing of P(tree)^(1/T): that
 would be another sum over states for every tree. So at a temperature T other than 1 its distribution is one
-of single arcs, by the doubt that the model has in each (see `trees.mixture.less_sure`); and everything that
+of single arcs, by the doubt that the model has in each (see `trees.posterior.less_sure`); and everything that
 can be asked of it is exact under that. Labels are chosen given trees, by their probabilities to the power of
 1/T of labels. At a temperature of 1 nothing is changed, but values of projected automata are made
-probabilities (see `trees.mixture.proper`).
+probabilities (see `trees.posterior.proper`).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from ...base.stored import Stored
 from ...trees.interface import NEUTRAL, ArcMask, Parses, Temperature
-from ...trees.mixture import less_sure, proper
-from ...trees.parsing import PosteriorParses, sentence_constraints
+from ...trees.parses import PosteriorParses
 from ...trees.pieces import parse_in_pieces
-from ...trees.posterior import Posterior
+from ...trees.posterior import Posterior, less_sure, proper, sentence_constraints
 from ...trees.sentences import Tokens
 from .labels import LabelModel
 from .model import SymbolTable

@@ -14,7 +14,7 @@ from spacy_spectral.models.eigenwords.clusters import WordClusters, clusters_to_
 from spacy_spectral.models.eigenwords.word_vectors import WordVectors
 from spacy_spectral.trees.calibration import judge
 from spacy_spectral.trees.interface import Temperature
-from spacy_spectral.trees.inventory import Inventory
+from spacy_spectral.trees.pseudoprojective import Inventory
 from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
 
 SMALL = {"mix_size": 6, "scan_size": 4, "scan_depth": 1, "arc_size": 5, "label_size": 4}

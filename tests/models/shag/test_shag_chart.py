@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from brute_force import Automata, is_single_root_projective, marginals, projective_trees
 from spacy_spectral.models.shag._chart import Chart
 from spacy_spectral.models.shag._viterbi import viterbi
-from spacy_spectral.models.shag.factors import Factors
+from spacy_spectral.models.shag.factors import AutomataFactors
 from spacy_spectral.models.shag.model import OperatorModel
 from spacy_spectral.trees._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
 from spacy_spectral.trees.posterior import Posterior, _run_chart
@@ -219,7 +219,7 @@ def test_heads_out_of_range_are_no_tree(heads):
 def as_factors(sentence, *, non_negative):
     symbols, word_class, start, operators, weights, stop, root = sentence.arguments()
     model = OperatorModel(start, numpy.zeros_like(start), operators, non_negative)
-    return Factors(symbols, word_class, model, sentence.states, weights, stop, root)
+    return AutomataFactors(symbols, word_class, model, sentence.states, weights, stop, root)
 
 
 def exact_posterior(sentence):

@@ -14,8 +14,8 @@ from spacy_spectral.models.refine.model import RefinedGrammar
 from spacy_spectral.models.shag.estimate import EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
 from spacy_spectral.trees.calibration import calibrated, judge, log_scores
-from spacy_spectral.trees.constraints import allowed_arcs
 from spacy_spectral.trees.interface import NEUTRAL, Temperature, Tempered
+from spacy_spectral.trees.posterior import allowed_arcs
 from spacy_spectral.trees.sentences import MISSING
 
 LESS_SURE = Temperature(1.7, 1.4, 1.7)

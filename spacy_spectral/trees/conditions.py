@@ -12,9 +12,8 @@ import numpy
 from numpy.typing import NDArray
 
 from ._eisner import best_tree
-from ._first_order import arc_marginals
-from .interface import ArcMask, ArcTable, BestTree, Labels, Parses
-from .posterior import SMALLEST_MARGINAL, Factors, Posterior
+from .interface import ArcMask, ArcTable, BestTree, Labels, Parses, RankedTrees, TreeDistribution
+from .posterior import SMALLEST_MARGINAL, Factors, Posterior, arc_posterior, best_of_lists
 
 # One head for every token -> P(label | arc): [tokens, labels].
 LabelProbs = Callable[[NDArray[numpy.int32]], NDArray[numpy.float64]]
@@ -40,7 +39,11 @@ class ArcTrees:
 
     def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
         scores = numpy.where(allowed, self._given(labels), -numpy.inf)
-        return _sum(scores)
+        posterior = arc_posterior(scores)
+        log_z = posterior.log_partition
+        if log_z is None:
+            return -numpy.inf, numpy.zeros_like(scores)
+        return log_z, posterior.marginals
 
     def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
         scores = self._given(labels)
@@ -140,14 +143,71 @@ def best_labels(probs: NDArray[numpy.float64], labels: Labels) -> NDArray[numpy.
     return kept.argmax(axis=1).astype("int32")
 
 
-def _sum(scores: NDArray[numpy.float64]) -> tuple[float, NDArray[numpy.float64]]:
-    """RETURNS (Tuple[float, ndarray]): The logarithm of the sum over all trees, and marginals of arcs."""
-    # measured against the best tree, which weighs 1, nothing under- or overflows
-    heads, score = best_tree(scores)
-    if score == -numpy.inf:
-        return -numpy.inf, numpy.zeros_like(scores)
-    shift = scores[heads, numpy.arange(1, len(scores))]
-    potentials = numpy.zeros_like(scores)
-    potentials[:, 1:] = numpy.exp(numpy.minimum(scores[:, 1:] - shift, 600.0))
-    log_z, marginals = arc_marginals(potentials)
-    return float(log_z + shift.sum()), marginals
+class MixedTrees:
+    """Two distributions that conditions can be put on, mixed; see `interface.TreeDistribution`. The best tree
+    is the better of the best trees of both."""
+
+    def __init__(self, parts: Sequence[tuple[float, TreeDistribution]], n: int, *, labelled: bool):
+        """parts (Sequence[Tuple[float, TreeDistribution]]): The shares and the distributions.
+        n (int): How many tokens there are.
+        labelled (bool): Whether they are distributions over labelled trees.
+        """
+        everything = numpy.ones((n + 1, n + 1), dtype=bool)
+        self._parts = [
+            (float(numpy.log(share)) - part.total(everything, {})[0], part)
+            for share, part in parts
+            if share > 0
+        ]
+        self._labelled = labelled
+
+    def arcs(self, labels: Labels) -> ArcMask:
+        return numpy.logical_or.reduce([part.arcs(labels) for _, part in self._parts])
+
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
+        found = [part.total(allowed, labels) for _, part in self._parts]
+        logs = [shift + log for (shift, _), (log, _) in zip(self._parts, found, strict=True)]
+        total = float(numpy.logaddexp.reduce(logs))
+        if total == -numpy.inf:
+            return total, numpy.zeros(allowed.shape)
+        return total, sum(
+            numpy.exp(log - total) * table
+            for log, (_, table) in zip(logs, found, strict=True)
+            if log > -numpy.inf
+        )
+
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
+        found = []
+        for _, part in self._parts:
+            own = [way for way in ways if part.total(way, labels)[0] > -numpy.inf]
+            if own:
+                tree = part.best(own, labels, marginals)
+                found.append(tree._replace(score=self._log_weight(tree, labels)))
+        return max(found, key=lambda tree: tree.score)
+
+    def k_best(self, k: int) -> list[BestTree]:
+        parts: list[tuple[float, RankedTrees]] = self._parts  # type: ignore[assignment]
+
+        def ranked(m: int) -> tuple[list[BestTree], float]:
+            found = [part.k_best(m) for _, part in parts]
+            last = [
+                shift + own[-1].score if len(own) == m else -numpy.inf
+                for (shift, _), own in zip(parts, found, strict=True)
+            ]
+            return [tree for own in found for tree in own], float(numpy.logaddexp.reduce(last))
+
+        best = best_of_lists(
+            ranked,
+            lambda tree: self._log_weight(tree, {}),
+            lambda tree: (tree.heads.tobytes(), tree.labels.tobytes()),
+            k,
+        )
+        return [tree._replace(score=score) for tree, score in best]
+
+    def _log_weight(self, tree: BestTree, labels: Labels) -> float:
+        """Of a single tree, with its labels if that is what the distributions are about."""
+        n = len(tree.heads)
+        arcs = numpy.zeros((n + 1, n + 1), dtype=bool)
+        arcs[tree.heads, numpy.arange(1, n + 1)] = True
+        if self._labelled:
+            labels = {m: frozenset([label]) for m, label in enumerate(tree.labels.tolist(), 1)}
+        return self.total(arcs, labels)[0]
