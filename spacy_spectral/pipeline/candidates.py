@@ -14,7 +14,7 @@ from ..base.errors import Errors
 from ..models.forestrank.training import ForestFold
 from ..models.product.architecture import ProductRecipe
 from ..models.rerank.interface import Candidates, Fold, blocks
-from ..trees.interface import ArcProbs, Parses, Tempered
+from ..trees.interface import ArcProbs, Parses
 from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
 from .beams import beam_trees, in_sentences, sentence_starts, trained_copy
@@ -137,11 +137,11 @@ class SpectralCandidates:
             learnt = recipe.fit(
                 treebank.select(~inside),
                 dev=None,
-                clusters=getattr(parser.grammar, "clusters", None),
-                vectors=getattr(parser.grammar, "vectors", None),
+                clusters=parser.grammar.clusters,
+                vectors=parser.grammar.vectors,
                 report=_prefixed(report, f"block {fold + 1} of {folds} held out"),
             )
-            if isinstance(parser.grammar, Tempered) and isinstance(learnt, Tempered):
+            if parser.grammar.temperature is not None:
                 learnt = learnt.with_temperature(parser.grammar.temperature)
             parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
             names = list(learnt.label_names)

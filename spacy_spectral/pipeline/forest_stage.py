@@ -53,7 +53,7 @@ def fit_forests(
     RETURNS (ForestReranker): The second stage.
     """
     folds = source.held_out(examples, nlp, folds=recipe.folds, report=report)
-    clusters = getattr(source.parser.grammar, "clusters", None)
+    clusters = source.parser.grammar.clusters
     return recipe.fit(folds, clusters=clusters, report=report)
 
 

@@ -14,8 +14,8 @@ from thinc.api import Model
 
 from ..base.errors import Errors
 from ..base.learnt import Learnt
-from ..trees.calibration import calibrated, judge, parses_at
-from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature, Tempered
+from ..trees.calibration import calibrated, judge
+from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature
 from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
 from .documents import TokenReader
@@ -84,7 +84,7 @@ class Learner(Protocol):
         ...
 
     def with_temperature(self, temperature: Temperature) -> "Learner":
-        """RETURNS (Learner): One that parses surer or less sure; for models that are `Tempered`."""
+        """RETURNS (Learner): One that parses surer or less sure; for models with a temperature."""
         ...
 
     def keep_temperature(self, temperature: Temperature) -> None:
@@ -165,9 +165,9 @@ class WholeLearner:
             treebank, dev=dev, clusters=data.clusters, vectors=data.vectors, report=data.report
         )
         if dev is not None:
-            if isinstance(learnt, Tempered) and learnt.temperature == NEUTRAL:
+            if learnt.temperature == NEUTRAL:
                 learnt = calibrated(learnt, dev)
-            if isinstance(learnt, Tempered):
+            if learnt.temperature is not None:
                 t = learnt.temperature
                 judged = judge(learnt.parse(dev.tokens, decode=decode), dev, learnt.label_names)
                 data.report(
@@ -186,7 +186,7 @@ class WholeLearner:
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
 
     def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
-        return parses_at(self.grammar, batch.tokens, decode=decode)
+        return self.grammar.parses_at(batch.tokens, decode=decode)
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> None:
         return None

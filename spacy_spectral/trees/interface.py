@@ -6,16 +6,19 @@ Positions in a sentence count from 1; 0 is the root, MISSING (-1) a head that is
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, TypeVar
 
 import numpy
 from numpy.typing import NDArray
 
 from ..base.fields import Float, Record
+from ..base.stored import Stored
 from .sentences import Tokens, Treebank
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+Model = TypeVar("Model", bound="ParserModel")
 
 
 class Temperature(NamedTuple):
@@ -224,49 +227,6 @@ class Parses(Protocol):
         ...
 
 
-class ParserModel(Protocol):
-    """A trained parser.
-
-    label_names (Sequence[str]): The labels, some perhaps decorated (see `trees.pseudoprojective`).
-    decoders (Sequence[str]): What `parse` takes as `decode`.
-    """
-
-    label_names: Sequence[str]
-    decoders: Sequence[str]
-
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
-        """Parse a batch.
-
-        tokens (Tokens): The sentences.
-        fixed (Optional[ndarray]): int32, a head for each token that must have it, MISSING for others. A
-            projective tree with these heads must exist (see `posterior.possible`).
-        decode (str): One of `decoders`.
-        RETURNS (Parses): The parses.
-        """
-        ...
-
-    def to_bytes(self) -> bytes: ...
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ParserModel": ...
-
-
-@runtime_checkable
-class Tempered(ParserModel, Protocol):
-    """A trained parser that can be made more or less sure.
-
-    temperature (Temperature): How sure it is.
-    """
-
-    temperature: Temperature
-
-    def with_temperature(self, temperature: Temperature) -> "Tempered":
-        """RETURNS (Tempered): The same parser, surer or less sure."""
-        ...
-
-
 class AskedArcs(NamedTuple):
     """Single arcs of a batch that an expert is asked about.
 
@@ -331,6 +291,54 @@ class Clusters(Protocol):
     def to_lookups(self, lookups: Any) -> None:
         """Add the clusters to spaCy lookups as tables."""
         ...
+
+
+class ParserModel(Stored):
+    """A trained parser. What not every parser can do has a default here.
+
+    label_names (Sequence[str]): The labels, some perhaps decorated (see `trees.pseudoprojective`).
+    decoders (Sequence[str]): What `parse` takes as `decode`.
+    temperature (Optional[Temperature]): How confident it is; None if that can't be changed.
+    clusters (Optional[Clusters]), vectors (Optional[Vectors]): What it knows of words.
+    """
+
+    label_names: Sequence[str]
+    decoders: Sequence[str]
+    temperature: Temperature | None = None
+    clusters: Clusters | None = None
+    vectors: Vectors | None = None
+
+    def parse(
+        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
+    ) -> Parses:
+        """Parse a batch.
+
+        tokens (Tokens): The sentences.
+        fixed (Optional[ndarray]): int32, a head for each token that must have it, MISSING for others. A
+            projective tree with these heads must exist (see `posterior.possible`).
+        decode (str): One of `decoders`.
+        RETURNS (Parses): The parses.
+        """
+        raise NotImplementedError
+
+    def with_temperature(self: Model, temperature: Temperature) -> Model:
+        """RETURNS (ParserModel): The same parser, more or less confident; for parsers with a temperature."""
+        raise NotImplementedError
+
+    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
+        """Parse a batch again and again, at one temperature after the other.
+
+        tokens (Tokens): The batch.
+        decode (str): One of `decoders`.
+        RETURNS (Callable[[Temperature], Parses]): Gives the parses at a temperature. Parsers that can compute
+            but once what does not depend on the temperature do so.
+        """
+        return lambda t: self.with_temperature(t).parse(tokens, decode=decode)
+
+    def scorer(self, tokens: Tokens) -> ArcScorer | None:
+        """RETURNS (Optional[ArcScorer]): Scores single arcs of a batch; None if only whole sentences can be
+        parsed."""
+        return None
 
 
 class Resources(TypedDict, total=False):

@@ -15,8 +15,9 @@ is a distribution over projective trees with one root, and everything else follo
 Time and memory grow with the length of the sentence, not with a power of it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy
 from numpy.typing import NDArray
@@ -26,11 +27,34 @@ from .interface import ArcMask, ArcProbs, Parse, Parses, TreeDistribution
 from .parses import best_sums
 from .sentences import MISSING, Tokens, Treebank
 
-# (which tokens of the batch, where their sentences start, heads they must have) -> parses of the sentences
-ParseTokens = Callable[
-    [NDArray[numpy.int64] | slice, NDArray[numpy.int32], NDArray[numpy.int32] | None], Parses
-]
 _TINY = 1e-300
+Places = NDArray[numpy.int64] | slice
+
+
+class ParseTokens(Protocol):
+    """Parses some tokens of a batch."""
+
+    def __call__(
+        self, tokens: Places, starts: NDArray[numpy.int32], fixed: NDArray[numpy.int32] | None, /
+    ) -> Parses:
+        """tokens (Union[ndarray, slice]): Which, slice(None) for all.
+        starts (ndarray): Where their sentences start.
+        fixed (Optional[ndarray]): Heads they must have.
+        """
+        ...
+
+
+@dataclass
+class _ParseRoots:
+    """Parses some of the roots of pieces; see `ParseTokens`."""
+
+    parse: ParseTokens
+    roots: NDArray[numpy.int64]
+
+    def __call__(
+        self, tokens: Places, starts: NDArray[numpy.int32], fixed: NDArray[numpy.int32] | None, /
+    ) -> Parses:
+        return self.parse(self.roots[tokens], starts, fixed)
 
 
 def parse_in_pieces(
@@ -42,8 +66,7 @@ def parse_in_pieces(
 ) -> Parses:
     """Parse a batch, long sentences in pieces.
 
-    parse (ParseTokens): Parses some tokens of the batch, one after the other, as sentences. It is given
-        slice(None) for all of them.
+    parse (ParseTokens): Parses some tokens of the batch, one after the other, as sentences.
     starts (ndarray): Where sentences start, closed by the number of tokens.
     max_length (int): The longest sentence that is parsed whole. A piece is longer where a head that is fixed
         is farther away.
@@ -55,20 +78,14 @@ def parse_in_pieces(
         return parse(slice(None), starts, fixed)
     pieces = parse(slice(None), layout.starts, layout.inside(fixed))
     roots = numpy.flatnonzero(pieces.heads == 0)[layout.long_pieces()]
-
-    def parse_roots(
-        tokens: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-    ) -> Parses:
-        return parse(roots[tokens], starts, fixed)
-
     n_pieces = numpy.diff(layout.first)
     top_starts = numpy.append(0, numpy.cumsum(n_pieces[n_pieces > 1])).astype("int32")
     top_fixed = None
     if fixed is not None:
         top_fixed = numpy.where(fixed[roots] == 0, 0, MISSING).astype("int32")
-    top = parse_in_pieces(parse_roots, top_starts, max_length=max_length, fixed=top_fixed)
+    top = parse_in_pieces(
+        _ParseRoots(parse, roots), top_starts, max_length=max_length, fixed=top_fixed
+    )
     return PiecewiseParses(starts, layout, pieces, top, roots)
 
 

@@ -12,9 +12,16 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Array, Bytes, Float, Format, Int, Record, Strings
-from ...base.stored import Stored
 from ...trees.calibration import judge
-from ...trees.interface import TEMPERATURE, AskedArcs, Clusters, Parses, Temperature, Vectors
+from ...trees.interface import (
+    TEMPERATURE,
+    AskedArcs,
+    Clusters,
+    ParserModel,
+    Parses,
+    Temperature,
+    Vectors,
+)
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
@@ -60,7 +67,7 @@ _FORMAT = Format(
 )
 
 
-class BiaffineParser(Stored):
+class BiaffineParser(ParserModel):
     """A trained parser; see `trees.interface.ParserModel`.
 
     lexicon (Lexicon): Turns tokens to numbers.
@@ -113,15 +120,15 @@ class BiaffineParser(Stored):
         return cls(lexicon, fit(treebank, lexicon, settings, progress=progress), settings)
 
     @property
-    def clusters(self) -> Clusters | None:
+    def clusters(self) -> Clusters | None:  # type: ignore[override]
         return self.lexicon.clusters
 
     @property
-    def vectors(self) -> Vectors | None:
+    def vectors(self) -> Vectors | None:  # type: ignore[override]
         return self.lexicon.vectors
 
     @property
-    def temperature(self) -> Temperature:
+    def temperature(self) -> Temperature:  # type: ignore[override]
         return self.network.temperature
 
     def with_temperature(self, temperature: Temperature) -> "BiaffineParser":

@@ -74,7 +74,7 @@ def _asked(forests: Forests) -> tuple[AskedArcs, NDArray[numpy.int64]]:
 
 
 def _log_marginals(expert: ParserModel, tokens: Tokens, asked: AskedArcs) -> NDArray[numpy.float64]:
-    scorer = expert.scorer(tokens) if hasattr(expert, "scorer") else None
+    scorer = expert.scorer(tokens)
     if isinstance(scorer, MarginalScorer):
         return scorer.log_marginals(asked)
     parses = expert.parse(tokens.at(asked.tokens, asked.starts))

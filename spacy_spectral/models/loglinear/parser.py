@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
-from ...base.stored import Stored
-from ...trees.interface import AskedArcs, Clusters, Parses, RankedTrees, Temperature
+from ...trees.interface import AskedArcs, Clusters, ParserModel, Parses, RankedTrees, Temperature
 from ...trees.pieces import cut_treebank, parse_in_pieces
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.sentences import Tokens, Treebank
@@ -28,7 +27,7 @@ _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_len
 LabelledArcScorer = Callable[[AskedArcs], NDArray[numpy.floating]]
 
 
-class LogLinearParser(Stored):
+class LogLinearParser(ParserModel):
     """A trained log-linear parser; see `trees.interface.ParserModel`.
 
     model (LogLinearModel): What was learnt.
@@ -95,7 +94,7 @@ class LogLinearParser(Stored):
         return cls(model, clusters, max_length=max_length)
 
     @property
-    def temperature(self) -> Temperature:
+    def temperature(self) -> Temperature:  # type: ignore[override]
         return self.model.temperature
 
     def with_temperature(self, temperature: Temperature) -> "LogLinearParser":
@@ -111,9 +110,9 @@ class LogLinearParser(Stored):
         self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
     ) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        return self.parse_with(None, tokens, fixed=fixed)
+        return self.parse_scored(None, tokens, fixed=fixed)
 
-    def parse_with(
+    def parse_scored(
         self,
         others: LabelledArcScorer | None,
         tokens: Tokens,

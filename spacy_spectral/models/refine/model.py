@@ -51,7 +51,7 @@ class ChartSettings:
 
 
 class RefinedGrammar(TemperedParser):
-    """A parser; implements `trees.interface.Tempered`."""
+    """A parser; see `trees.interface.ParserModel`."""
 
     FORMAT = FORMAT
 

@@ -162,7 +162,7 @@ class Grammar(TemperedParser):
         return cls(settings, symbols, automata, automata, uniform, None, None, labels)
 
     @property
-    def decoders(self) -> tuple[str, ...]:
+    def decoders(self) -> tuple[str, ...]:  # type: ignore[override]
         """RETURNS (Tuple[str, ...]): How trees can be chosen: projected automata have no best path."""
         return ("mbr", "viterbi") if self.automata.non_negative else ("mbr",)
 

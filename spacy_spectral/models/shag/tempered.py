@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import numpy
 from numpy.typing import NDArray
 
-from ...base.stored import Stored
-from ...trees.interface import NEUTRAL, ArcMask, Parses, Temperature
+from ...trees.interface import NEUTRAL, ArcMask, ParserModel, Parses, Temperature
 from ...trees.parses import PosteriorParses
 from ...trees.pieces import parse_in_pieces
 from ...trees.posterior import Posterior, less_sure, proper, sentence_constraints
@@ -29,9 +28,8 @@ PosteriorOf = Callable[[NDArray[numpy.int64], ArcMask | None], Posterior]
 Kind = TypeVar("Kind", bound="TemperedParser")
 
 
-class TemperedParser(Stored):
-    """A parser by a distribution over the trees of each sentence, and labels given the trees; implements
-    `trees.interface.Tempered`.
+class TemperedParser(ParserModel):
+    """A parser by a distribution over the trees of each sentence, and labels given the trees.
 
     settings (Any): Has `max_length`, the longest sentence that is parsed whole.
     symbols (SymbolTable): The symbols of tokens.
@@ -45,7 +43,7 @@ class TemperedParser(Stored):
     temperature: Temperature = NEUTRAL
 
     @property
-    def label_names(self) -> list[str]:
+    def label_names(self) -> list[str]:  # type: ignore[override]
         """RETURNS (List[str]): The labels; see `trees.interface.ParserModel`."""
         return self.labels.inventory.names
 
@@ -76,7 +74,7 @@ class TemperedParser(Stored):
     def parses_at(
         self, tokens: Tokens, *, decode: str = "mbr"
     ) -> Callable[[Temperature], PosteriorParses | Parses]:
-        """Parse a batch at one temperature after the other; see `trees.calibration.parses_at`."""
+        """Parse a batch at one temperature after the other; see `trees.interface.ParserModel`."""
         symbols = self.symbols.encode(tokens.symbols)
         posterior = self.posteriors(tokens, symbols)
         known: dict[bytes, Posterior] = {}
