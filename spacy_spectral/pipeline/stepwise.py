@@ -28,8 +28,7 @@ from thinc.api import Model, set_dropout_rate
 
 from ..base.errors import Errors, Warnings
 from ..base.learnt import Learnt
-from ..models.biaffine.format import check_model
-from ..models.biaffine.network import Network
+from ..models.biaffine.network import Network, check_model
 from ..trees._eisner import is_projective_tree
 from ..trees.interface import Parses, Temperature
 from ..trees.posterior import possible

@@ -19,7 +19,6 @@ import numpy
 
 from ..base._arena cimport Arena, arena_free, take, take_zeros
 from ..base._k_best cimport Derivation, Ranking, Search, added, consider, find_best, item_t
-from ._projective cimport is_part, is_projective
 
 
 cdef enum:

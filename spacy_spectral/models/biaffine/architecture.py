@@ -12,9 +12,8 @@ from ...trees.interface import NEUTRAL, Resources
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Batch, Treebank
 from .estimate import Settings
-from .layers import Arcs, arc_scores, label_scores, sentence_vectors
+from .layers import Arcs, arc_scores, gated_scan, label_scores, sentence_vectors
 from .parser import BiaffineParser
-from .scan import gated_scan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
 
 from ...base.errors import Errors
-from ...trees.pieces import cut_treebank
+from ...trees.parses import cut_treebank
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
 from ...trees.sentences import Treebank
 from .embed import Inputs, Lexicon, embeddings, mixture
-from .layers import N_CLASSES, Arcs, arc_scores, label_scores
+from .layers import N_CLASSES, Arcs, arc_scores, gated_scan, label_scores
 from .network import Network
-from .scan import gated_scan
 
 _WARM_UP = 0.05  # part of the steps in which the rate rises
 # Rows are multiplied with these: `base.linalg.product` need not turn them if they lie column by column.

@@ -17,13 +17,13 @@ from thinc.api import Model
 from thinc.types import Ragged
 from thinc.util import get_array_module
 
-from ...trees.interface import NEUTRAL, AskedArcs, Parses, Temperature
-from ...trees.parses import PosteriorParses
-from ...trees.pieces import parse_in_pieces
+from ...base.fields import Array, Int, Record, Scope
+from ...trees.interface import NEUTRAL, TEMPERATURE, AskedArcs, Parses, Temperature
+from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import Posterior, arc_posterior, sentence_constraints, tree_loss
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING
-from .layers import Arcs, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
+from .layers import N_CLASSES, Arcs, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
 
 
 @dataclass
@@ -99,60 +99,9 @@ class Network:
         X (Any): What the encoder takes.
         starts (ndarray): Where sentences start, closed by the number of tokens.
         """
-        if len(starts) < 2:
-            return self._parses(None, starts, fixed, decode)
-        vectors = self.encoder.predict(X)
-
-        def parse(
-            tokens: NDArray[numpy.int64] | slice,
-            own_starts: NDArray[numpy.int32],
-            fixed: NDArray[numpy.int32] | None,
-        ) -> PosteriorParses:
-            own = pieces_of(vectors, starts, tokens, own_starts)
-            return self._parses(own, own_starts, fixed, decode)
-
-        return parse_in_pieces(parse, starts, max_length=self.max_length, fixed=fixed)
-
-    def _parses(
-        self,
-        vectors: Ragged | None,
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-        decode: str,
-    ) -> PosteriorParses:
-        """Parses of sentences, given their vectors."""
-        constraints = sentence_constraints(list(pairwise(starts.tolist())), fixed)
-        scores = [] if vectors is None else self.arcs.predict(vectors)
-        t = self.temperature
-
-        def posteriors(sharpness: float) -> list[Posterior]:
-            pairs = zip(scores, constraints, strict=True)
-            return [arc_posterior(sharpness * own, allowed=allowed) for own, allowed in pairs]
-
-        def distributions(
-            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-        ) -> NDArray[numpy.float64]:
-            if not heads:
-                return numpy.zeros((0, len(self.inventory)))
-            if len(set(sentences)) > 1:
-                arcs = Arcs.of_trees(vectors, starts, sentences, heads)
-            else:  # of one sentence, as those of an n-best list: no others are looked at
-                tokens = numpy.arange(starts[sentences[0]], starts[sentences[0] + 1])
-                own_starts = numpy.array([0, len(tokens)], dtype="int32")
-                own = pieces_of(vectors, starts, tokens, own_starts)
-                arcs = Arcs.of_trees(own, own_starts, [0] * len(heads), heads)
-            return numpy.exp(log_labels(self.labels, arcs, t.labels).astype("float64"))
-
-        return PosteriorParses(
-            starts,
-            posteriors(1 / t.heads),
-            inventory=self.inventory,
-            label_distributions=distributions,
-            fixed=fixed,
-            decode=decode,
-            choosers=None if t.choice == 1 else posteriors(t.choice / t.heads),
-            share=t.share,
-        )
+        vectors = None if len(starts) < 2 else self.encoder.predict(X)
+        pieces = _Pieces(self, vectors, starts, decode)
+        return parse_in_pieces(pieces, starts, max_length=self.max_length, fixed=fixed)
 
     def arc_scores(
         self, vectors: Ragged, asked: AskedArcs
@@ -170,6 +119,70 @@ class Network:
         classes = classes_of(asked.heads, positions)
         arcs = Arcs(vectors, roots + asked.heads, roots + positions, classes)
         return scores_of(self.arcs, arcs), log_labels(self.labels, arcs, 1.0)
+
+
+@dataclass
+class _Pieces:
+    """Parses some tokens of a batch, given the vectors of all; see `trees.parses.ParseTokens`."""
+
+    network: Network
+    vectors: Ragged | None
+    starts: NDArray[numpy.int32]
+    decode: str
+
+    def __call__(
+        self,
+        tokens: NDArray[numpy.int64] | slice,
+        starts: NDArray[numpy.int32],
+        fixed: NDArray[numpy.int32] | None,
+    ) -> PosteriorParses:
+        network, t, scores = self.network, self.network.temperature, []
+        own = None
+        if self.vectors is not None:
+            own = pieces_of(self.vectors, self.starts, tokens, starts)
+            scores = network.arcs.predict(own)
+        constraints = sentence_constraints(list(pairwise(starts.tolist())), fixed)
+        pairs = list(zip(scores, constraints, strict=True))
+        return PosteriorParses(
+            starts,
+            _posteriors(pairs, 1 / t.heads),
+            inventory=network.inventory,
+            label_distributions=_ArcLabels(network, own, starts),
+            fixed=fixed,
+            decode=self.decode,
+            choosers=None if t.choice == 1 else _posteriors(pairs, t.choice / t.heads),
+            share=t.share,
+        )
+
+
+def _posteriors(
+    pairs: list[tuple[NDArray, NDArray[numpy.bool_] | None]], sharpness: float
+) -> list[Posterior]:
+    return [arc_posterior(sharpness * own, allowed=allowed) for own, allowed in pairs]
+
+
+@dataclass
+class _ArcLabels:
+    """P(label | arc); see `trees.parses.LabelDistributions`."""
+
+    network: Network
+    vectors: Ragged | None
+    starts: NDArray[numpy.int32]
+
+    def __call__(
+        self, sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
+    ) -> NDArray[numpy.float64]:
+        if self.vectors is None or not heads:
+            return numpy.zeros((0, len(self.network.inventory)))
+        if len(set(sentences)) > 1:
+            arcs = Arcs.of_trees(self.vectors, self.starts, sentences, heads)
+        else:  # of one sentence, as those of an n-best list: no others are looked at
+            tokens = numpy.arange(self.starts[sentences[0]], self.starts[sentences[0] + 1])
+            own_starts = numpy.array([0, len(tokens)], dtype="int32")
+            own = pieces_of(self.vectors, self.starts, tokens, own_starts)
+            arcs = Arcs.of_trees(own, own_starts, [0] * len(heads), heads)
+        logs = log_labels(self.network.labels, arcs, self.network.temperature.labels)
+        return numpy.exp(logs.astype("float64"))
 
 
 def pieces_of(
@@ -198,3 +211,69 @@ def _label_loss(layer: Model, scores: Any, labels: NDArray[numpy.int32]) -> tupl
     loss = -float(layer.ops.xp.log(gradient[chosen] + 1e-20).sum())
     gradient[chosen] -= 1.0
     return loss, gradient
+
+
+_WHAT = "biaffine parser"
+# so far from 0 that sums of products of several layers are finite
+_WEIGHT: dict[str, Any] = {"low": -1e6, "high": 1e6}
+
+
+def _weights(*shape: int | str) -> Array:
+    return Array("float32", *shape, **_WEIGHT)
+
+
+# parameters by the name of the layer; sizes are the layer's dimensions
+_LAYERS = {
+    "sentence_vectors": Record(root=_weights("nO")),
+    "gated_scan": Record(
+        W=_weights("units+units+units", "nI"),
+        b=_weights("units+units+units"),
+    ),
+    "arc_scores": Record(
+        W=_weights("size+size", "nI"),
+        b=_weights("size+size"),
+        U=_weights("size", "size"),
+        T=_weights(2 * N_CLASSES, "nI"),
+    ),
+    "label_scores": Record(
+        W=_weights("size+size", "nI"),
+        C=_weights(N_CLASSES, "size"),
+        V=_weights("nO", "size"),
+        b=_weights("nO"),
+    ),
+}
+
+
+def check_model(model: Model, inventory: Inventory) -> None:
+    """Raise a ValueError if the parts of a model do not fit together.
+
+    model (Model): From `architecture.build_biaffine`, loaded.
+    inventory (Inventory): Its labels.
+    """
+    scope = Scope(_WHAT)
+    Int(low=2).read(model.attrs.get("max_length"), scope.inside("max_length"))
+    numbers, own = model.attrs.get("temperature"), scope.inside("temperature")
+    # older versions did not know the last of them
+    if not isinstance(numbers, list | tuple) or len(numbers) not in (3, len(NEUTRAL)):
+        own.fail(f"is not {len(NEUTRAL)} numbers")
+    TEMPERATURE.read(dict(zip(Temperature._fields, numbers, strict=False)), own)
+    for node in model.walk():
+        own = scope.inside(node.name)
+        dims: dict[str, Any] = {n: node.get_dim(n) for n in node.dim_names if node.has_dim(n)}
+        params = {
+            n: node.ops.to_numpy(node.get_param(n)) if node.has_param(n) else None
+            for n in node.param_names
+        }
+        for name, size in dims.items():
+            Int(low=0).read(size, own.inside(name))
+        if node.name in _LAYERS:
+            _LAYERS[node.name].read(params, Scope(_WHAT, node.name, dims))
+            continue
+        for name, value in params.items():
+            if value is not None:
+                _weights(*value.shape).read(value, own.inside(name))
+                if not value.size:
+                    own.inside(name).fail("has no entry")
+    labels = model.get_ref("labels").get_dim("nO")
+    if labels != len(inventory):
+        scope.inside("label_scores").fail(f"has {labels} labels, not {len(inventory)}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Bytes, Format, Int
 from ...trees.interface import AskedArcs, Clusters, ParserModel, Parses, RankedTrees, Temperature
-from ...trees.pieces import cut_treebank, parse_in_pieces
+from ...trees.parses import cut_treebank, parse_in_pieces
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.lengths import N_BINS, distance_bins
+from ...trees.sentences import N_BINS, distance_bins
 from ._table import build_slots, make_buckets, make_cells, number_keys, training_keys
 from .encode import Sentences
 from .statistics import positions

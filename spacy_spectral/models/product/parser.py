@@ -35,8 +35,7 @@ from ...trees.interface import (
     Temperature,
     Vectors,
 )
-from ...trees.parses import PosteriorParses
-from ...trees.pieces import parse_in_pieces
+from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import arc_posterior, sentence_constraints
 from ...trees.pseudoprojective import Inventory, plain
 from ...trees.sentences import Tokens
@@ -276,7 +275,7 @@ class ProbabilityScores:
 @dataclass
 class _FirstOrder:
     """Parses by the chart of single arcs: those of a sentence's tokens are scored with all their heads; see
-    `trees.pieces.ParseTokens`."""
+    `trees.parses.ParseTokens`."""
 
     score: WeightedScores
     tokens: Tokens

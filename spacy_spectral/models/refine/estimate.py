@@ -11,7 +11,7 @@ from ...base.errors import Errors
 from ...base.progress import progress_bar
 from ...trees.pseudoprojective import projective_trees
 from ...trees.sentences import Treebank
-from ..shag.labels import LabelModel
+from ..shag.backoff import LabelModel
 from ..shag.model import SymbolTable
 from .format import MAX_STATES
 from .infinite import CHILDREN, infinite_labelling

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ...base.fields import Array, Bool, Float, Format, Int, Record, Strings
 from ...trees.interface import TEMPERATURE
-from ...trees.lengths import N_BINS
 from ...trees.pseudoprojective import plain
-from ..shag.labels import FIELDS as LABELS
+from ...trees.sentences import N_BINS
+from ..shag.backoff import LABELS
 
 # Tables grow with the square of the states, those of EM with their third power
 MAX_STATES = 300

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...trees.interface import NEUTRAL, Temperature
-from ...trees.lengths import DISTANCE_BINS, length_table
 from ...trees.posterior import Posterior
-from ...trees.sentences import Tokens
+from ...trees.sentences import DISTANCE_BINS, Tokens, length_table
 from ..shag._chart import arc_weights
-from ..shag.labels import LabelModel
+from ..shag.backoff import LabelModel
 from ..shag.model import SymbolTable
 from ..shag.tempered import PosteriorOf, TemperedParser
 from .factors import LatticeFactors
@@ -42,7 +41,7 @@ class ChartSettings:
     lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
     prune (float): Arcs whose marginal under the grammar of the tags alone is smaller are left out, and what
         that of groups of states finds unlikely; see `passes`. With 0 nothing is.
-    max_length (int): Longer sentences are parsed in pieces; see `trees.pieces`.
+    max_length (int): Longer sentences are parsed in pieces; see `trees.parses`.
     """
 
     lengths: bool = True
@@ -72,7 +71,7 @@ class RefinedGrammar(TemperedParser):
         symbols (SymbolTable): The tags.
         coarse, fine (Layer): The grammars of the tags and of the states.
         lexicon (Lexicon): What words tell about states.
-        lengths (ndarray): From `trees.lengths.length_table`.
+        lengths (ndarray): From `trees.sentences.length_table`.
         labels (LabelModel): Labels of arcs.
         temperature (Temperature): How sure it is; see `shag.tempered`.
         """

@@ -1,4 +1,6 @@
-"""The grammar as a whole: automata, length factor, lexical model and labels, and what can be asked of it."""
+"""The grammar as a whole: automata, length factor, lexical model and labels, what can be asked of it, and its
+file. The kernels do not check bounds: all that they rely on is declared in `FORMAT`.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,20 +12,148 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...trees.interface import NEUTRAL, Temperature
-from ...trees.lengths import DISTANCE_BINS, length_table
-from ...trees.posterior import Posterior
-from ...trees.pseudoprojective import projective_tree
-from ...trees.sentences import Tokens, Tree
-from ._chart import arc_weights
-from .estimate import EstimatorSettings, estimate
-from .factors import AutomataFactors
-from .format import FORMAT, require_sound
-from .labels import LabelModel
-from .lexical import LEXICAL_MODELS, LexicalModel
+from ...base.fields import Array, Bool, Float, Format, Int, Record, Str, Strings
+from ...trees.interface import NEUTRAL, TEMPERATURE, Temperature
+from ...trees.posterior import Factors, Posterior
+from ...trees.pseudoprojective import plain, projective_tree
+from ...trees.sentences import DISTANCE_BINS, N_BINS, Tokens, Tree, length_table
+from ._chart import Chart, arc_weights
+from ._viterbi import viterbi
+from .backoff import LABELS, LEXICAL, LEXICAL_MODELS, LabelModel, LexicalModel
+from .estimate import ESTIMATORS, RIGHT, EstimatorSettings, estimate, modifier_sequences
+from .model import FIELDS as AUTOMATA
 from .model import OperatorModel, SymbolTable
-from .statistics import RIGHT, modifier_sequences
 from .tempered import PosteriorOf, TemperedParser
+
+
+@dataclass
+class AutomataFactors(Factors):
+    """See `trees.posterior.Factors`; the arrays are those of `_chart.Chart`."""
+
+    symbols: NDArray[numpy.int32]
+    word_class: NDArray[numpy.int32]
+    automata: OperatorModel
+    states: int
+    weights: NDArray[numpy.float64]
+    stop: NDArray[numpy.float64]
+    root: NDArray[numpy.float64]
+    log_scale: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @property
+    def non_negative(self) -> bool:
+        return self.automata.non_negative
+
+    def chart(self) -> Chart:
+        """RETURNS (Chart): The chart of the sentence."""
+        automata = self.automata
+        return Chart(
+            self.symbols,
+            self.word_class,
+            automata.start,
+            automata.operators,
+            self.weights,
+            self.stop,
+            self.root,
+            self.states,
+        )
+
+    def restricted(self, allowed: NDArray[numpy.bool_]) -> "AutomataFactors":
+        weights = self.weights * allowed[1:, 1:, None]
+        return replace(self, weights=weights, root=self.root * allowed[0, 1:])
+
+    def scaled(self, factor: float) -> "AutomataFactors":
+        return replace(
+            self,
+            weights=self.weights * factor,
+            root=self.root * factor,
+            log_scale=self.log_scale + len(self.symbols) * float(numpy.log(factor)),
+        )
+
+    def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
+        return self.chart().inside_outside()
+
+    def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
+        return self.chart().tree_scores(trees)
+
+    def viterbi(self) -> NDArray[numpy.int32]:
+        """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
+        with numpy.errstate(divide="ignore"):
+            heads, _ = viterbi(
+                self.symbols,
+                self.word_class,
+                self.automata.log_start,
+                self.automata.log_operators,
+                numpy.log(self.weights),
+                numpy.log(self.stop),
+                numpy.log(self.root),
+            )
+        return heads
+
+
+FORMAT = Format(
+    "shag grammar",
+    1,
+    settings=Record(
+        automata=Record(
+            estimator=Str(choices=ESTIMATORS),
+            states=Int(low=1),
+            smoothing=Float(above=0),
+            rank_tolerance=Float(),
+            ridge=Float(),
+            em_iterations=Int(low=1),
+            em_tolerance=Float(),
+            seed=Int(),
+        ),
+        lengths=Bool(),
+        lexical=Str(choices=LEXICAL_MODELS, optional=True),
+        only_lexical=Bool(),
+        min_symbol_count=Int(low=1),
+        max_symbols=Int(low=1, optional=True),
+        max_length=Int(low=2, high=1 << 30),
+    ),
+    symbols=Strings("names", unique=True),
+    automata=AUTOMATA,
+    fallback=AUTOMATA,
+    # probabilities that are divided by
+    frequency=Array("float64", "names+1", low=1e-100, high=1.0),
+    lengths=Array("float64", "names+1", 2, "names+1", N_BINS, low=1e-100, high=1.0, optional=True),
+    lexical=LEXICAL,
+    labels=LABELS,
+    temperature=TEMPERATURE,
+)
+
+
+def require_sound(read: dict[str, Any]) -> None:
+    """What kernels and the parts of a grammar take for granted of each other."""
+    for name in ("automata", "fallback"):
+        tables = {part: read[name][part] for part in ("start", "stop", "operators")}
+        states = tables["start"].shape[-1]
+        FORMAT.require(states and states % 4 == 0, f"{name}.start", f"has {states} states")
+        for part, table in tables.items():
+            sound = not read[name]["non_negative"] or (table >= 0).all()
+            FORMAT.require(sound, f"{name}.{part}", "has negative values")
+    FORMAT.require(read["fallback"]["non_negative"], "fallback.non_negative", "is False")
+    settings, lexical, labels = read["settings"], read["lexical"], read["labels"]
+    has_lengths = read["lengths"] is not None
+    FORMAT.require(has_lengths == settings["lengths"], "lengths", "is not as the settings have it")
+    kind = None if lexical is None else lexical["kind"]
+    FORMAT.require(kind == settings["lexical"], "lexical", "is not as the settings have it")
+    FORMAT.require(kind or not settings["only_lexical"], "lexical", "is needed by the settings")
+    n_symbols = len(read["symbols"]) + 1
+    counted = [("labels.model", labels["model"], max(len(labels["labels"]), 1))]
+    if lexical is not None:
+        sound = (lexical["symbol_class"] < LEXICAL_MODELS[lexical["kind"]]).all()
+        FORMAT.require(sound, "lexical.symbol_class", "has unknown classes")
+        counted.append(("lexical.tag_model", lexical["tag_model"], n_symbols + 1))
+        counted.append(("lexical.word_model", lexical["word_model"], len(lexical["words"]) + 1))
+    for name, model, n_outcomes in counted:
+        sound = model["n_outcomes"] == n_outcomes
+        FORMAT.require(sound, f"{name}.n_outcomes", f"is {model['n_outcomes']}, not {n_outcomes}")
+    whole = set(map(plain, labels["labels"])) <= set(labels["labels"])
+    FORMAT.require(whole, "labels.labels", "has decorated labels without their plain forms")
 
 
 @dataclass(frozen=True)
@@ -38,7 +168,7 @@ class GrammarSettings:
     min_symbol_count (int): Rarer symbols are treated as a wider one, or as the unknown symbol.
     max_symbols (int): So are the rarest if there are more symbols than this: time and memory of training
         grow with the third and second power of their number. See `SymbolTable.from_counts`.
-    max_length (int): Longer sentences are parsed in pieces: see `trees.pieces`.
+    max_length (int): Longer sentences are parsed in pieces: see `trees.parses`.
     """
 
     automata: EstimatorSettings = field(default_factory=EstimatorSettings)

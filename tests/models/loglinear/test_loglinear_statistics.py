@@ -11,7 +11,7 @@ from spacy_spectral.models.loglinear._score import kernel_bins
 from spacy_spectral.models.loglinear.encode import Sentences
 from spacy_spectral.models.loglinear.statistics import separators
 from spacy_spectral.models.loglinear.templates import COLUMNS, compile_templates
-from spacy_spectral.trees.lengths import N_BINS, distance_bins
+from spacy_spectral.trees.sentences import N_BINS, distance_bins
 
 
 def test_kernels_have_the_bins_of_the_tables():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from brute_force import Automata, is_single_root_projective, marginals, projective_trees
 from spacy_spectral.models.shag._chart import Chart
 from spacy_spectral.models.shag._viterbi import viterbi
-from spacy_spectral.models.shag.factors import AutomataFactors
+from spacy_spectral.models.shag.grammar import AutomataFactors
 from spacy_spectral.models.shag.model import OperatorModel
 from spacy_spectral.trees._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
 from spacy_spectral.trees.posterior import Posterior, _run_chart

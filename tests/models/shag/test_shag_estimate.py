@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from spacy_spectral.models.shag import estimate as module
 from spacy_spectral.models.shag._learn import expectation_maximisation
-from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings, estimate
-from spacy_spectral.models.shag.statistics import (
+from spacy_spectral.models.shag.estimate import (
+    ESTIMATORS,
     LEFT,
     RIGHT,
+    EstimatorSettings,
     NgramCounts,
     SequenceSet,
+    estimate,
     modifier_sequences,
 )
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brute_force import modifiers, projective_trees
-from spacy_spectral.models.shag.statistics import (
+from spacy_spectral.models.shag.estimate import (
     LEFT,
     RIGHT,
     NgramCounts,

@@ -69,7 +69,7 @@ cdef int make_keys(
 
 
 cdef inline int _distance_bin(int distance) noexcept nogil:
-    # finer than those of `trees.lengths`: distance is half of what a pruner knows
+    # finer than those of `trees.sentences`: distance is half of what a pruner knows
     if distance <= 5:
         return distance
     if distance <= 10:
