@@ -44,12 +44,12 @@ _SMALLEST = 1e-6
 class Reliability:
     """Predictions in bins of equal width, by their probability.
 
-    counts (ndarray): int64, how many predictions are in each bin.
-    confidence (ndarray): Their mean probability; the middle of the bin where there are none.
-    accuracy (ndarray): Which part of them is right; nan where there are none.
-    variance (ndarray): Of how many of them are right, if probabilities are true.
-    brier (float): The mean of (probability - 1)^2 where right, probability^2 where wrong.
-    log_likelihood (float): The mean of log(probability) where right, log(1 - probability) where wrong.
+    counts: int64, how many predictions are in each bin.
+    confidence: Their mean probability; the middle of the bin where there are none.
+    accuracy: Which part of them is right; nan where there are none.
+    variance: Of how many of them are right, if probabilities are true.
+    brier: The mean of (probability - 1)^2 where right, probability^2 where wrong.
+    log_likelihood: The mean of log(probability) where right, log(1 - probability) where wrong.
     """
 
     counts: NDArray[numpy.int64]
@@ -63,13 +63,7 @@ class Reliability:
     def of(
         cls, probs: NDArray, right: NDArray[numpy.bool_], *, n_bins: int = N_BINS
     ) -> "Reliability":
-        """Compare probabilities with what came true.
-
-        probs (ndarray): The probability of each prediction; at least one.
-        right (ndarray): Whether it is right.
-        n_bins (int): How many bins.
-        RETURNS (Reliability): The comparison.
-        """
+        """Compare probabilities with what came true."""
         probs = numpy.clip(numpy.asarray(probs, dtype="float64"), 0.0, 1.0)
         right = numpy.asarray(right, dtype=bool)
         bins = numpy.minimum((probs * n_bins).astype("int64"), n_bins - 1)
@@ -112,7 +106,7 @@ class Reliability:
 
 
 def log_scores(probs: NDArray, right: NDArray[numpy.bool_]) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): The logarithm of the probability that was given to what came true."""
+    """The logarithm of the probability that was given to what came true."""
     probs = numpy.clip(numpy.asarray(probs, dtype="float64"), _SMALLEST, 1.0 - _SMALLEST)
     return numpy.log(numpy.where(right, probs, 1.0 - probs))
 
@@ -120,8 +114,8 @@ def log_scores(probs: NDArray, right: NDArray[numpy.bool_]) -> NDArray[numpy.flo
 class Judged(NamedTuple):
     """Predicted arcs of tokens with known heads.
 
-    heads, arcs (ndarray): The probabilities of heads, and of heads with their labels.
-    head_right, arc_right (ndarray): Whether they are right.
+    heads, arcs: The probabilities of heads, and of heads with their labels.
+    head_right, arc_right: Whether they are right.
     """
 
     heads: NDArray[numpy.float64]
@@ -131,7 +125,7 @@ class Judged(NamedTuple):
 
     @classmethod
     def of_all(cls, parts: "Sequence[Judged]") -> "Judged":
-        """RETURNS (Judged): The arcs of several comparisons."""
+        """The arcs of several comparisons."""
         return cls(*map(numpy.concatenate, zip(*parts, strict=True)))
 
     @property
@@ -146,11 +140,8 @@ class Judged(NamedTuple):
 def judge(parses: Parses, treebank: Treebank, names: Sequence[str]) -> Judged:
     """Compare parses with what is right.
 
-    parses (Parses): Parses of the treebank's sentences.
-    treebank (Treebank): What is right; tokens without a head are left out. Labels are compared in lower
-        case, as the scorers do.
-    names (Sequence[str]): The parser's labels.
-    RETURNS (Judged): The comparison.
+    treebank: What is right; tokens without a head are left out. Labels are compared in lower case, as the
+        scorers do.
     """
     known = treebank.heads != MISSING
     lower = numpy.array([name.lower() for name in names], dtype=object)
@@ -163,7 +154,7 @@ def judge(parses: Parses, treebank: Treebank, names: Sequence[str]) -> Judged:
 
 
 def some_sentences(treebank: Treebank, n: int = _MAX_SENTENCES) -> Treebank:
-    """RETURNS (Treebank): At most n sentences, from all parts of the treebank."""
+    """At most n sentences, from all parts of the treebank."""
     total = len(treebank.tokens)
     if total <= n:
         return treebank
@@ -185,7 +176,6 @@ class Tried:
         self._judged: list[Judged] = []
 
     def add(self, logs: NDArray[numpy.float64], judged: Judged) -> None:
-        """logs (ndarray): The logarithms of temperatures."""
         self._points.append(numpy.exp(-logs))
         self._judged.append(judged)
         self.__dict__.pop("_odds", None)
@@ -198,15 +188,15 @@ class Tried:
         return numpy.array(heads), numpy.array(arcs), numpy.array(right)
 
     def heads(self, logs: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): For every token the probability of what is true of its head."""
+        """For every token the probability of what is true of its head."""
         return 1.0 / (1.0 + numpy.exp(-self._weights(logs) @ self._odds[0]))
 
     def arcs(self, logs: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): The same of heads with their labels."""
+        """The same of heads with their labels."""
         return 1.0 / (1.0 + numpy.exp(-self._weights(logs) @ self._odds[1]))
 
     def n_right(self, logs: NDArray[numpy.float64]) -> float:
-        """RETURNS (float): How many heads are right."""
+        """How many heads are right."""
         return float(self._weights(logs) @ self._odds[2])
 
     def _weights(self, logs: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
@@ -231,7 +221,7 @@ def _truth_odds(
 def star(
     centre: NDArray[numpy.float64], arms: NDArray[numpy.float64]
 ) -> Iterator[NDArray[numpy.float64]]:
-    """YIELDS (ndarray): The centre, and a point to both sides of it by every number whose arm is not 0."""
+    """The centre, and a point to both sides of it by every number whose arm is not 0."""
     yield centre
     for axis in numpy.flatnonzero(arms):
         for side in (-1.0, 1.0):
@@ -245,7 +235,7 @@ def minimum(
     start: NDArray[numpy.float64],
     bounds: Sequence[tuple[float, float]],
 ) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): Where a smooth function of a few numbers is least."""
+    """Where a smooth function of a few numbers is least."""
     from scipy.optimize import minimize
 
     start = numpy.clip(start, *numpy.transpose(bounds))
@@ -255,7 +245,7 @@ def minimum(
 def _within(
     centre: NDArray[numpy.float64], reach: NDArray[numpy.float64]
 ) -> list[tuple[float, float]]:
-    """RETURNS (List[Tuple[float, float]]): Bounds of logarithms of temperatures around some."""
+    """Bounds of logarithms of temperatures around some."""
     low, high = numpy.log([_LOW, _HIGH])
     return [
         (min(max(low, own - far), high), max(min(high, own + far), low))
@@ -275,12 +265,8 @@ def fit_temperature(
     A star of temperatures is tried, then a smaller one around the best between them (see `Tried`), with a
     third and a fourth where that is not inside.
 
-    parse (Callable[[Temperature], Parses]): Parses the treebank's sentences.
-    treebank (Treebank): Sentences that the parser was not trained on.
-    names (Sequence[str]): The parser's labels.
-    chosen_at (Optional[float]): The temperature at which trees are chosen; None for the one that is found. A
-        less confident parser chooses worse: `Temperature` says why.
-    RETURNS (Temperature): The temperature.
+    chosen_at: The temperature at which trees are chosen; None for the one that is found. A less confident
+        parser chooses worse: `Temperature` says why.
     """
 
     def at(logs: NDArray[numpy.float64], share: float) -> Temperature:
@@ -356,12 +342,7 @@ def _settled(
 def fit_sharpness(
     parse: Callable[[float], Parses], treebank: Treebank, names: Sequence[str]
 ) -> float:
-    """Find the temperature of a model that has but one for trees and labels.
-
-    parse (Callable[[float], Parses]): Parses the treebank's sentences at a temperature.
-    treebank (Treebank), names (Sequence[str]): As for `fit_temperature`.
-    RETURNS (float): The temperature under which heads and labelled arcs are likeliest.
-    """
+    """Find the temperature of a model that has but one for trees and labels."""
     if not (treebank.heads != MISSING).any():
         return 1.0
     tried = Tried()
@@ -384,8 +365,8 @@ def fit_sharpness(
 def calibrated(
     model: ParserModel, treebank: Treebank, *, chosen_at: float | None = 1.0
 ) -> ParserModel:
-    """RETURNS (ParserModel): The same parser, as confident as a treebank that it was not trained on says it
-    should be; see `fit_temperature`. A parser without a temperature stays as it is."""
+    """The same parser, as confident as a treebank that it was not trained on says it should be; see
+    `fit_temperature`. A parser without a temperature stays as it is."""
     if model.temperature is None:
         return model
     treebank = some_sentences(treebank)

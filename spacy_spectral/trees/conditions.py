@@ -25,10 +25,7 @@ class ArcTrees:
     """Trees that weigh the product of their arcs' weights."""
 
     def __init__(self, scores: NDArray[numpy.float64], label_probs: LabelProbs):
-        """scores (ndarray): [N+1, N+1] by head and modifier, logarithms of weights, -inf for arcs that no
-            tree has.
-        label_probs (LabelProbs): Gives the probabilities of labels.
-        """
+        """scores: [N+1, N+1] by head and modifier, logarithms of weights, -inf for arcs that no tree has."""
         self._scores = scores.copy()
         self._scores[:, 0] = -numpy.inf
         numpy.fill_diagonal(self._scores, -numpy.inf)
@@ -70,9 +67,6 @@ class FactorTrees:
     looked at."""
 
     def __init__(self, factors: Factors, label_probs: LabelProbs):
-        """factors (Factors): The sentence, as the chart wants it.
-        label_probs (LabelProbs): Gives the probabilities of labels.
-        """
         self._factors = factors
         self._label_probs = label_probs
 
@@ -97,13 +91,12 @@ class FactorTrees:
 
 
 def marginal_trees(marginals: NDArray[numpy.float64], label_probs: LabelProbs) -> ArcTrees:
-    """RETURNS (ArcTrees): Trees that weigh the product of their arcs' marginals; what these rule out is
-    hardly impossible."""
+    """Trees that weigh the product of their arcs' marginals; what these rule out is hardly impossible."""
     return ArcTrees(numpy.log(numpy.maximum(marginals, SMALLEST_MARGINAL)), label_probs)
 
 
 def trees_of(parses: Parses, sentence: int) -> ArcTrees:
-    """RETURNS (ArcTrees): Trees that weigh the product of their arcs' marginals, by any parser."""
+    """Trees that weigh the product of their arcs' marginals, by any parser."""
     arcs = parses.arcs(sentence, labelled=True)
     shape = parses.label_distributions(sentence).shape
     joint: dict[tuple[int, int], NDArray[numpy.float64]] = {}
@@ -127,14 +120,13 @@ def trees_of(parses: Parses, sentence: int) -> ArcTrees:
 
 
 def same_head(head: int, n: int) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): One head for all tokens of a sentence, and another for itself, which is never looked
-    at."""
+    """One head for all tokens of a sentence, and another for itself, which is never looked at."""
     tokens = numpy.arange(1, n + 1)
     return numpy.where(tokens == head, (head + 1) % (n + 1), head).astype("int32")
 
 
 def best_labels(probs: NDArray[numpy.float64], labels: Labels) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): The likeliest label of every token that it may have."""
+    """The likeliest label of every token that it may have."""
     kept = probs.copy()
     for token, allowed in labels.items():
         forbidden = numpy.ones(probs.shape[1], dtype=bool)
@@ -148,9 +140,8 @@ class MixedTrees:
     is the better of the best trees of both."""
 
     def __init__(self, parts: Sequence[tuple[float, TreeDistribution]], n: int, *, labelled: bool):
-        """parts (Sequence[Tuple[float, TreeDistribution]]): The shares and the distributions.
-        n (int): How many tokens there are.
-        labelled (bool): Whether they are distributions over labelled trees.
+        """parts: The shares and the distributions.
+        labelled: Whether they are distributions over labelled trees.
         """
         everything = numpy.ones((n + 1, n + 1), dtype=bool)
         self._parts = [

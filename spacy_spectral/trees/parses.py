@@ -54,11 +54,8 @@ def restored_parses(
 ) -> list[Parse]:
     """Restore the crossing arcs of some trees of a sentence.
 
-    heads, labels (ndarray): [trees, N], projective.
-    log_probs (Sequence[float]): Their log-probabilities.
-    inventory (Inventory): The labels.
-    fixed (Optional[ndarray]): [N], heads that were given, MISSING for others.
-    RETURNS (List[Parse]): The parses.
+    heads, labels: [trees, N], projective.
+    fixed: [N], heads that were given, MISSING for others.
     """
     k, n = heads.shape
     final = inventory.restored(
@@ -78,11 +75,6 @@ def distinct_parses(
 ) -> list[Parse]:
     """The best labelled trees of a sentence, crossing arcs restored. Where two of them are the same after
     that, as decorations that lead nowhere are no part of a label, only the likelier one stays.
-
-    find (Callable[[int], List[BestTree]]): Gives so many of the best; scores are log-probabilities.
-    inventory (Inventory), fixed (Optional[ndarray]): As for `restored_parses`.
-    k (int): How many at most.
-    RETURNS (List[Parse]): The parses.
     """
     m = k
     while True:
@@ -106,7 +98,7 @@ def best_sums(
 ) -> tuple[NDArray[numpy.int64], NDArray[numpy.float64]]:
     """The k largest sums of one number from each list.
 
-    RETURNS (Tuple[ndarray, ndarray]): Which of each list [found, lists], and the sums, largest first.
+    RETURNS: Which of each list [found, lists], and the sums, largest first.
     """
     chosen, totals = numpy.zeros((1, 0), dtype="int64"), numpy.zeros(1)
     for own in lists:
@@ -118,12 +110,7 @@ def best_sums(
 
 
 class RestoredArcs(NamedTuple):
-    """Crossing arcs that were restored in a batch.
-
-    tokens (ndarray): Which tokens they lead to.
-    head_probs (ndarray): Their probabilities.
-    label_probs (ndarray): The probabilities of their labels, given them.
-    """
+    """Crossing arcs that were restored in a batch."""
 
     tokens: NDArray[numpy.int64]
     head_probs: NDArray[numpy.float64]
@@ -143,10 +130,7 @@ def restored_arcs(
 
     as if the decoration led to the same head in every tree.
 
-    parses (Parses): The parses of a batch.
-    starts (ndarray): Where sentences start, closed by the number of tokens.
-    heads, labels (ndarray): What tokens had before crossing arcs were restored.
-    RETURNS (RestoredArcs): The arcs.
+    starts: Where sentences start, closed by the number of tokens.
     """
     tokens = numpy.flatnonzero(parses.heads != heads)
     probs = numpy.zeros((2, len(tokens)))
@@ -179,15 +163,10 @@ class PosteriorParses:
         choosers: Sequence[Posterior] | None = None,
         share: float = 0.0,
     ):
-        """starts (ndarray): Where sentences start, closed by the number of tokens.
-        posteriors (Sequence[Posterior]): The distribution over each sentence's trees.
-        inventory (Inventory): The labels.
-        label_distributions (LabelDistributions): Gives [tokens of all sentences asked for, labels].
-        fixed (Optional[ndarray]): The heads that were given, MISSING for others.
-        decode (str): "mbr" or "viterbi".
-        choosers (Optional[Sequence[Posterior]]): The distributions that trees are chosen by, if these are
-            others.
-        share (float): How much these count in probabilities; see `trees.interface.Temperature`.
+        """label_distributions: Gives [tokens of all sentences asked for, labels].
+        fixed: The heads that were given, MISSING for others.
+        choosers: The distributions that trees are chosen by, if these are others.
+        share: How much these count in probabilities; see `trees.interface.Temperature`.
         """
         self._starts = starts
         self._posteriors = posteriors
@@ -337,10 +316,7 @@ class ParseTokens(Protocol):
     def __call__(
         self, tokens: Places, starts: NDArray[numpy.int32], fixed: NDArray[numpy.int32] | None, /
     ) -> Parses:
-        """tokens (Union[ndarray, slice]): Which, slice(None) for all.
-        starts (ndarray): Where their sentences start.
-        fixed (Optional[ndarray]): Heads they must have.
-        """
+        """tokens: Which, slice(None) for all."""
         ...
 
 
@@ -366,12 +342,11 @@ def parse_in_pieces(
 ) -> Parses:
     """Parse a batch, long sentences in pieces.
 
-    parse (ParseTokens): Parses some tokens of the batch, one after the other, as sentences.
-    starts (ndarray): Where sentences start, closed by the number of tokens.
-    max_length (int): The longest sentence that is parsed whole. A piece is longer where a head that is fixed
-        is farther away.
-    fixed (Optional[ndarray]): A head for each token that must have it, MISSING for others.
-    RETURNS (Parses): The parses of the sentences.
+    parse: Parses some tokens of the batch, one after the other, as sentences.
+    starts: Where sentences start, closed by the number of tokens.
+    max_length: The longest sentence that is parsed whole. A piece is longer where a head that is fixed is
+        farther away.
+    fixed: A head for each token that must have it, MISSING for others.
     """
     layout = _cut(starts, max(max_length, 2), fixed)
     if len(layout.starts) == len(starts):
@@ -392,10 +367,8 @@ def parse_in_pieces(
 def cut_treebank(treebank: Treebank, max_length: int) -> Treebank:
     """Cut sentences that are parsed in pieces into pieces to learn from.
 
-    treebank (Treebank): The treebank.
-    max_length (int): The longest sentence that is kept whole.
-    RETURNS (Treebank): The pieces. A token whose head is in another piece is the root if it is the only one,
-        otherwise its head is missing.
+    RETURNS: The pieces. A token whose head is in another piece is the root if it is the only one, otherwise
+        its head is missing.
     """
     tokens, heads, labels = treebank.tokens, treebank.heads, list(treebank.labels)
     layout = _cut(tokens.starts, max(max_length, 2), None)
@@ -420,10 +393,9 @@ def cut_treebank(treebank: Treebank, max_length: int) -> Treebank:
 class _Layout(NamedTuple):
     """How sentences are cut.
 
-    starts (ndarray): int32, where pieces start, closed by the number of tokens.
-    first (ndarray): The first piece of every sentence, closed by the number of pieces.
-    sentence (ndarray): The sentence of every piece.
-    shift (ndarray): By how much positions in a piece lag behind those in the sentence.
+    starts: int32, where pieces start, closed by the number of tokens.
+    first: The first piece of every sentence, closed by the number of pieces.
+    shift: By how much positions in a piece lag behind those in the sentence.
     """
 
     starts: NDArray[numpy.int32]
@@ -432,7 +404,7 @@ class _Layout(NamedTuple):
     shift: NDArray[numpy.int32]
 
     def local(self, heads: NDArray[numpy.int32]) -> NDArray[numpy.int32]:
-        """RETURNS (ndarray): Heads in sentences as positions in pieces, MISSING ones as they were."""
+        """Heads in sentences as positions in pieces, MISSING ones as they were."""
         shift = numpy.repeat(self.shift, numpy.diff(self.starts))
         return numpy.where(heads > 0, heads - shift, heads).astype("int32")
 
@@ -440,7 +412,7 @@ class _Layout(NamedTuple):
         return None if fixed is None else self.local(fixed)
 
     def long_pieces(self) -> NDArray[numpy.bool_]:
-        """RETURNS (ndarray): For every piece with tokens, whether its sentence has several pieces."""
+        """For every piece with tokens, whether its sentence has several pieces."""
         several = (numpy.diff(self.first) > 1)[self.sentence]
         return several[numpy.diff(self.starts) > 0]
 
@@ -465,7 +437,7 @@ def _cut(
 
 
 def _uncovered(edges: NDArray[numpy.int64], fixed: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
-    """RETURNS (ndarray): The nearest cuts of a sentence that no fixed arc crosses."""
+    """The nearest cuts of a sentence that no fixed arc crosses."""
     n = len(fixed)
     modifier = numpy.flatnonzero(fixed > 0) + 1
     low, high = (
@@ -505,12 +477,7 @@ class PiecewiseParses:
         top: Parses,
         roots: NDArray[numpy.int64],
     ):
-        """starts (ndarray): Where sentences start.
-        layout (_Layout): How they are cut.
-        pieces (Parses): The parses of the pieces.
-        top (Parses): Those of the roots of pieces, for every sentence with several.
-        roots (ndarray): Which tokens of the batch these roots are.
-        """
+        """top: Those of the roots of pieces, for every sentence with several."""
         self.labelled = pieces.labelled
         self._starts = starts
         self._layout = layout
@@ -649,7 +616,7 @@ class PiecewiseParses:
         return int(self._layout.first[sentence]), int(self._layout.first[sentence + 1])
 
     def _root_label_logs(self, piece: int, parses: Sequence[Parse]) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): log P(label | arc) of the roots of some trees of a piece."""
+        """log P(label | arc) of the roots of some trees of a piece."""
         arcs = self._pieces.arcs(piece, labelled=True, min_prob=0.0)
         total: dict[int, float] = {}
         by_label: dict[tuple[int, int], float] = {}
@@ -666,7 +633,7 @@ class PiecewiseParses:
         return result
 
     def _between(self, sentence: int, *, labelled: bool, min_prob: float) -> Iterator[_Between]:
-        """RETURNS (Iterator[_Between]): The arcs between pieces, and from the root of the sentence."""
+        """The arcs between pieces, and from the root of the sentence."""
         first, last = self._pieces_of(sentence)
         roots = [(numpy.zeros(1, dtype="int32"), numpy.ones(1))]
         roots += [self._roots_of(p, min_prob=min_prob) for p in range(first, last)]

@@ -29,8 +29,8 @@ Item = TypeVar("Item")
 class Factors:
     """One sentence under one model, as the model's chart wants it.
 
-    log_scale (float): By how much the logarithm of every tree exceeds what the model says: constants
-        that keep the chart in the range of doubles.
+    log_scale: By how much the logarithm of every tree exceeds what the model says: constants that keep the
+        chart in the range of doubles.
     """
 
     log_scale: float
@@ -41,43 +41,43 @@ class Factors:
         return True
 
     def __len__(self) -> int:
-        """RETURNS (int): The number of tokens."""
+        """The number of tokens."""
         raise NotImplementedError
 
     def restricted(self, allowed: NDArray[numpy.bool_]) -> "Factors":
-        """RETURNS (Factors): The same with arcs that are not allowed ([N+1, N+1]) weighing nothing."""
+        """The same with arcs that are not allowed ([N+1, N+1]) weighing nothing."""
         raise NotImplementedError
 
     def scaled(self, factor: float) -> "Factors":
-        """RETURNS (Factors): What generates each token multiplied; every tree gains factor^N."""
+        """What generates each token multiplied; every tree gains factor^N."""
         raise NotImplementedError
 
     def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
-        """RETURNS (Tuple[float, ndarray, ndarray]): The sum over all trees; unnormalised marginals of arcs
-        [N+1, N+1]; and the largest value of the chart for every span length, for rescaling."""
+        """The sum over all trees; unnormalised marginals of arcs [N+1, N+1]; and the largest value of the
+        chart for every span length, for rescaling."""
         raise NotImplementedError
 
     def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
-        """RETURNS (Tuple[ndarray, ndarray]): log |score| and sign of every tree, given as rows of heads."""
+        """log |score| and sign of every tree, given as rows of heads."""
         raise NotImplementedError
 
     def viterbi(self) -> NDArray[numpy.int32]:
-        """RETURNS (ndarray): The tree of the best (tree, hidden states) pair."""
+        """The tree of the best (tree, hidden states) pair."""
         raise NotImplementedError
 
     def arc_scores(self) -> NDArray[numpy.float64] | None:
-        """RETURNS (Optional[ndarray]): [N+1, N+1], logarithms of the weights of arcs, if a tree weighs the
-        product of those of its arcs; -inf for arcs that no tree may have."""
+        """[N+1, N+1], logarithms of the weights of arcs, if a tree weighs the product of those of its
+        arcs; -inf for arcs that no tree may have."""
         return None
 
 
 class Posterior:
     """Exact arc marginals, and the trees that follow from them.
 
-    marginals (ndarray): [N+1, N+1], probability of every arc (head, modifier); row 0 is the root. Every
-        column but the first sums to one.
-    heads (ndarray): The MBR tree: the projective single-root tree with the best product of marginals.
-        1-based, 0 is the root.
+    marginals: [N+1, N+1], probability of every arc (head, modifier); row 0 is the root. Every column but
+        the first sums to one.
+    heads: The MBR tree: the projective single-root tree with the best product of marginals. 1-based, 0 is
+        the root.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Posterior:
 
     @classmethod
     def of_nothing(cls) -> "Posterior":
-        """RETURNS (Posterior): That of a sentence without tokens."""
+        """That of a sentence without tokens."""
         return cls(numpy.zeros((1, 1)), factors=None, log_z=0.0)
 
     @classmethod
@@ -108,9 +108,7 @@ class Posterior:
         arcs are equally likely; if what is allowed makes no tree, the tree has as few other arcs as
         possible. There is always a tree.
 
-        attempts (Iterable[Factors]): The sentence under one model after another.
-        allowed (Optional[ndarray]): [N+1, N+1], the allowed arcs.
-        RETURNS (Posterior): The posterior.
+        allowed: [N+1, N+1], the allowed arcs.
         """
         for factors in attempts:
             if allowed is not None:
@@ -156,11 +154,7 @@ class Posterior:
         return self.heads if self._factors is None else self._factors.viterbi()
 
     def k_best(self, k: int) -> list[tuple[NDArray[numpy.int32], float]]:
-        """The k trees with the best products of marginals, ordered by their exact probability.
-
-        k (int): How many at most.
-        RETURNS (List[Tuple[ndarray, float]]): Heads and log-probabilities, most probable first.
-        """
+        """The k trees with the best products of marginals, ordered by their exact probability."""
         trees, _ = k_best_trees(self._arc_scores(), k)
         logs = self.log_probabilities(trees)
         order = numpy.argsort(-logs, kind="stable")
@@ -169,17 +163,16 @@ class Posterior:
     def best_with(self, labels: NDArray[numpy.float64], k: int) -> NDArray[numpy.int32]:
         """The k trees that are best together with labels.
 
-        labels (ndarray): [N+1, N+1], the logarithm of the probability of every arc's likeliest label.
-        k (int): How many at most.
-        RETURNS (ndarray): Heads [found, N], best first. Exact for models of single arcs; for others, by
-            products of marginals.
+        labels: [N+1, N+1], the logarithm of the probability of every arc's likeliest label.
+        RETURNS: Heads [found, N], best first. Exact for models of single arcs; for others, by products of
+            marginals.
         """
         return self.scored_with(labels, k)[0]
 
     def scored_with(
         self, labels: NDArray[numpy.float64], k: int
     ) -> tuple[NDArray[numpy.int32], NDArray[numpy.float64]]:
-        """RETURNS (Tuple[ndarray, ndarray]): What `best_with` gives, and the logarithms of the products."""
+        """What `best_with` gives, and the logarithms of the products."""
         arcs = None if self._factors is None else self._factors.arc_scores()
         if self._factors is not None and arcs is not None:
             trees, scores = k_best_trees(arcs + labels, k)
@@ -235,9 +228,8 @@ def arc_posterior(
 ) -> Posterior:
     """The distribution over the trees of one sentence.
 
-    scores (ndarray): [N+1, N+1], the score of every arc; -inf for arcs that no tree may have.
-    allowed (Optional[ndarray]): [N+1, N+1], which arcs are allowed.
-    RETURNS (Posterior): Marginals, trees and their probabilities.
+    scores: [N+1, N+1], the score of every arc; -inf for arcs that no tree may have.
+    allowed: [N+1, N+1], which arcs are allowed.
     """
     if len(scores) < 2:
         return Posterior.of_nothing()
@@ -251,8 +243,8 @@ def summed_posterior(
     *,
     allowed: NDArray[numpy.bool_] | None = None,
 ) -> Posterior:
-    """RETURNS (Posterior): What `arc_posterior` gives, where the logarithm of the sum over all trees and the
-    marginals of arcs are known."""
+    """What `arc_posterior` gives, where the logarithm of the sum over all trees and the marginals of arcs
+    are known."""
     factors = ArcFactors(scores, numpy.zeros(len(scores) - 1))
     factors.log_scale = -log_z
     return Posterior(marginals, factors=factors, log_z=0.0, allowed=allowed)
@@ -277,8 +269,8 @@ class ArcFactors(Factors):
     the range of doubles, so that Z is always 1."""
 
     def __init__(self, scores: NDArray[numpy.float64], shift: NDArray[numpy.float64]):
-        """scores (ndarray): [N+1, N+1], -inf for arcs that no tree may have.
-        shift (ndarray): [N], what the scores of every modifier's arcs are measured against.
+        """scores: [N+1, N+1], -inf for arcs that no tree may have.
+        shift: [N], what the scores of every modifier's arcs are measured against.
         """
         self.scores = scores
         self.shift = numpy.where(numpy.isfinite(shift), shift, 0.0)
@@ -322,10 +314,10 @@ def tree_loss(
     Heads that are missing are summed out. The gradient of an arc is its marginal probability minus that
     among the agreeing trees (Geman & Johnson 2002), which is 1 or 0 where all heads are known.
 
-    scores (ndarray): [N+1, N+1], the score of every arc.
-    heads (ndarray): [N], annotated heads, MISSING for the others.
-    RETURNS (Optional[Tuple[float, ndarray]]): Loss and gradient [N+1, N+1]; None if no projective tree
-        with one root agrees with the heads, or if scores are out of all bounds.
+    scores: [N+1, N+1], the score of every arc.
+    heads: [N], annotated heads, MISSING for the others.
+    RETURNS: Loss and gradient [N+1, N+1]; None if no projective tree with one root agrees with the heads,
+        or if scores are out of all bounds.
     """
     n = len(heads)
     known = heads != MISSING
@@ -350,13 +342,10 @@ def tree_loss(
 class MixedPosterior(Posterior):
     """Two posteriors, mixed.
 
-    parts (Tuple[Tuple[float, Posterior], ...]): The shares and the distributions.
+    parts: The shares and the distributions.
     """
 
     def __init__(self, first: Posterior, second: Posterior, share: float):
-        """first, second (Posterior): The distributions.
-        share (float): How much the first counts.
-        """
         self.parts = ((share, first), (1.0 - share, second))
         mixed = share * first.marginals + (1.0 - share) * second.marginals
         super().__init__(mixed, factors=None, log_z=0.0, allowed=second.allowed)
@@ -398,10 +387,7 @@ def less_sure(
     the error of head probabilities is three times as large. Nothing is impossible: arcs may have been left
     out of a chart.
 
-    posterior (Posterior): The other distribution.
-    temperature (float): The higher, the less sure.
-    allowed (Optional[ndarray]): [N+1, N+1], the arcs that trees may have.
-    RETURNS (Posterior): The distribution.
+    allowed: [N+1, N+1], the arcs that trees may have.
     """
     mu = posterior.marginals
     if len(mu) < 2:
@@ -418,9 +404,6 @@ class ProperPosterior(Posterior):
     """See `proper`."""
 
     def __init__(self, values: Posterior, own: Posterior):
-        """values (Posterior): What chooses the tree.
-        own (Posterior): All else.
-        """
         super().__init__(own.marginals, factors=own.factors, log_z=own.log_z, allowed=own.allowed)
         self._values = values
 
@@ -440,9 +423,7 @@ def proper(posterior: Posterior, *, allowed: NDArray[numpy.bool_] | None = None)
     of single arcs instead, P(tree) ~ prod of w(arc), with nearly the marginals that the chart gives, clipped;
     and everything is exact under that. The tree is still chosen by the chart's own marginals.
 
-    posterior (Posterior): By any chart, or none.
-    allowed (Optional[ndarray]): [N+1, N+1], the arcs that trees may have.
-    RETURNS (Posterior): The same if its values are probabilities.
+    allowed: [N+1, N+1], the arcs that trees may have.
     """
     factors = posterior.factors
     if len(posterior.marginals) < 2 or (factors is not None and factors.non_negative):
@@ -485,12 +466,8 @@ def best_of_lists(
     algorithm of Fagin, Lotem and Naor 2003): what is in none of the lists is not better than the mixture of
     their last ones. If that is too good, lists are made longer.
 
-    ranked (Callable): How long lists are -> what is in some, and the score of the mixture of their last ones,
-        -inf if there is nothing else.
-    score (Callable): The score of an item in the mixture.
-    key (Callable): What tells items apart.
-    k (int): How many at most.
-    RETURNS (List[Tuple[Item, float]]): Items and scores, best first.
+    ranked: How long lists are -> what is in some, and the score of the mixture of their last ones, -inf if
+        there is nothing else.
     """
     known: dict[Hashable, tuple[Item, float]] = {}
     m = k
@@ -508,15 +485,15 @@ def best_of_lists(
 def log_mixture(
     parts: Sequence[tuple[float, NDArray[numpy.float64]]],
 ) -> NDArray[numpy.float64]:
-    """RETURNS (ndarray): The logarithms of mixed probabilities, from shares and logarithms."""
+    """The logarithms of mixed probabilities, from shares and logarithms."""
     return numpy.logaddexp.reduce([numpy.log(share) + logs for share, logs in parts])
 
 
 def allowed_arcs(fixed: NDArray[numpy.int32]) -> NDArray[numpy.bool_]:
     """Arcs that agree with the fixed heads of one sentence.
 
-    fixed (ndarray): The head of every token (1-based, 0 for the root), MISSING for free tokens.
-    RETURNS (ndarray): [N+1, N+1], whether each arc (head, modifier) agrees.
+    fixed: The head of every token (1-based, 0 for the root), MISSING for free tokens.
+    RETURNS: [N+1, N+1], whether each arc (head, modifier) agrees.
     """
     known = numpy.flatnonzero(fixed != MISSING)
     allowed = numpy.ones((len(fixed) + 1, len(fixed) + 1), dtype=bool)
@@ -526,15 +503,14 @@ def allowed_arcs(fixed: NDArray[numpy.int32]) -> NDArray[numpy.bool_]:
 
 
 def possible(fixed: NDArray[numpy.int32]) -> bool:
-    """RETURNS (bool): Whether some projective tree with one root has the fixed heads of a sentence."""
+    """Whether some projective tree with one root has the fixed heads of a sentence."""
     return is_part_of_tree(numpy.ascontiguousarray(fixed, dtype="int32"))
 
 
 def sentence_constraints(
     bounds: Sequence[tuple[int, int]], fixed: NDArray[numpy.int32] | None
 ) -> list[NDArray[numpy.bool_] | None]:
-    """RETURNS (List[Optional[ndarray]]): For each sentence the arcs that agree with its fixed heads, None
-    if it has none; see `allowed_arcs`."""
+    """For each sentence the arcs that agree with its fixed heads, None if it has none; see `allowed_arcs`."""
     if fixed is None:
         return [None] * len(bounds)
     return [None if (fixed[a:b] == MISSING).all() else allowed_arcs(fixed[a:b]) for a, b in bounds]

@@ -23,13 +23,8 @@ MIN_DECORATED = 10
 def projectivize(
     heads: Sequence[int] | NDArray, labels: Sequence[str], *, words: Sequence[str] = ()
 ) -> tuple[NDArray[numpy.int32], list[str]]:
-    """Lift crossing arcs until the tree is projective, and note in the labels where they came from.
-
-    heads (Sequence[int]): Heads, possibly crossing. A cycle is a ValueError.
-    labels (Sequence[str]): Their labels.
-    words (Sequence[str]): The sentence, for that message.
-    RETURNS (Tuple[ndarray, List[str]]): Projective heads, and labels decorated on lifted arcs.
-    """
+    """Lift crossing arcs until the tree is projective, and note in the labels where they came from. A cycle is a
+    ValueError, with the words in its message."""
     cycle = find_cycle(heads)
     if cycle:
         names = (f"'{words[m - 1]}' ({m})" if words else str(m) for m in cycle)
@@ -51,8 +46,7 @@ def projectivize(
 
 
 def find_cycle(heads: Sequence[int] | NDArray) -> list[int]:
-    """RETURNS (List[int]): The positions of the first cycle, the first of them repeated at the end; none if
-    there is no cycle."""
+    """The positions of the first cycle, the first of them repeated at the end; none if there is no cycle."""
     visited_from = [0] * (len(heads) + 1)
     for start in range(1, len(heads) + 1):
         m = start
@@ -68,7 +62,7 @@ def find_cycle(heads: Sequence[int] | NDArray) -> list[int]:
 
 
 def projective_tree(tree: Tree) -> Tree:
-    """RETURNS (Tree): The tree, projectivized."""
+    """The tree, projectivized."""
     heads, labels = projectivize(tree.heads, tree.labels, words=tree.words)
     return Tree(tree.words, tree.symbols, heads, labels)
 
@@ -100,12 +94,7 @@ def _shortest_crossing(heads: list[int]) -> int | None:
 def deprojectivize(
     heads: Sequence[int] | NDArray, labels: Sequence[str]
 ) -> tuple[NDArray[numpy.int32], list[str]]:
-    """Undo `projectivize`: a decorated token moves to the nearest fitting descendant of its head.
-
-    heads (Sequence[int]): Projective heads.
-    labels (Sequence[str]): Labels, some of them decorated.
-    RETURNS (Tuple[ndarray, List[str]]): The heads, possibly crossing, and plain labels.
-    """
+    """Undo `projectivize`: a decorated token moves to the nearest fitting descendant of its head."""
     restored = numpy.array(heads, dtype="int32")
     plain = [label.partition(DELIMITER)[0] for label in labels]
     if plain == list(labels):
@@ -152,19 +141,14 @@ class Inventory:
     """Labels by number, some perhaps decorated (see `trees.pseudoprojective`)."""
 
     def __init__(self, names: Sequence[str]):
-        """names (Sequence[str]): The labels; the plain form of every decorated one must be among them."""
+        """names: The labels; the plain form of every decorated one must be among them."""
         self.names = list(names)
         self._ids = {name: i for i, name in enumerate(self.names)}
         self._decorated = numpy.array([DELIMITER in name for name in self.names], dtype=bool)
 
     @classmethod
     def from_labels(cls, labels: Iterable[str], *, min_decorated: int = 1) -> "Inventory":
-        """Make an inventory of the labels of a treebank.
-
-        labels (Iterable[str]): The label of every token; "" where not annotated.
-        min_decorated (int): Decorated labels that are rarer are left out.
-        RETURNS (Inventory): All plain labels and the decorated ones, sorted.
-        """
+        """Make an inventory of the labels of a treebank."""
         counts = Counter(label for label in labels if label)
         kept = {
             label for label, n in counts.items() if DELIMITER not in label or n >= min_decorated
@@ -175,8 +159,8 @@ class Inventory:
         return len(self.names)
 
     def encode(self, labels: Iterable[str]) -> NDArray[numpy.int32]:
-        """RETURNS (ndarray): The number of every label, of its plain form if the decoration is not known;
-        MISSING for labels that are not known at all."""
+        """The number of every label, of its plain form if the decoration is not known; MISSING for labels
+        that are not known at all."""
         get = self._ids.get
         return numpy.array(
             [get(label, get(plain(label), MISSING)) for label in labels], dtype="int32"
@@ -191,11 +175,8 @@ class Inventory:
     ) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32]]:
         """Restore crossing arcs of trees; see `trees.pseudoprojective.deprojectivize`.
 
-        starts (ndarray): Where trees start, closed by the number of tokens.
-        heads (ndarray): Heads, one tree after the other.
-        labels (ndarray): Numbers of labels.
-        fixed (Optional[ndarray]): Heads that were given, MISSING for others: they stay where they are.
-        RETURNS (Tuple[ndarray, ndarray]): Final heads, and numbers of undecorated labels.
+        starts: Where trees start, closed by the number of tokens.
+        fixed: Heads that were given, MISSING for others: they stay where they are.
         """
         at = numpy.flatnonzero(self._decorated[labels])
         if not len(at):
@@ -223,8 +204,8 @@ class Inventory:
 
 
 def projective_trees(treebank: Treebank) -> tuple[NDArray[numpy.int32], list[str]]:
-    """RETURNS (Tuple[ndarray, List[str]]): The treebank's heads with crossing arcs lifted, and its labels
-    with decorations that tell where they came from. A cycle is a ValueError."""
+    """The treebank's heads with crossing arcs lifted, and its labels with decorations that tell where they
+    came from. A cycle is a ValueError."""
     heads, labels = treebank.heads.astype("int32"), list(treebank.labels)
     for a, b in treebank.tokens.bounds():
         if not is_projective_tree(heads[a:b]):
@@ -234,5 +215,5 @@ def projective_trees(treebank: Treebank) -> tuple[NDArray[numpy.int32], list[str
 
 
 def plain(label: str) -> str:
-    """RETURNS (str): A label without its decoration."""
+    """A label without its decoration."""
     return label.partition(DELIMITER)[0]

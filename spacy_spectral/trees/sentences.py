@@ -18,9 +18,8 @@ MISSING = -1
 class SecondTags(Sequence[tuple[str, float] | None]):
     """What a tagger would have said otherwise.
 
-    names (List[str]): The names of tags.
-    tags (ndarray): int64, which of them each token has, -1 for none.
-    probs (ndarray): float32, their probabilities.
+    tags: int64, which of them each token has, -1 for none.
+    probs: float32, their probabilities.
     """
 
     def __init__(self, names: list[str], tags: NDArray[numpy.int64], probs: NDArray[numpy.float32]):
@@ -32,7 +31,7 @@ class SecondTags(Sequence[tuple[str, float] | None]):
         return len(self.tags)
 
     def __getitem__(self, at: Any) -> Any:
-        """RETURNS (Optional[Tuple[str, float]]): Tag and probability, None for none; a list for a slice."""
+        """Tag and probability, None for none; a list for a slice."""
         if isinstance(at, slice):
             return [self[i] for i in range(len(self))[at]]
         tag = int(self.tags[at])
@@ -43,10 +42,9 @@ class SecondTags(Sequence[tuple[str, float] | None]):
 class Tree:
     """One sentence of a treebank.
 
-    words (List[str]): The tokens.
-    symbols (List[str]): What the automata see of every token, e.g. its tag.
-    heads (ndarray): Head of every token: 1-based, 0 for the root, MISSING where not annotated.
-    labels (List[str]): Relation of every token to its head; "" where not annotated.
+    symbols: What the automata see of every token, e.g. its tag.
+    heads: Head of every token: 1-based, 0 for the root, MISSING where not annotated.
+    labels: Relation of every token to its head; "" where not annotated.
     """
 
     words: list[str]
@@ -62,12 +60,10 @@ class Tree:
 class Tokens:
     """Sentences one after the other, as a parser sees them.
 
-    starts (ndarray): int32, where sentences start, closed by the number of tokens.
-    words (List[str]): The words.
-    symbols (List[str]): Their tags, or whatever the setting `symbol` names.
-    second (List[Optional[Tuple[str, float]]]): The tagger's second guess and its probability; None where
-        there is none.
-    pos, morphs (List[str]): Coarse tags and morphology, "" for none.
+    starts: int32, where sentences start, closed by the number of tokens.
+    symbols: Their tags, or whatever the setting `symbol` names.
+    pos, morphs: Coarse tags and morphology, "" for none.
+    second: The tagger's second guess and its probability; None where there is none.
     """
 
     starts: NDArray[numpy.int32]
@@ -81,20 +77,19 @@ class Tokens:
         return len(self.starts) - 1
 
     def bounds(self) -> list[tuple[int, int]]:
-        """RETURNS (List[Tuple[int, int]]): Where each sentence begins and ends."""
+        """Where each sentence begins and ends."""
         return list(pairwise(self.starts.tolist()))
 
     def at(self, places: NDArray[numpy.int64] | slice, starts: NDArray[numpy.int32]) -> "Tokens":
-        """places (Union[ndarray, slice]): Some of the tokens.
-        starts (ndarray): Where they are to start sentences, closed by their number.
-        RETURNS (Tokens): These sentences."""
+        """Some of the tokens.
+
+        starts: Where they are to start sentences, closed by their number.
+        """
         chosen = range(len(self.words))[places] if isinstance(places, slice) else places.tolist()
         columns: list[Any] = [self.words, self.symbols, self.second, self.pos, self.morphs]
         return Tokens(starts, *[[column[i] for i in chosen] for column in columns])
 
     def select(self, chosen: NDArray[numpy.bool_]) -> "Tokens":
-        """chosen (ndarray): Which sentences.
-        RETURNS (Tokens): Those sentences."""
         lengths = numpy.diff(self.starts)
         starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
         return self.at(numpy.flatnonzero(numpy.repeat(chosen, lengths)), starts)
@@ -104,9 +99,8 @@ class Tokens:
 class Treebank:
     """Sentences with their trees.
 
-    tokens (Tokens): The sentences.
-    heads (ndarray): int32, the head of every token; MISSING where not annotated.
-    labels (List[str]): Its relation; "" where not annotated.
+    heads: int32, the head of every token; MISSING where not annotated.
+    labels: Its relation; "" where not annotated.
     """
 
     tokens: Tokens
@@ -114,7 +108,7 @@ class Treebank:
     labels: list[str]
 
     def trees(self) -> list[Tree]:
-        """RETURNS (List[Tree]): The sentences as single trees."""
+        """The sentences as single trees."""
         tokens = self.tokens
         return [
             Tree(tokens.words[a:b], tokens.symbols[a:b], self.heads[a:b], self.labels[a:b])
@@ -123,7 +117,7 @@ class Treebank:
 
     @classmethod
     def joined(cls, parts: Sequence["Treebank"]) -> "Treebank":
-        """RETURNS (Treebank): The sentences of several, one after the other."""
+        """The sentences of several, one after the other."""
         lengths = [numpy.diff(part.tokens.starts) for part in parts]
         starts = numpy.concatenate([[0], numpy.cumsum(numpy.concatenate(lengths))])
         names = ("words", "symbols", "second", "pos", "morphs")
@@ -133,8 +127,6 @@ class Treebank:
         return cls(tokens, heads, [label for part in parts for label in part.labels])
 
     def select(self, chosen: NDArray[numpy.bool_]) -> "Treebank":
-        """chosen (ndarray): Which sentences.
-        RETURNS (Treebank): Those sentences."""
         mask = numpy.repeat(chosen, numpy.diff(self.tokens.starts))
         labels = list(compress(self.labels, mask.tolist()))
         return Treebank(self.tokens.select(chosen), self.heads[mask], labels)
@@ -144,11 +136,9 @@ class Treebank:
 class Batch:
     """The sentences of some documents.
 
-    docs (List[Doc]): The documents: spaCy's, of which nothing is asked here.
-    offsets (ndarray): Where each document starts among all tokens, closed by their number.
-    places (ndarray): Where each token of `tokens` stands among all tokens, whitespace included.
-    tokens (Tokens): The sentences without whitespace.
-    values (ndarray): The attributes of all tokens that were read, to notice changes.
+    offsets: Where each document starts among all tokens, closed by their number.
+    places: Where each token of `tokens` stands among all tokens, whitespace included.
+    values: The attributes of all tokens that were read, to notice changes.
     """
 
     docs: list[Any]
@@ -188,7 +178,7 @@ DISTANCE_BINS = numpy.digitize(numpy.arange(_EDGES[-1] + 1), _EDGES).astype("int
 
 
 def distance_bins(distances: NDArray) -> NDArray[numpy.int64]:
-    """RETURNS (ndarray): The bin of each distance, whatever its direction; `_lengths.pxd` has the same."""
+    """The bin of each distance, whatever its direction; `_lengths.pxd` has the same."""
     return numpy.digitize(numpy.abs(distances), _EDGES)
 
 
@@ -197,10 +187,8 @@ def length_table(
 ) -> NDArray[numpy.float64]:
     """Estimate the factor, backing off to the modifier and direction, then to the direction alone.
 
-    heads, modifiers (ndarray): Symbols of both ends of every arc.
-    distances (ndarray): Position of the modifier minus that of its head.
-    n_symbols (int): How many symbols there are.
-    RETURNS (ndarray): [head symbol, direction, modifier symbol, bin]
+    distances: Position of the modifier minus that of its head.
+    RETURNS: [head symbol, direction, modifier symbol, bin]
     """
     counts = numpy.zeros((n_symbols, 2, n_symbols, N_BINS))
     bins = distance_bins(distances)

@@ -96,7 +96,7 @@ class BiaffineRecipe(Settings):
     decoders: ClassVar[Sequence[str]] = BiaffineParser.decoders
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> BiaffineParser:
-        """RETURNS (BiaffineParser): A parser; see `trees.interface.Recipe`."""
+        """A parser; see `trees.interface.Recipe`."""
         return BiaffineParser.fit(treebank, self, **given)
 
 

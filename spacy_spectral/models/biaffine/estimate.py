@@ -104,7 +104,7 @@ def build_network(settings: Settings, lexicon: Lexicon, inventory: Inventory) ->
 
 
 def n_weights(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> int:
-    """RETURNS (int): How many weights `build_network` makes: to be compared with a file before it does."""
+    """How many weights `build_network` makes: to be compared with a file before it does."""
     tables, mix, units = lexicon.tables(), settings.mix_size, settings.scan_size
     arc, label, width = settings.arc_size, settings.label_size, settings.mix_size
     n_inputs = sum(size for _, size in tables) + lexicon.n_vector
@@ -118,7 +118,7 @@ def n_weights(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> int
 
 
 def parameters(network: Network) -> dict[str, NDArray[numpy.float32]]:
-    """RETURNS (Dict[str, ndarray]): All weights, by layer and name."""
+    """All weights, by layer and name."""
     return {
         f"{i}.{node.name}.{name}": node.get_param(name)
         for i, node in enumerate(_nodes(network))
@@ -127,11 +127,7 @@ def parameters(network: Network) -> dict[str, NDArray[numpy.float32]]:
 
 
 def set_parameters(network: Network, values: dict[str, NDArray[numpy.float32]]) -> None:
-    """Replace all weights.
-
-    network (Network): The network.
-    values (Dict[str, ndarray]): What `parameters` gives of one like it.
-    """
+    """Replace all weights."""
     for i, node in enumerate(_nodes(network)):
         for name in node.param_names:
             value = values[f"{i}.{node.name}.{name}"]
@@ -152,12 +148,8 @@ def fit(
 ) -> Network:
     """Train a network.
 
-    treebank (Treebank): The training data. Crossing arcs are lifted, with decorated labels where there are
-        enough of them; missing heads are summed out.
-    lexicon (Lexicon): Turns tokens to numbers.
-    settings (Settings): How.
-    progress (Callable[[int, float, Network], None]): Told the epoch, its loss a token, and the network.
-    RETURNS (Network): The network.
+    treebank: The training data. Crossing arcs are lifted, with decorated labels where there are enough of
+        them; missing heads are summed out.
     """
     treebank = cut_treebank(treebank, settings.max_length)
     heads, names = projective_trees(treebank)
@@ -208,14 +200,14 @@ def _schedule(done: float) -> float:
 
 
 def _batches(starts: NDArray, size: int) -> Iterator[NDArray[numpy.int64]]:
-    """YIELDS (ndarray): Sentences in random order, about `size` tokens at a time."""
+    """Sentences in random order, about `size` tokens at a time."""
     order = numpy.random.permutation(len(starts) - 1)
     edges = numpy.cumsum(numpy.diff(starts)[order]) // size
     yield from numpy.split(order, numpy.flatnonzero(numpy.diff(edges)) + 1)
 
 
 def _rows(starts: NDArray, sentences: NDArray) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32]]:
-    """RETURNS (Tuple[ndarray, ndarray]): The tokens of some sentences, and where these start among them."""
+    """The tokens of some sentences, and where these start among them."""
     lengths = numpy.diff(starts)[sentences]
     own = numpy.append(0, numpy.cumsum(lengths)).astype("int32")
     tokens = numpy.arange(int(own[-1])) + numpy.repeat(starts[sentences] - own[:-1], lengths)

@@ -31,8 +31,7 @@ from ._scan import scan, scan_back
 def gated_scan(units: int) -> Model[Ragged, Ragged]:
     """Make the layer.
 
-    units (int): Units in both directions together, an even number.
-    RETURNS (Model[Ragged, Ragged]): The layer; its output is wider than its input by `units`.
+    units: Units in both directions together, an even number.
     """
     return Model(
         "gated_scan",
@@ -81,8 +80,8 @@ def _scan_forward(model: Model[Ragged, Ragged], X: Ragged, is_train: bool):
 
 
 def _activated(ops: Any, gates: Any, b: Any, n: int) -> Any:
-    """RETURNS (ndarray): tanh of the first n columns, the sigmoid of others: 1 / (1 + exp(-x)) is
-    (1 + tanh(x / 2)) / 2. In place, for these are the largest arrays that there are."""
+    """tanh of the first n columns, the sigmoid of others: 1 / (1 + exp(-x)) is (1 + tanh(x / 2)) / 2. In
+    place, for these are the largest arrays that there are."""
     gates += b
     gates[:, n:] *= 0.5
     ops.xp.tanh(gates, out=gates)
@@ -100,13 +99,13 @@ _ARCS_AT_ONCE = 512
 
 
 def arc_classes(n: int) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): [N+1, N+1], the class of every arc (head, modifier) of N tokens."""
+    """[N+1, N+1], the class of every arc (head, modifier) of N tokens."""
     # the classes of a sentence are the upper left corner of those of a longer one
     return (_USUAL_CLASSES if n < len(_USUAL_CLASSES) else _all_classes(n))[: n + 1, : n + 1]
 
 
 def classes_of(heads: NDArray, modifiers: NDArray) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): The class of each arc, by the positions of its ends."""
+    """The class of each arc, by the positions of its ends."""
     offset = modifiers - heads
     bins = DISTANCE_BINS[numpy.minimum(numpy.abs(offset), len(DISTANCE_BINS) - 1)]
     classes = numpy.where(offset > 0, bins + N_BINS, bins)
@@ -122,11 +121,7 @@ _USUAL_CLASSES = _all_classes(255)
 
 
 def sentence_vectors(tok2vec: Model) -> Model[Batch, Ragged]:
-    """Vectors of the sentences' tokens, whitespace left out, with a learnt vector for the root.
-
-    tok2vec (Model[List[Doc], List[Floats2d]]): Gives the vectors of documents.
-    RETURNS (Model[Batch, Ragged]): The layer.
-    """
+    """Vectors of the sentences' tokens, whitespace left out, with a learnt vector for the root."""
     return Model(
         "sentence_vectors",
         _vectors_forward,
@@ -169,14 +164,13 @@ def _vectors_forward(model: Model, batch: Batch, is_train: bool):
 
 
 def root_rows(starts: NDArray) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): The row of every sentence's root, where roots stand before their sentences.
-
-    starts (ndarray): Where sentences start among all tokens, closed by their number."""
+    """RETURNS: The row of every sentence's root, where roots stand before their sentences.
+    starts: Where sentences start among all tokens, closed by their number."""
     return starts[:-1] + numpy.arange(len(starts) - 1, dtype="int32")
 
 
 def token_rows(starts: NDArray) -> NDArray[numpy.int64]:
-    """RETURNS (ndarray): The row of every token; see `root_rows`."""
+    """The row of every token; see `root_rows`."""
     return numpy.arange(starts[-1]) + numpy.repeat(numpy.arange(1, len(starts)), numpy.diff(starts))
 
 
@@ -185,10 +179,8 @@ def rows_of_pieces(
 ) -> NDArray[numpy.int64]:
     """The rows of some tokens as sentences of their own, each with a root in front.
 
-    starts (ndarray): Where the sentences of the batch start.
-    tokens (ndarray): Which tokens of the batch, one new sentence after the other, none of them empty.
-    piece_starts (ndarray): Where the new sentences start among them.
-    RETURNS (ndarray): Rows of the batch; the root is that of the sentence that the first token is from.
+    tokens: Which tokens of the batch, one new sentence after the other, none of them empty.
+    RETURNS: Rows of the batch; the root is that of the sentence that the first token is from.
     """
     sentence = numpy.searchsorted(starts, tokens[piece_starts[:-1]], side="right") - 1
     rows = numpy.empty(len(tokens) + len(sentence), dtype="int64")
@@ -200,8 +192,7 @@ def rows_of_pieces(
 def arc_scores(size: int) -> Model[Ragged, list[NDArray[numpy.float64]]]:
     """Scores of all arcs: bilinear in both ends, and for each end linear terms by direction and distance.
 
-    size (int): Width of the hidden layers of heads and of modifiers.
-    RETURNS (Model[Ragged, List[ndarray]]): The layer; one matrix [N+1, N+1] a sentence, on the CPU.
+    RETURNS: The layer; one matrix [N+1, N+1] a sentence, on the CPU.
     """
     return Model(
         "arc_scores",
@@ -226,12 +217,7 @@ def _arcs_init(model: Model, X: Ragged | None = None, Y: list | None = None) -> 
 
 
 def scores_of(model: Model, arcs: "Arcs") -> NDArray[numpy.float32]:
-    """What `arc_scores` says of given arcs, where a chart of all arcs would be too much.
-
-    model (Model): From `arc_scores`.
-    arcs (Arcs): The arcs.
-    RETURNS (ndarray): Their scores, on the CPU.
-    """
+    """What `arc_scores` says of given arcs, where a chart of all arcs would be too much."""
     ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
     W, U, T = (model.get_param(name) for name in "WUT")
     hidden = product(X.data, W)
@@ -288,7 +274,7 @@ def _arcs_forward(model: Model, X: Ragged, is_train: bool):
 
 
 def _sum_by_class(values: NDArray, classes: NDArray) -> NDArray:
-    """RETURNS (ndarray): [rows, classes], the sums of each row's values of each class."""
+    """[rows, classes], the sums of each row's values of each class."""
     cells = numpy.arange(len(values))[:, None] * N_CLASSES + classes
     sums = numpy.bincount(cells.ravel(), values.ravel(), minlength=len(values) * N_CLASSES)
     return sums.reshape(len(values), N_CLASSES)
@@ -298,9 +284,7 @@ def _sum_by_class(values: NDArray, classes: NDArray) -> NDArray:
 class Arcs:
     """Arcs whose labels are asked for.
 
-    vectors (Ragged): The vectors of sentences.
-    heads, modifiers (ndarray): Rows of both ends of every arc.
-    classes (ndarray): The classes of the arcs; see `arc_classes`.
+    classes: The classes of the arcs; see `arc_classes`.
     """
 
     vectors: Ragged
@@ -312,12 +296,6 @@ class Arcs:
     def of_trees(
         cls, vectors: Ragged, starts: NDArray, sentences: Sequence[int], trees: Sequence[NDArray]
     ) -> "Arcs":
-        """RETURNS (Arcs): The arcs of trees of some sentences, one after the other.
-
-        vectors (Ragged): The vectors of all sentences.
-        starts (ndarray): Where sentences start among all tokens.
-        sentences (Sequence[int]): The number of each tree's sentence.
-        trees (Sequence[ndarray]): Heads, 0 for the root."""
         roots = root_rows(starts)
         none = numpy.zeros(0, dtype="int32")
         heads, modifiers, classes = [none], [none], [none]
@@ -329,7 +307,7 @@ class Arcs:
         return cls(vectors, *map(numpy.concatenate, (heads, modifiers, classes)))
 
     def only(self, chosen: NDArray[numpy.bool_]) -> "Arcs":
-        """RETURNS (Arcs): Some of the arcs."""
+        """Some of the arcs."""
         columns = (self.heads, self.modifiers, self.classes)
         return Arcs(self.vectors, *(rows[chosen] for rows in columns))
 
@@ -337,8 +315,7 @@ class Arcs:
 def label_scores(size: int) -> Model[Arcs, Floats2d]:
     """Scores of all labels of given arcs: one hidden layer over both ends, direction and distance.
 
-    size (int): Width of the hidden layer.
-    RETURNS (Model[Arcs, Floats2d]): The layer: [arcs, labels].
+    RETURNS: The layer: [arcs, labels].
     """
     return Model(
         "label_scores",
@@ -390,10 +367,7 @@ def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
 def log_labels(model: Model, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:
     """What `label_scores` says of given arcs, some of them at a time, so that all stays in the cache.
 
-    model (Model): From `label_scores`.
-    arcs (Arcs): The arcs.
-    temperature (float): By what scores are divided.
-    RETURNS (ndarray): log P(label | arc), [arcs, labels], on the CPU.
+    RETURNS: log P(label | arc), [arcs, labels], on the CPU.
     """
     ops, size = model.ops, model.get_dim("size")
     xp, (W, C, V, b) = ops.xp, (model.get_param(name) for name in "WCVb")
@@ -416,7 +390,7 @@ def log_labels(model: Model, arcs: Arcs, temperature: float) -> NDArray[numpy.fl
 
 
 def _scattered(ops: Ops, values: Floats2d, rows: Ints1d, n: int) -> Floats2d:
-    """RETURNS (Floats2d): A table of n rows to which values are added."""
+    """A table of n rows to which values are added."""
     table = ops.alloc2f(n, values.shape[1])
     ops.scatter_add(table, rows, values)
     return table

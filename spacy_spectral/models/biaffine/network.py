@@ -30,12 +30,8 @@ from .layers import N_CLASSES, Arcs, classes_of, log_labels, root_rows, rows_of_
 class Network:
     """The layers of a parser, and what its numbers stand for.
 
-    encoder (Model[Any, Ragged]): Vectors of the sentences' tokens, each sentence with its root in front.
-    arcs (Model[Ragged, List[ndarray]]): The scores of all arcs of every sentence.
-    labels (Model[Arcs, Floats2d]): The scores of all labels of given arcs.
-    inventory (Inventory): The labels.
-    max_length (int): Longer sentences are parsed in pieces, and their arcs are not learnt from.
-    temperature (Temperature): By what scores are divided.
+    encoder: Vectors of the sentences' tokens, each sentence with its root in front.
+    max_length: Longer sentences are parsed in pieces, and their arcs are not learnt from.
     """
 
     encoder: Model
@@ -50,10 +46,9 @@ class Network:
     ) -> float:
         """Add the gradients of a batch to those of the layers.
 
-        X (Any): What the encoder takes.
-        starts (ndarray): Where sentences start, closed by the number of tokens.
-        heads, labels (ndarray): Projective trees, MISSING where there is no annotation.
-        RETURNS (float): The loss, summed over all tokens.
+        starts: Where sentences start, closed by the number of tokens.
+        heads, labels: Projective trees, MISSING where there is no annotation.
+        RETURNS: The loss, summed over all tokens.
         """
         vectors, backprop_vectors = self.encoder.begin_update(X)
         loss, d_vectors = self._arc_loss(vectors, starts, heads)
@@ -69,8 +64,7 @@ class Network:
     def _arc_loss(
         self, vectors: Ragged, starts: NDArray, heads: NDArray[numpy.int32]
     ) -> tuple[float, Ragged]:
-        """RETURNS (Tuple[float, Ragged]): The loss of the arcs of short sentences, and the gradient of all
-        vectors."""
+        """The loss of the arcs of short sentences, and the gradient of all vectors."""
         ops, lengths = self.arcs.ops, numpy.diff(starts)
         short = lengths <= self.max_length
         rows = ops.asarray(numpy.flatnonzero(numpy.repeat(short, lengths + 1)))
@@ -96,8 +90,7 @@ class Network:
     ) -> Parses:
         """Parse sentences; see `trees.interface.ParserModel`.
 
-        X (Any): What the encoder takes.
-        starts (ndarray): Where sentences start, closed by the number of tokens.
+        starts: Where sentences start, closed by the number of tokens.
         """
         vectors = None if len(starts) < 2 else self.encoder.predict(X)
         pieces = _Pieces(self, vectors, starts, decode)
@@ -108,9 +101,7 @@ class Network:
     ) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
         """The scores of given arcs, whatever the temperature.
 
-        vectors (Ragged): The vectors of the sentences.
-        asked (AskedArcs): The arcs.
-        RETURNS (Tuple[ndarray, ndarray]): The score of every arc, and log P(label | arc): [arcs, labels].
+        RETURNS: The score of every arc, and log P(label | arc): [arcs, labels].
         """
         modifiers, starts = asked.modifiers(), asked.starts
         sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
@@ -190,11 +181,7 @@ def pieces_of(
 ) -> Ragged:
     """The vectors of some tokens as sentences of their own.
 
-    vectors (Ragged): The vectors of sentences.
-    starts (ndarray): Where these start.
-    tokens (Union[ndarray, slice]): Which tokens; slice(None) for all.
-    own_starts (ndarray): Where the new sentences start among them.
-    RETURNS (Ragged): Their vectors, with roots.
+    tokens: Which tokens; slice(None) for all.
     """
     if isinstance(tokens, slice) and numpy.array_equal(starts, own_starts):
         return vectors
@@ -205,7 +192,7 @@ def pieces_of(
 
 
 def _label_loss(layer: Model, scores: Any, labels: NDArray[numpy.int32]) -> tuple[float, Any]:
-    """RETURNS (Tuple[float, ndarray]): Negative log-likelihood of labels, and the gradient of scores."""
+    """Negative log-likelihood of labels, and the gradient of scores."""
     gradient = layer.ops.softmax(scores)
     chosen = layer.ops.xp.arange(len(labels)), layer.ops.asarray(labels)
     loss = -float(layer.ops.xp.log(gradient[chosen] + 1e-20).sum())
@@ -245,11 +232,7 @@ _LAYERS = {
 
 
 def check_model(model: Model, inventory: Inventory) -> None:
-    """Raise a ValueError if the parts of a model do not fit together.
-
-    model (Model): From `architecture.build_biaffine`, loaded.
-    inventory (Inventory): Its labels.
-    """
+    """Raise a ValueError if the parts of a model do not fit together."""
     scope = Scope(_WHAT)
     Int(low=2).read(model.attrs.get("max_length"), scope.inside("max_length"))
     numbers, own = model.attrs.get("temperature"), scope.inside("temperature")

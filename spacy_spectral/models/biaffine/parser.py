@@ -68,11 +68,7 @@ _FORMAT = Format(
 
 
 class BiaffineParser(ParserModel):
-    """A trained parser; see `trees.interface.ParserModel`.
-
-    lexicon (Lexicon): Turns tokens to numbers.
-    network (Network): What was learnt.
-    """
+    """A trained parser; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
     decoders = ("mbr", "viterbi")
@@ -95,16 +91,7 @@ class BiaffineParser(ParserModel):
         vectors: Vectors | None = None,
         report: Callable[[str], None] = print,
     ) -> "BiaffineParser":
-        """Train a parser.
-
-        treebank (Treebank): The training data.
-        settings (Settings): How to train.
-        dev (Optional[Treebank]): Sentences to show progress on.
-        clusters (Optional[Clusters]), vectors (Optional[Vectors]): What is known of words; the parser keeps
-            copies.
-        report (Callable[[str], None]): Told the loss of every epoch.
-        RETURNS (BiaffineParser): The parser.
-        """
+        """Train a parser."""
         if not len(treebank.tokens):
             raise ValueError(Errors.S401)
         lexicon = Lexicon.fit(treebank.tokens, clusters=clusters, vectors=vectors)
@@ -132,7 +119,7 @@ class BiaffineParser(ParserModel):
         return self.network.temperature
 
     def with_temperature(self, temperature: Temperature) -> "BiaffineParser":
-        """RETURNS (BiaffineParser): The same parser, surer or less sure."""
+        """The same parser, surer or less sure."""
         network = replace(self.network, temperature=temperature)
         return BiaffineParser(self.lexicon, network, self.settings)
 
@@ -143,7 +130,7 @@ class BiaffineParser(ParserModel):
         return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed, decode=decode)
 
     def scorer(self, tokens: Tokens) -> "BiaffineScores":
-        """RETURNS (BiaffineScores): Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
+        """Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
         return BiaffineScores(self, tokens)
 
     def to_payload(self) -> dict[str, Any]:

@@ -47,14 +47,9 @@ def fit(
 ) -> ProductParser:
     """Train a product of experts.
 
-    recipes (Mapping[str, Recipe]): How to train each expert.
-    weights (Optional[Mapping[str, float]]): How much each counts; None to learn it.
-    treebank (Treebank): The training data.
-    dev (Optional[Treebank]): Sentences to stop by, and to learn weights from. Without, these are learnt from
-        copies of the experts that are trained without a part of the treebank.
-    clusters (Optional[Clusters]), vectors (Optional[Vectors]): What is known of words.
-    report (Callable[[str], None]): Told about progress.
-    RETURNS (ProductParser): The product.
+    weights: How much each counts; None to learn it.
+    dev: Sentences to stop by, and to learn weights from. Without, these are learnt from copies of the
+        experts that are trained without a part of the treebank.
     """
     given = Resources(clusters=clusters, vectors=vectors, report=report)
     equal = dict.fromkeys(recipes, 1.0 / len(recipes))
@@ -106,9 +101,7 @@ def _held_out(n: int) -> numpy.ndarray:
 def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
     """Learn the weights of experts, relative to the first.
 
-    product (ProductParser): The product.
-    treebank (Treebank): Sentences that the experts were not trained on.
-    RETURNS (ProductParser): The same experts with other weights; how confident they are is not settled yet.
+    RETURNS: The same experts with other weights; how confident they are is not settled yet.
     """
     treebank = some_sentences(treebank)
     if not (treebank.heads != MISSING).any():

@@ -72,12 +72,7 @@ _FORMAT = Format(
 
 
 class ProductParser(ParserModel):
-    """A product of trained parsers; see `trees.interface.ParserModel`.
-
-    experts (Dict[str, ParserModel]): The parsers, by name.
-    weights (Dict[str, float]): How much each counts.
-    temperature (Temperature): How sure the product is.
-    """
+    """A product of trained parsers; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
     temperature: Temperature
@@ -115,11 +110,11 @@ class ProductParser(ParserModel):
         return next((value for value in found if value is not None), None)
 
     def with_temperature(self, temperature: Temperature) -> "ProductParser":
-        """RETURNS (ProductParser): The same product, surer or less sure."""
+        """The same product, surer or less sure."""
         return ProductParser(self.experts, self.weights, temperature=temperature)
 
     def with_weights(self, weights: Mapping[str, float]) -> "ProductParser":
-        """RETURNS (ProductParser): The same experts with other weights."""
+        """The same experts with other weights."""
         return ProductParser(self.experts, weights, temperature=self.temperature)
 
     @cached_property
@@ -140,8 +135,8 @@ class ProductParser(ParserModel):
         return lambda t: self.with_temperature(t).parse_scored(scorers, tokens)
 
     def scorers(self, tokens: Tokens) -> dict[str, ArcScorer]:
-        """RETURNS (Dict[str, ArcScorer]): What the experts but the one with the chart say of arcs. With
-        another product of the same experts it need not be computed again."""
+        """What the experts but the one with the chart say of arcs. With another product of the same
+        experts it need not be computed again."""
         if len(self._active) == 1 or not len(tokens):
             return {}
         return {
@@ -195,11 +190,7 @@ class ProductParser(ParserModel):
 
 @dataclass
 class WeightedScores:
-    """What several experts say of labelled arcs, added up: [arcs, labels].
-
-    scorers (Mapping[str, ArcScorer]): The experts.
-    temperatures (Mapping[str, Temperature]): By what the scores of each are divided.
-    """
+    """What several experts say of labelled arcs, added up: [arcs, labels]."""
 
     scorers: Mapping[str, ArcScorer]
     temperatures: Mapping[str, Temperature]
@@ -220,8 +211,8 @@ class ExpertScores:
     said last of all tokens of the batch it need not compute again."""
 
     def __init__(self, expert: ParserModel, tokens: Tokens, wanted: Sequence[str]):
-        """wanted (Sequence[str]): The labels that are asked for. One that the expert does not know counts as
-        its plain form, and as very unlikely if that is not known either."""
+        """wanted: The labels that are asked for. One that the expert does not know counts as its plain form,
+        and as very unlikely if that is not known either."""
         # weights and the temperature of the product say how much an expert counts, not its own temperature
         self._scorer = expert.scorer(tokens) or ProbabilityScores(
             expert.with_temperature(NEUTRAL), tokens

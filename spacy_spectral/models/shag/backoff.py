@@ -43,8 +43,7 @@ BACKOFF = Record(
 def context_keys(levels: list[tuple[NDArray, ...]]) -> NDArray[numpy.uint64]:
     """Hash the columns of every level to one 64-bit key per query and level.
 
-    levels (List[Tuple[ndarray, ...]]): Per level the columns that make the context, broadcastable.
-    RETURNS (ndarray): [queries, levels]
+    RETURNS: [queries, levels]
     """
     keys = []
     for level, columns in enumerate(levels):
@@ -79,11 +78,7 @@ class BackoffModel:
     ):
         """Take the learnt arrays as they are stored.
 
-        keys (ndarray): All contexts of all levels, ascending.
-        offsets (ndarray): Context k owns `outcomes[offsets[k]:offsets[k + 1]]`.
-        outcomes (ndarray): Outcomes seen in each context, ascending.
-        counts (ndarray): And how often.
-        n_outcomes (int): How many outcomes there can be.
+        offsets: Context k owns `outcomes[offsets[k]:offsets[k + 1]]`.
         """
         self.keys, self.offsets, self.outcomes, self.counts = keys, offsets, outcomes, counts
         self.n_outcomes = n_outcomes
@@ -99,10 +94,8 @@ class BackoffModel:
     ) -> "BackoffModel":
         """Count events.
 
-        contexts (ndarray): [events, levels], from `context_keys`.
-        outcomes (ndarray): [events]
-        n_outcomes (int): How many outcomes there can be.
-        RETURNS (BackoffModel): The model.
+        contexts: [events, levels], from `context_keys`.
+        outcomes: [events]
         """
         keys = contexts.ravel()
         values = numpy.repeat(numpy.asarray(outcomes, dtype="int32"), contexts.shape[1])
@@ -160,11 +153,8 @@ class LexicalModel:
         tag_model: BackoffModel,
         word_model: BackoffModel,
     ):
-        """kind (str): One of LEXICAL_MODELS.
-        words (List[str]): Known words in lower case, sorted; every other word is one unknown word.
-        symbol_class (ndarray): Class that a modifier of each symbol leaves its head in.
-        tag_model (BackoffModel): Symbols of modifiers; the last outcome is STOP.
-        word_model (BackoffModel): Words of modifiers given their symbols.
+        """words: Known words in lower case, sorted; every other word is one unknown word.
+        symbol_class: Class that a modifier of each symbol leaves its head in.
         """
         self.kind = kind
         self.words = words
@@ -186,14 +176,7 @@ class LexicalModel:
         *,
         kind: str,
     ) -> "LexicalModel":
-        """Count modifiers.
-
-        trees (Sequence[Tree]): The treebank, projective.
-        symbols (Sequence[ndarray]): Symbol ids of every tree.
-        n_symbols (int): How many symbols there are.
-        kind (str): One of LEXICAL_MODELS.
-        RETURNS (LexicalModel): The model.
-        """
+        """Count modifiers."""
         if kind not in LEXICAL_MODELS:
             raise ValueError(Errors.S103.format(value=kind, choices=", ".join(LEXICAL_MODELS)))
         words = sorted({word.lower() for tree in trees for word in tree.words})
@@ -261,11 +244,8 @@ class LexicalModel:
         Each is divided by P(word | symbol) of the modifier: every tree generates every token once, and
         without it long sentences would underflow.
 
-        symbols (ndarray): Symbol of every token.
-        words (Sequence[str]): The tokens.
-        root_symbol (int): Symbol that stands for the root.
-        RETURNS (Tuple[ndarray, ndarray, ndarray]): [N, N, K] by head, modifier and previous class;
-            [N, 2, K] by head, direction and previous class; [N] by token.
+        RETURNS: [N, N, K] by head, modifier and previous class; [N, 2, K] by head, direction and previous
+            class; [N] by token.
         """
         n, classes = len(symbols), self.n_classes
         word = self.encode(words)
@@ -336,10 +316,6 @@ class LabelModel:
     """Chooses the label of every arc of a given tree."""
 
     def __init__(self, inventory: Inventory, words: list[str], model: BackoffModel):
-        """inventory (Inventory): The labels.
-        words (List[str]): Known words, sorted.
-        model (BackoffModel): Labels given their contexts.
-        """
         self.inventory = inventory
         self.words = words
         self.model = model
@@ -351,10 +327,7 @@ class LabelModel:
     ) -> "LabelModel":
         """Count labels.
 
-        trees (Sequence[Tree]): The treebank, projective.
-        symbols (Sequence[ndarray]): Symbol ids of every tree.
-        n_symbols (int): How many symbols there are; the root is symbol `n_symbols`.
-        RETURNS (LabelModel): The model.
+        n_symbols: How many symbols there are; the root is symbol `n_symbols`.
         """
         inventory = Inventory.from_labels(label for tree in trees for label in tree.labels)
         frequency = Counter(word.lower() for tree in trees for word in tree.words)
@@ -431,12 +404,8 @@ class LabelModel:
     ) -> NDArray[numpy.float64]:
         """P(label | arc) for one arc to every token, [tokens of all sentences, labels].
 
-        symbols (Sequence[ndarray]): Symbol ids of every sentence.
-        words (Sequence[Sequence[str]]): Words of every sentence.
-        heads (Sequence[ndarray]): Heads of every sentence, 1-based, 0 for the root.
-        trees (Optional[Sequence[ndarray]]): The trees that the modifiers' own modifiers are read from, by
-            default the heads.
-        root_symbol (int): Symbol that stands for the root.
+        heads: Heads of every sentence, 1-based, 0 for the root.
+        trees: The trees that the modifiers' own modifiers are read from, by default the heads.
         """
         if not len(symbols):
             return numpy.zeros((0, len(self.inventory)))

@@ -61,11 +61,8 @@ def modifier_sequences(
     missing, it could belong to any head that can see it: a half is counted only if all tokens on that
     side of its head are annotated.
 
-    symbols (Sequence[ndarray]): Symbol ids of every sentence.
-    heads (Sequence[ndarray]): Heads of every sentence (1-based, 0 the root, MISSING if unknown).
-    n_symbols (int): How many symbols there are.
-    aggregate (bool): Whether to count equal sequences together. Only the speed of EM depends on it.
-    RETURNS (List[List[SequenceSet]]): By head symbol, then by direction.
+    heads: Heads of every sentence (1-based, 0 the root, MISSING if unknown).
+    aggregate: Whether to count equal sequences together. Only the speed of EM depends on it.
     """
     counters: list[list[Counter[bytes]]] = [[Counter(), Counter()] for _ in range(n_symbols + 1)]
     serial = 0
@@ -113,9 +110,8 @@ class NgramCounts:
 
     START and STOP share the index X = number of symbols: START only ever comes first and STOP last.
 
-    bigrams (ndarray): P[b, a] = E #(a then b).
+    bigrams: P[b, a] = E #(a then b).
     previous, symbols, following, counts: The trigrams (a, x, c) with E #(a then x then c).
-    weight (float): How many sequences stand behind the expectations.
     """
 
     bigrams: NDArray[numpy.float64]
@@ -225,10 +221,7 @@ def estimate(
 ) -> OperatorModel:
     """Learn the automata of all head symbols.
 
-    sequences (Sequence[Sequence[SequenceSet]]): By head symbol (the root last), then by direction.
-    settings (EstimatorSettings): How.
-    progress (Callable): Wraps the loop over automata, e.g. in a progress bar.
-    RETURNS (OperatorModel): The automata.
+    progress: Wraps the loop over automata, e.g. in a progress bar.
     """
     n_symbols = len(sequences) - 1
     states = {"det": 1, "det+f": 2}.get(settings.estimator, settings.states)

@@ -47,7 +47,7 @@ class AutomataFactors(Factors):
         return self.automata.non_negative
 
     def chart(self) -> Chart:
-        """RETURNS (Chart): The chart of the sentence."""
+        """The chart of the sentence."""
         automata = self.automata
         return Chart(
             self.symbols,
@@ -210,9 +210,8 @@ class Grammar(TemperedParser):
     ):
         """Take the learnt parts as they are; see `fit`.
 
-        fallback (OperatorModel): Non-negative automata for sentences that `automata` fail on.
-        frequency (ndarray): Share of every symbol among all tokens.
-        temperature (Temperature): How sure it is; see `tempered`.
+        fallback: Non-negative automata for sentences that `automata` fail on.
+        temperature: How sure it is; see `tempered`.
         """
         self.settings = settings
         self.symbols = symbols
@@ -234,10 +233,8 @@ class Grammar(TemperedParser):
     ) -> "Grammar":
         """Learn a grammar from a treebank.
 
-        trees (Sequence[Tree]): The treebank; crossing arcs are lifted, missing heads are left out.
-        settings (GrammarSettings): What to learn.
-        progress (Callable): Wraps the loop over automata, e.g. in a progress bar.
-        RETURNS (Grammar): The grammar.
+        trees: The treebank; crossing arcs are lifted, missing heads are left out.
+        progress: Wraps the loop over automata, e.g. in a progress bar.
         """
         if not any(len(tree) and (tree.heads >= 0).any() for tree in trees):
             raise ValueError(Errors.S104)
@@ -270,12 +267,7 @@ class Grammar(TemperedParser):
     def from_automata(
         cls, names: Sequence[str], start: NDArray, stop: NDArray, operators: NDArray
     ) -> "Grammar":
-        """A grammar of given automata, without labels: e.g. the true one of the sample treebank.
-
-        names (Sequence[str]): The X symbols.
-        start, stop, operators (ndarray): As in `OperatorModel`, for X symbols and the root.
-        RETURNS (Grammar): The grammar.
-        """
+        """A grammar of given automata, without labels: e.g. the true one of the sample treebank."""
         n, states = len(names), start.shape[2]
         symbols = SymbolTable(names)
         automata = OperatorModel.zeros(n + 1, states, non_negative=True)
@@ -293,7 +285,7 @@ class Grammar(TemperedParser):
 
     @property
     def decoders(self) -> tuple[str, ...]:  # type: ignore[override]
-        """RETURNS (Tuple[str, ...]): How trees can be chosen: projected automata have no best path."""
+        """How trees can be chosen: projected automata have no best path."""
         return ("mbr", "viterbi") if self.automata.non_negative else ("mbr",)
 
     def posteriors(self, tokens: Tokens, symbols: NDArray[numpy.int32]) -> PosteriorOf:
@@ -309,10 +301,7 @@ class Grammar(TemperedParser):
     ) -> Posterior:
         """The distribution over trees of one sentence, however long, by one chart.
 
-        symbols (ndarray): Symbol ids, from `self.symbols.encode`.
-        words (Sequence[str]): The tokens; only lexical models look at them.
-        allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
-        RETURNS (Posterior): Marginals, trees and their probabilities.
+        allowed: [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
         """
         if not len(symbols):
             return Posterior.of_nothing()

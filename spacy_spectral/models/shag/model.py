@@ -29,7 +29,7 @@ class SymbolTable:
     """
 
     def __init__(self, names: Sequence[str]):
-        """names (Sequence[str]): The symbols without the back-off symbol, in the order of their ids."""
+        """names: The symbols without the back-off symbol, in the order of their ids."""
         self.names = [*names, UNKNOWN_SYMBOL]
         self._ids = {name: i for i, name in enumerate(names)}
         self.unknown = len(names)
@@ -40,11 +40,8 @@ class SymbolTable:
     ) -> "SymbolTable":
         """Choose the symbols of a grammar.
 
-        counts (Mapping[str, int]): Symbols of the training data, and how often they occur.
-        min_count (int): Rarer symbols are left out.
-        max_symbols (int): So are as many more as needed: the rarest of several parts first, because
-            they have a wider symbol to go to.
-        RETURNS (SymbolTable): The symbols.
+        max_symbols: So are as many more as needed: the rarest of several parts first, because they have a
+            wider symbol to go to.
         """
         least = min_count
         pooled = _pooled(counts, least)
@@ -92,10 +89,10 @@ class OperatorModel:
     H head symbols (the X symbols and, last, the root), 2 directions, n states: a multiple of four, as
     the chart wants it; automata with fewer states are padded with zeros.
 
-    start (ndarray): [H, 2, n]
-    stop (ndarray): [H, 2, n]
-    operators (ndarray): [H, 2, X, n, n], to-state before from-state.
-    non_negative (bool): Whether all parameters are probabilities, not projections of them.
+    start: [H, 2, n]
+    stop: [H, 2, n]
+    operators: [H, 2, X, n, n], to-state before from-state.
+    non_negative: Whether all parameters are probabilities, not projections of them.
     """
 
     start: NDArray[numpy.float64]

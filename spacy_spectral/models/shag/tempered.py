@@ -32,10 +32,7 @@ Kind = TypeVar("Kind", bound="TemperedParser")
 class TemperedParser(ParserModel):
     """A parser by a distribution over the trees of each sentence, and labels given the trees.
 
-    settings (Any): Has `max_length`, the longest sentence that is parsed whole.
-    symbols (SymbolTable): The symbols of tokens.
-    labels (LabelModel): Labels of arcs.
-    temperature (Temperature): How sure it is.
+    settings: Has `max_length`, the longest sentence that is parsed whole.
     """
 
     settings: Any
@@ -45,20 +42,15 @@ class TemperedParser(ParserModel):
 
     @property
     def label_names(self) -> list[str]:  # type: ignore[override]
-        """RETURNS (List[str]): The labels; see `trees.interface.ParserModel`."""
+        """The labels; see `trees.interface.ParserModel`."""
         return self.labels.inventory.names
 
     def posteriors(self, tokens: Tokens, symbols: NDArray[numpy.int32]) -> PosteriorOf:
-        """The model at a temperature of 1.
-
-        tokens (Tokens): A batch.
-        symbols (ndarray): Its symbols.
-        RETURNS (PosteriorOf): Gives the distribution over the trees of tokens at some places.
-        """
+        """The model at a temperature of 1."""
         raise NotImplementedError
 
     def with_temperature(self: Kind, temperature: Temperature) -> Kind:
-        """RETURNS (TemperedParser): The same parser with the same tables, surer or less sure."""
+        """The same parser with the same tables, surer or less sure."""
         result = object.__new__(type(self))
         result.__dict__.update(self.__dict__)
         result.temperature = temperature
