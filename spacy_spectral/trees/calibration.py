@@ -3,10 +3,10 @@
 Measured by the expected calibration error of Guo, Pleiss, Sun and Weinberger (2017), by the Brier score
 and by the logarithmic score; the last two also reward a parser for knowing more.
 
-Parsers are too sure of trees and, some of them, not sure enough of labels. A few numbers mend that: see
-`interface.Temperature`. The temperature of heads and the share of the surer distribution maximise the
-logarithmic score of the heads that the parser chooses, the temperature of labels the score of its labelled
-arcs. In a model of labelled trees each depends on the other.
+Parsers are overconfident about trees and, some of them, not confident enough about labels. A few numbers mend
+that: see `interface.Temperature`. The temperature of heads and the share of the sharper distribution maximise
+the logarithmic score of the heads that the parser chooses, the temperature of labels the score of its
+labelled arcs. In a model of labelled trees each depends on the other.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -22,17 +22,17 @@ Model = TypeVar("Model", bound="ParserModel")
 
 
 class Temperature(NamedTuple):
-    """How sure a parser is: scores are divided by these numbers before trees are summed over, so that all
-    probabilities stay those of one distribution. Above 1 they are less sure.
+    """How confident a parser is: scores are divided by these numbers before trees are summed over, so that
+    all probabilities stay those of one distribution. Above 1 they are less confident.
 
     heads (float): Of trees.
     labels (float): Of the label of an arc, given the arc.
-    choice (float): The tree that is given is chosen by the marginals of P(tree)^choice. What makes
-        probabilities as sure as they should be can make the choice worse: in a flat distribution many bad
-        trees that share an arc outvote a good one.
+    choice (float): The output tree maximises the marginals of P(tree)^choice. A temperature that calibrates
+        probabilities may select worse trees: in a flat distribution many bad trees that share an arc outvote
+        a good one.
     share (float): How much that distribution counts in probabilities: they are those of
-        share P^choice + (1 - share) P. A parser is often right where it is sure, and knows little where it
-        is not: no single temperature makes it as sure as it should be of everything.
+        share P^choice + (1 - share) P. A parser is often right where it is certain, and knows
+        little where it is not: no single temperature calibrates both.
     """
 
     heads: float = 1.0

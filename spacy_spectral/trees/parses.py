@@ -4,7 +4,7 @@ that are too long for one chart, in pieces.
 A long sentence is cut into pieces of about equal size, each parsed as a sentence of its own; then the
 sequence of their roots is parsed like a sentence, in pieces again if it is too long. A tree of the sentence
 is a tree of every piece and a tree over the pieces: where that one has an arc from piece i to piece j, the
-root of j hangs on the root of i. So
+root of j is attached to the root of i. So
 
     P(tree) = P(tree over the pieces) prod_i P(tree of piece i)
 

@@ -382,8 +382,8 @@ def less_sure(
 
         P'(tree) = 0.85 Q(tree) + 0.15 / number of trees         Q(tree) ~ prod of (1 - mu(arc))^(-1/T)
 
-    What a model that is too sure finds certain is mostly right; among what it finds likely there is little to
-    tell what is. Powers of marginals themselves would keep these apart, and doubt what is certain: with them
+    An overconfident model is mostly right where it is certain; its merely likely arcs are barely better than
+    chance. Powers of marginals themselves would keep these apart, and doubt what is certain: with them
     the error of head probabilities is three times as large. Nothing is impossible: arcs may have been left
     out of a chart.
 

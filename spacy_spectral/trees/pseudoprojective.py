@@ -23,8 +23,8 @@ MIN_DECORATED = 10
 def projectivize(
     heads: Sequence[int] | NDArray, labels: Sequence[str], *, words: Sequence[str] = ()
 ) -> tuple[NDArray[numpy.int32], list[str]]:
-    """Lift crossing arcs until the tree is projective, and note in the labels where they came from. A cycle is a
-    ValueError, with the words in its message."""
+    """Lift crossing arcs until the tree is projective, and note in the labels where they came from. A cycle
+    is a ValueError, with the words in its message."""
     cycle = find_cycle(heads)
     if cycle:
         names = (f"'{words[m - 1]}' ({m})" if words else str(m) for m in cycle)

@@ -11,8 +11,8 @@ from ...base.learnt import Learnt, architecture
 from ...trees.interface import NEUTRAL, Resources
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Batch, Treebank
-from .estimate import Settings
-from .layers import Arcs, arc_scores, gated_scan, label_scores, sentence_vectors
+from .estimate import NetworkSettings
+from .layers import ArcRows, arc_scores, gated_scan, label_scores, sentence_vectors
 from .parser import BiaffineParser
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def init(model: Model, X: Any = None, Y: list | None = None) -> None:
     vectors = encoder.predict(X)
     arcs.initialize(X=vectors)
     labels.set_dim("nO", len(model.attrs["inventory"].value), force=True)
-    labels.initialize(X=Arcs.of_trees(vectors, X.tokens.starts, [], []))
+    labels.initialize(X=ArcRows.of_trees(vectors, X.tokens.starts, [], []))
 
 
 def forward(model: Model, batch: Batch | list, is_train: bool):
@@ -88,10 +88,10 @@ def forward(model: Model, batch: Batch | list, is_train: bool):
 
 
 @dataclass(frozen=True)
-class BiaffineRecipe(Settings):
+class BiaffineRecipe(NetworkSettings):
     """The settings of a parser that scores arcs by the vectors of their ends, with an embedding of its own:
-    of words, tags, morphology, word clusters and word vectors; see `Settings`. Like the log-linear parser it
-    is trained when the pipeline is initialized."""
+    of words, tags, morphology, word clusters and word vectors; see `NetworkSettings`. Like the log-linear
+    parser it is trained when the pipeline is initialized."""
 
     decoders: ClassVar[Sequence[str]] = BiaffineParser.decoders
 

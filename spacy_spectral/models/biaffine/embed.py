@@ -53,7 +53,7 @@ class Inputs:
         return Inputs(self.ids[tokens], self.vectors[tokens], starts)
 
 
-class Lexicon:
+class TokenNumbers:
     """Numbers of strings."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Lexicon:
     @classmethod
     def fit(
         cls, tokens: Tokens, *, clusters: Clusters | None, vectors: Vectors | None
-    ) -> "Lexicon":
+    ) -> "TokenNumbers":
         """The strings that are frequent enough in some sentences."""
         strings = {}
         for name, (describe, _) in _OF_WORDS.items():

@@ -22,8 +22,8 @@ from ...base.errors import Errors
 from ...trees.parses import cut_treebank
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
 from ...trees.sentences import Treebank
-from .embed import Inputs, Lexicon, embeddings, mixture
-from .layers import N_CLASSES, Arcs, arc_scores, gated_scan, label_scores
+from .embed import Inputs, TokenNumbers, embeddings, mixture
+from .layers import N_CLASSES, ArcRows, arc_scores, gated_scan, label_scores
 from .network import Network
 
 _WARM_UP = 0.05  # part of the steps in which the rate rises
@@ -32,7 +32,7 @@ _BY_COLUMN = frozenset("WTV")
 
 
 @dataclass(frozen=True)
-class Settings:
+class NetworkSettings:
     """How the network is made and trained.
 
     mix_size (int): Width of the layer over embeddings.
@@ -83,7 +83,9 @@ def seeded(seed: int) -> Iterator[None]:
         numpy.random.set_state(state)
 
 
-def build_network(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> Network:
+def build_network(
+    settings: NetworkSettings, lexicon: TokenNumbers, inventory: Inventory
+) -> Network:
     """RETURNS (Network): A network with all layers made; its weights are random, or to be replaced."""
     with use_ops("numpy"):
         encoder = chain(embeddings(lexicon.tables(), lexicon.n_vector), mixture(settings.mix_size))
@@ -99,11 +101,11 @@ def build_network(settings: Settings, lexicon: Lexicon, inventory: Inventory) ->
         vectors = encoder.predict(nothing)
         arcs.initialize(X=vectors)
         labels.set_dim("nO", len(inventory))
-        labels.initialize(X=Arcs.of_trees(vectors, nothing.starts, [], []))
+        labels.initialize(X=ArcRows.of_trees(vectors, nothing.starts, [], []))
     return Network(encoder, arcs, labels, inventory, settings.max_length)
 
 
-def n_weights(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> int:
+def n_weights(settings: NetworkSettings, lexicon: TokenNumbers, inventory: Inventory) -> int:
     """How many weights `build_network` makes: to be compared with a file before it does."""
     tables, mix, units = lexicon.tables(), settings.mix_size, settings.scan_size
     arc, label, width = settings.arc_size, settings.label_size, settings.mix_size
@@ -141,8 +143,8 @@ def _nodes(network: Network) -> list[Model]:
 
 def fit(
     treebank: Treebank,
-    lexicon: Lexicon,
-    settings: Settings,
+    lexicon: TokenNumbers,
+    settings: NetworkSettings,
     *,
     progress: Callable[[int, float, Network], None],
 ) -> Network:

@@ -216,7 +216,7 @@ def _arcs_init(model: Model, X: Ragged | None = None, Y: list | None = None) -> 
     model.set_param("T", ops.alloc2f(2 * N_CLASSES, nI))
 
 
-def scores_of(model: Model, arcs: "Arcs") -> NDArray[numpy.float32]:
+def scores_of(model: Model, arcs: "ArcRows") -> NDArray[numpy.float32]:
     """What `arc_scores` says of given arcs, where a chart of all arcs would be too much."""
     ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
     W, U, T = (model.get_param(name) for name in "WUT")
@@ -281,8 +281,8 @@ def _sum_by_class(values: NDArray, classes: NDArray) -> NDArray:
 
 
 @dataclass
-class Arcs:
-    """Arcs whose labels are asked for.
+class ArcRows:
+    """ArcRows whose labels are asked for.
 
     classes: The classes of the arcs; see `arc_classes`.
     """
@@ -295,7 +295,7 @@ class Arcs:
     @classmethod
     def of_trees(
         cls, vectors: Ragged, starts: NDArray, sentences: Sequence[int], trees: Sequence[NDArray]
-    ) -> "Arcs":
+    ) -> "ArcRows":
         roots = root_rows(starts)
         none = numpy.zeros(0, dtype="int32")
         heads, modifiers, classes = [none], [none], [none]
@@ -306,13 +306,13 @@ class Arcs:
             classes.append(classes_of(tree, own))
         return cls(vectors, *map(numpy.concatenate, (heads, modifiers, classes)))
 
-    def only(self, chosen: NDArray[numpy.bool_]) -> "Arcs":
+    def only(self, chosen: NDArray[numpy.bool_]) -> "ArcRows":
         """Some of the arcs."""
         columns = (self.heads, self.modifiers, self.classes)
-        return Arcs(self.vectors, *(rows[chosen] for rows in columns))
+        return ArcRows(self.vectors, *(rows[chosen] for rows in columns))
 
 
-def label_scores(size: int) -> Model[Arcs, Floats2d]:
+def label_scores(size: int) -> Model[ArcRows, Floats2d]:
     """Scores of all labels of given arcs: one hidden layer over both ends, direction and distance.
 
     RETURNS: The layer: [arcs, labels].
@@ -328,7 +328,7 @@ def label_scores(size: int) -> Model[Arcs, Floats2d]:
     )
 
 
-def _labels_init(model: Model, X: Arcs | None = None, Y: Floats2d | None = None) -> None:
+def _labels_init(model: Model, X: ArcRows | None = None, Y: Floats2d | None = None) -> None:
     if X is not None:
         model.set_dim("nI", get_width(X.vectors.data))
     ops, size, nI, nO = model.ops, *(model.get_dim(name) for name in ("size", "nI", "nO"))
@@ -339,7 +339,7 @@ def _labels_init(model: Model, X: Arcs | None = None, Y: Floats2d | None = None)
     model.set_param("b", ops.alloc1f(nO))
 
 
-def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
+def _labels_forward(model: Model, arcs: ArcRows, is_train: bool):
     ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
     W, C, V = (model.get_param(name) for name in "WCV")
     heads, modifiers, classes = map(ops.asarray, (arcs.heads, arcs.modifiers, arcs.classes))
@@ -364,7 +364,7 @@ def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
     return scores + model.get_param("b"), backprop
 
 
-def log_labels(model: Model, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:
+def log_labels(model: Model, arcs: ArcRows, temperature: float) -> NDArray[numpy.float32]:
     """What `label_scores` says of given arcs, some of them at a time, so that all stays in the cache.
 
     RETURNS: log P(label | arc), [arcs, labels], on the CPU.

@@ -1,7 +1,8 @@
 """Arc and label scores from vectors of tokens: how they are learnt from, and what they say of sentences.
 
 P(tree) comes from the chart over arc scores, P(label | arc) from label scores; the loss is the negative
-logarithm of both. Two numbers make probabilities as sure as they should be (`trees.interface.Temperature`):
+logarithm of both. Two numbers make probabilities as confident as they should be
+(`trees.interface.Temperature`):
 
     P(tree) ~ exp(sum of arc scores / heads)        P(label | arc) ~ exp(score of the label / labels)
 """
@@ -23,7 +24,7 @@ from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import Posterior, arc_posterior, sentence_constraints, tree_loss
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING
-from .layers import N_CLASSES, Arcs, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
+from .layers import N_CLASSES, ArcRows, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Network:
         loss, d_vectors = self._arc_loss(vectors, starts, heads)
         known = (heads != MISSING) & (labels != MISSING)
         trees = numpy.split(numpy.maximum(heads, 0), starts[1:-1])
-        wanted = Arcs.of_trees(vectors, starts, range(len(trees)), trees).only(known)
+        wanted = ArcRows.of_trees(vectors, starts, range(len(trees)), trees).only(known)
         scores, backprop_labels = self.labels.begin_update(wanted)
         label_loss, d_scores = _label_loss(self.labels, scores, labels[known])
         d_vectors.data += backprop_labels(d_scores).data
@@ -93,7 +94,7 @@ class Network:
         starts: Where sentences start, closed by the number of tokens.
         """
         vectors = None if len(starts) < 2 else self.encoder.predict(X)
-        pieces = _Pieces(self, vectors, starts, decode)
+        pieces = _VectorPieces(self, vectors, starts, decode)
         return parse_in_pieces(pieces, starts, max_length=self.max_length, fixed=fixed)
 
     def arc_scores(
@@ -108,12 +109,12 @@ class Network:
         positions = (modifiers - starts[sentence] + 1).astype("int32")
         roots = root_rows(starts)[sentence]
         classes = classes_of(asked.heads, positions)
-        arcs = Arcs(vectors, roots + asked.heads, roots + positions, classes)
+        arcs = ArcRows(vectors, roots + asked.heads, roots + positions, classes)
         return scores_of(self.arcs, arcs), log_labels(self.labels, arcs, 1.0)
 
 
 @dataclass
-class _Pieces:
+class _VectorPieces:
     """Parses some tokens of a batch, given the vectors of all; see `trees.parses.ParseTokens`."""
 
     network: Network
@@ -166,12 +167,12 @@ class _ArcLabels:
         if self.vectors is None or not heads:
             return numpy.zeros((0, len(self.network.inventory)))
         if len(set(sentences)) > 1:
-            arcs = Arcs.of_trees(self.vectors, self.starts, sentences, heads)
+            arcs = ArcRows.of_trees(self.vectors, self.starts, sentences, heads)
         else:  # of one sentence, as those of an n-best list: no others are looked at
             tokens = numpy.arange(self.starts[sentences[0]], self.starts[sentences[0] + 1])
             own_starts = numpy.array([0, len(tokens)], dtype="int32")
             own = pieces_of(self.vectors, self.starts, tokens, own_starts)
-            arcs = Arcs.of_trees(own, own_starts, [0] * len(heads), heads)
+            arcs = ArcRows.of_trees(own, own_starts, [0] * len(heads), heads)
         logs = log_labels(self.network.labels, arcs, self.network.temperature.labels)
         return numpy.exp(logs.astype("float64"))
 

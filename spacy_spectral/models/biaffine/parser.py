@@ -26,8 +26,8 @@ from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.word_vectors import WordVectors
-from .embed import Lexicon
-from .estimate import Settings, build_network, fit, n_weights, parameters, set_parameters
+from .embed import TokenNumbers
+from .estimate import NetworkSettings, build_network, fit, n_weights, parameters, set_parameters
 from .network import Network, pieces_of
 
 _SIZE = Int(low=1, high=1 << 14)
@@ -73,7 +73,7 @@ class BiaffineParser(ParserModel):
     FORMAT = _FORMAT
     decoders = ("mbr", "viterbi")
 
-    def __init__(self, lexicon: Lexicon, network: Network, settings: Settings):
+    def __init__(self, lexicon: TokenNumbers, network: Network, settings: NetworkSettings):
         self.lexicon = lexicon
         self.network = network
         self.settings = settings
@@ -84,7 +84,7 @@ class BiaffineParser(ParserModel):
     def fit(
         cls,
         treebank: Treebank,
-        settings: Settings,
+        settings: NetworkSettings,
         *,
         dev: Treebank | None = None,
         clusters: Clusters | None = None,
@@ -94,7 +94,7 @@ class BiaffineParser(ParserModel):
         """Train a parser."""
         if not len(treebank.tokens):
             raise ValueError(Errors.S401)
-        lexicon = Lexicon.fit(treebank.tokens, clusters=clusters, vectors=vectors)
+        lexicon = TokenNumbers.fit(treebank.tokens, clusters=clusters, vectors=vectors)
 
         def progress(epoch: int, loss: float, network: Network) -> None:
             scores = ""
@@ -119,7 +119,7 @@ class BiaffineParser(ParserModel):
         return self.network.temperature
 
     def with_temperature(self, temperature: Temperature) -> "BiaffineParser":
-        """The same parser, surer or less sure."""
+        """The same parser, more or less confident."""
         network = replace(self.network, temperature=temperature)
         return BiaffineParser(self.lexicon, network, self.settings)
 
@@ -154,11 +154,14 @@ class BiaffineParser(ParserModel):
         _FORMAT.require(len(inventory) > 0, "inventory", "has no labels")
         clusters = clusters_from_bytes(read["clusters"])
         vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
-        lexicon = Lexicon(read["strings"], clusters, vectors)
+        lexicon = TokenNumbers(read["strings"], clusters, vectors)
         # before anything is as large as the settings say
-        found, wanted = len(read["weights"]), n_weights(Settings(**settings), lexicon, inventory)
+        found, wanted = (
+            len(read["weights"]),
+            n_weights(NetworkSettings(**settings), lexicon, inventory),
+        )
         _FORMAT.require(found == wanted, "weights", f"has {found}, not {wanted}")
-        network = build_network(Settings(**settings), lexicon, inventory)
+        network = build_network(NetworkSettings(**settings), lexicon, inventory)
         shapes = {name: value.shape for name, value in parameters(network).items()}
         sizes = [int(numpy.prod(shape)) for shape in shapes.values()]
         parts = numpy.split(read["weights"], numpy.cumsum(sizes)[:-1])
@@ -168,7 +171,7 @@ class BiaffineParser(ParserModel):
         }
         set_parameters(network, values)
         network.temperature = Temperature.read(read["temperature"])
-        return cls(lexicon, network, Settings(**settings))
+        return cls(lexicon, network, NetworkSettings(**settings))
 
 
 class BiaffineScores:

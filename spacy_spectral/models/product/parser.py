@@ -110,7 +110,7 @@ class ProductParser(ParserModel):
         return next((value for value in found if value is not None), None)
 
     def with_temperature(self, temperature: Temperature) -> "ProductParser":
-        """The same product, surer or less sure."""
+        """The same product, more or less confident."""
         return ProductParser(self.experts, self.weights, temperature=temperature)
 
     def with_weights(self, weights: Mapping[str, float]) -> "ProductParser":

@@ -17,7 +17,7 @@ from ...trees.interface import NEUTRAL, TEMPERATURE, Temperature
 from ...trees.posterior import Factors, Posterior
 from ...trees.pseudoprojective import plain, projective_tree
 from ...trees.sentences import DISTANCE_BINS, N_BINS, Tokens, Tree, length_table
-from ._chart import Chart, arc_weights
+from ._chart import AutomataChart, arc_weights
 from ._viterbi import viterbi
 from .backoff import LABELS, LEXICAL, LEXICAL_MODELS, LabelModel, LexicalModel
 from .estimate import ESTIMATORS, RIGHT, EstimatorSettings, estimate, modifier_sequences
@@ -28,7 +28,7 @@ from .tempered import PosteriorOf, TemperedParser
 
 @dataclass
 class AutomataFactors(Factors):
-    """See `trees.posterior.Factors`; the arrays are those of `_chart.Chart`."""
+    """See `trees.posterior.Factors`; the arrays are those of `_chart.AutomataChart`."""
 
     symbols: NDArray[numpy.int32]
     word_class: NDArray[numpy.int32]
@@ -46,10 +46,10 @@ class AutomataFactors(Factors):
     def non_negative(self) -> bool:
         return self.automata.non_negative
 
-    def chart(self) -> Chart:
+    def chart(self) -> AutomataChart:
         """The chart of the sentence."""
         automata = self.automata
-        return Chart(
+        return AutomataChart(
             self.symbols,
             self.word_class,
             automata.start,
@@ -211,7 +211,7 @@ class Grammar(TemperedParser):
         """Take the learnt parts as they are; see `fit`.
 
         fallback: Non-negative automata for sentences that `automata` fail on.
-        temperature: How sure it is; see `tempered`.
+        temperature: How confident it is; see `tempered`.
         """
         self.settings = settings
         self.symbols = symbols

@@ -50,7 +50,7 @@ class TemperedParser(ParserModel):
         raise NotImplementedError
 
     def with_temperature(self: Kind, temperature: Temperature) -> Kind:
-        """The same parser with the same tables, surer or less sure."""
+        """The same parser with the same tables, more or less confident."""
         result = object.__new__(type(self))
         result.__dict__.update(self.__dict__)
         result.temperature = temperature
@@ -80,7 +80,7 @@ class TemperedParser(ParserModel):
         decode: str,
     ) -> Parses:
         words = numpy.array(tokens.words, dtype=object)
-        pieces = _Pieces(self, symbols, words, posterior, temperature, decode)
+        pieces = _AutomataPieces(self, symbols, words, posterior, temperature, decode)
         return parse_in_pieces(
             pieces, tokens.starts, max_length=self.settings.max_length, fixed=fixed
         )
@@ -101,7 +101,7 @@ class _Remembered:
 
 
 @dataclass
-class _Pieces:
+class _AutomataPieces:
     """Parses some tokens of a batch; see `trees.parses.ParseTokens`."""
 
     model: TemperedParser

@@ -6,8 +6,13 @@ from thinc.api import set_dropout_rate
 
 from spacy_spectral.base.serialize import pack, unpack
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
-from spacy_spectral.models.biaffine.embed import Lexicon
-from spacy_spectral.models.biaffine.estimate import Settings, build_network, parameters, seeded
+from spacy_spectral.models.biaffine.embed import TokenNumbers
+from spacy_spectral.models.biaffine.estimate import (
+    NetworkSettings,
+    build_network,
+    parameters,
+    seeded,
+)
 from spacy_spectral.models.biaffine.layers import product
 from spacy_spectral.models.biaffine.parser import BiaffineParser
 from spacy_spectral.models.eigenwords.clusters import WordClusters, clusters_to_bytes
@@ -59,10 +64,10 @@ def parser():
 
 def test_gradients_of_every_parameter():
     data = treebank(3)
-    lexicon = Lexicon.fit(data.tokens, clusters=None, vectors=Vectors())
+    lexicon = TokenNumbers.fit(data.tokens, clusters=None, vectors=Vectors())
     inventory = Inventory.from_labels(data.labels)
     with seeded(1):
-        network = build_network(Settings(**SMALL), lexicon, inventory)
+        network = build_network(NetworkSettings(**SMALL), lexicon, inventory)
         for value in parameters(network).values():  # nothing is zero, so that nothing is hidden
             value += numpy.random.normal(0, 0.3, value.shape).astype("float32")
     for layer in (network.encoder, network.arcs, network.labels):
