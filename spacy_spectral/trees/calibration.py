@@ -18,7 +18,7 @@ import numpy
 from numpy.typing import NDArray
 
 from .interface import ParserModel, Parses, Temperature
-from .sentences import MISSING, Treebank
+from .sentences import MISSING, Bools, Floats, Longs, Treebank
 
 N_BINS = 15
 # The range of temperatures, and of how many tokens it takes the evidence to believe in a temperature e times
@@ -52,17 +52,15 @@ class Reliability:
     log_likelihood: The mean of log(probability) where right, log(1 - probability) where wrong.
     """
 
-    counts: NDArray[numpy.int64]
-    confidence: NDArray[numpy.float64]
-    accuracy: NDArray[numpy.float64]
-    variance: NDArray[numpy.float64]
+    counts: Longs
+    confidence: Floats
+    accuracy: Floats
+    variance: Floats
     brier: float
     log_likelihood: float
 
     @classmethod
-    def of(
-        cls, probs: NDArray, right: NDArray[numpy.bool_], *, n_bins: int = N_BINS
-    ) -> "Reliability":
+    def of(cls, probs: NDArray, right: Bools, *, n_bins: int = N_BINS) -> "Reliability":
         """Compare probabilities with what came true."""
         probs = numpy.clip(numpy.asarray(probs, dtype="float64"), 0.0, 1.0)
         right = numpy.asarray(right, dtype=bool)
@@ -105,7 +103,7 @@ class Reliability:
         return numpy.average(values[filled], weights=self.counts[filled])
 
 
-def log_scores(probs: NDArray, right: NDArray[numpy.bool_]) -> NDArray[numpy.float64]:
+def log_scores(probs: NDArray, right: Bools) -> Floats:
     """The logarithm of the probability that was given to what came true."""
     probs = numpy.clip(numpy.asarray(probs, dtype="float64"), _SMALLEST, 1.0 - _SMALLEST)
     return numpy.log(numpy.where(right, probs, 1.0 - probs))
@@ -118,10 +116,10 @@ class Judged(NamedTuple):
     head_right, arc_right: Whether they are right.
     """
 
-    heads: NDArray[numpy.float64]
-    head_right: NDArray[numpy.bool_]
-    arcs: NDArray[numpy.float64]
-    arc_right: NDArray[numpy.bool_]
+    heads: Floats
+    head_right: Bools
+    arcs: Floats
+    arc_right: Bools
 
     @classmethod
     def of_all(cls, parts: "Sequence[Judged]") -> "Judged":
@@ -172,34 +170,34 @@ class Tried:
     """
 
     def __init__(self) -> None:
-        self._points: list[NDArray[numpy.float64]] = []
+        self._points: list[Floats] = []
         self._judged: list[Judged] = []
 
-    def add(self, logs: NDArray[numpy.float64], judged: Judged) -> None:
+    def add(self, logs: Floats, judged: Judged) -> None:
         self._points.append(numpy.exp(-logs))
         self._judged.append(judged)
         self.__dict__.pop("_odds", None)
 
     @cached_property
-    def _odds(self) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray]:
+    def _odds(self) -> tuple[Floats, Floats, NDArray]:
         heads = [_truth_odds(found.heads, found.head_right) for found in self._judged]
         arcs = [_truth_odds(found.arcs, found.arc_right) for found in self._judged]
         right = [float(found.head_right.sum()) for found in self._judged]
         return numpy.array(heads), numpy.array(arcs), numpy.array(right)
 
-    def heads(self, logs: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    def heads(self, logs: Floats) -> Floats:
         """For every token the probability of what is true of its head."""
         return 1.0 / (1.0 + numpy.exp(-self._weights(logs) @ self._odds[0]))
 
-    def arcs(self, logs: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    def arcs(self, logs: Floats) -> Floats:
         """The same of heads with their labels."""
         return 1.0 / (1.0 + numpy.exp(-self._weights(logs) @ self._odds[1]))
 
-    def n_right(self, logs: NDArray[numpy.float64]) -> float:
+    def n_right(self, logs: Floats) -> float:
         """How many heads are right."""
         return float(self._weights(logs) @ self._odds[2])
 
-    def _weights(self, logs: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    def _weights(self, logs: Floats) -> Floats:
         """How much each point counts: the sum of these parabolas at the point that is asked for."""
         away = numpy.array(self._points) * numpy.exp(logs) - 1.0
         near = 1.0 / ((away * away).sum(axis=1) + _NEAR)
@@ -210,17 +208,13 @@ class Tried:
         return _FREE * numpy.linalg.pinv(terms * near[:, None])[0] * near
 
 
-def _truth_odds(
-    probs: NDArray[numpy.float64], right: NDArray[numpy.bool_]
-) -> NDArray[numpy.float64]:
+def _truth_odds(probs: Floats, right: Bools) -> Floats:
     probs = numpy.clip(probs, _SMALLEST, 1.0 - _SMALLEST)
     odds = numpy.log(probs / (1.0 - probs))
     return numpy.where(right, odds, -odds)
 
 
-def star(
-    centre: NDArray[numpy.float64], arms: NDArray[numpy.float64]
-) -> Iterator[NDArray[numpy.float64]]:
+def star(centre: Floats, arms: Floats) -> Iterator[Floats]:
     """The centre, and a point to both sides of it by every number whose arm is not 0."""
     yield centre
     for axis in numpy.flatnonzero(arms):
@@ -231,10 +225,8 @@ def star(
 
 
 def minimum(
-    loss: Callable[[NDArray[numpy.float64]], float],
-    start: NDArray[numpy.float64],
-    bounds: Sequence[tuple[float, float]],
-) -> NDArray[numpy.float64]:
+    loss: Callable[[Floats], float], start: Floats, bounds: Sequence[tuple[float, float]]
+) -> Floats:
     """Where a smooth function of a few numbers is least."""
     from scipy.optimize import minimize
 
@@ -242,9 +234,7 @@ def minimum(
     return minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"eps": 1e-4}).x
 
 
-def _within(
-    centre: NDArray[numpy.float64], reach: NDArray[numpy.float64]
-) -> list[tuple[float, float]]:
+def _within(centre: Floats, reach: Floats) -> list[tuple[float, float]]:
     """Bounds of logarithms of temperatures around some."""
     low, high = numpy.log([_LOW, _HIGH])
     return [
@@ -269,7 +259,7 @@ def fit_temperature(
         parser chooses worse: `Temperature` says why.
     """
 
-    def at(logs: NDArray[numpy.float64], share: float) -> Temperature:
+    def at(logs: Floats, share: float) -> Temperature:
         heads, labels = numpy.exp(logs).tolist()
         if chosen_at is None:
             return Temperature(heads, labels)
@@ -295,12 +285,8 @@ def fit_temperature(
 
 
 def _settled(
-    flat: Tried,
-    surer: Tried | None,
-    centre: NDArray[numpy.float64],
-    reach: NDArray[numpy.float64],
-    share: float,
-) -> tuple[NDArray[numpy.float64], float]:
+    flat: Tried, surer: Tried | None, centre: Floats, reach: Floats, share: float
+) -> tuple[Floats, float]:
     """The temperatures of heads and labels, of which each depends on the other, and the share, by what was
     tried."""
     of_heads, of_labels = _within(centre, reach)
@@ -309,7 +295,7 @@ def _settled(
         probs = first if second is None else share * second + (1.0 - share) * first
         return float(numpy.log(numpy.clip(probs, _SMALLEST, 1.0 - _SMALLEST)).sum())
 
-    def heads_loss(numbers: NDArray[numpy.float64], label_log: float) -> float:
+    def heads_loss(numbers: Floats, label_log: float) -> float:
         logs, share = numpy.array([numbers[0], label_log]), float(numbers[1])
         if surer is None:
             return PRIOR * logs[0] ** 2 - mixed(flat.heads(logs), None, 0.0)
@@ -317,7 +303,7 @@ def _settled(
         # what trees are chosen by is made of the flat distribution, and gets worse the flatter that is
         return PRIOR * (logs[0] ** 2 + share**2) - evidence - _WORTH * flat.n_right(logs)
 
-    def labels_loss(numbers: NDArray[numpy.float64], head_log: float, share: float) -> float:
+    def labels_loss(numbers: Floats, head_log: float, share: float) -> float:
         logs = numpy.array([head_log, numbers[0]])
         second = None if surer is None else surer.arcs(logs[1:])
         return PRIOR * logs[1] ** 2 - mixed(flat.arcs(logs), second, share)
@@ -347,7 +333,7 @@ def fit_sharpness(
         return 1.0
     tried = Tried()
 
-    def loss(logs: NDArray[numpy.float64]) -> float:
+    def loss(logs: Floats) -> float:
         evidence = numpy.log(tried.heads(logs)).sum() + numpy.log(tried.arcs(logs)).sum()
         return PRIOR * float(logs @ logs) - float(evidence) / 2
 

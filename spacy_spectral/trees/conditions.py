@@ -9,14 +9,14 @@ Positions count from 1; 0 is the root.
 from collections.abc import Callable, Sequence
 
 import numpy
-from numpy.typing import NDArray
 
 from ._eisner import best_tree
 from .interface import ArcMask, ArcTable, BestTree, Labels, Parses, RankedTrees, TreeDistribution
 from .posterior import SMALLEST_MARGINAL, Factors, Posterior, arc_posterior, best_of_lists
+from .sentences import Floats, Ints
 
 # One head for every token -> P(label | arc): [tokens, labels].
-LabelProbs = Callable[[NDArray[numpy.int32]], NDArray[numpy.float64]]
+LabelProbs = Callable[[Ints], Floats]
 _SMALLEST_SHARE = 1e-6
 _SMALLEST = 1e-300
 
@@ -24,7 +24,7 @@ _SMALLEST = 1e-300
 class ArcTrees:
     """Trees that weigh the product of their arcs' weights."""
 
-    def __init__(self, scores: NDArray[numpy.float64], label_probs: LabelProbs):
+    def __init__(self, scores: Floats, label_probs: LabelProbs):
         """scores: [N+1, N+1] by head and modifier, logarithms of weights, -inf for arcs that no tree has."""
         self._scores = scores.copy()
         self._scores[:, 0] = -numpy.inf
@@ -48,7 +48,7 @@ class ArcTrees:
         heads, score = max(found, key=lambda tree: tree[1])
         return BestTree(heads, best_labels(self._label_probs(heads), labels), float(score))
 
-    def _given(self, labels: Labels) -> NDArray[numpy.float64]:
+    def _given(self, labels: Labels) -> Floats:
         """The scores of arcs whose modifiers have certain labels."""
         if not labels:
             return self._scores
@@ -90,7 +90,7 @@ class FactorTrees:
         return BestTree(heads, best_labels(self._label_probs(heads), labels), score)
 
 
-def marginal_trees(marginals: NDArray[numpy.float64], label_probs: LabelProbs) -> ArcTrees:
+def marginal_trees(marginals: Floats, label_probs: LabelProbs) -> ArcTrees:
     """Trees that weigh the product of their arcs' marginals; what these rule out is hardly impossible."""
     return ArcTrees(numpy.log(numpy.maximum(marginals, SMALLEST_MARGINAL)), label_probs)
 
@@ -99,7 +99,7 @@ def trees_of(parses: Parses, sentence: int) -> ArcTrees:
     """Trees that weigh the product of their arcs' marginals, by any parser."""
     arcs = parses.arcs(sentence, labelled=True)
     shape = parses.label_distributions(sentence).shape
-    joint: dict[tuple[int, int], NDArray[numpy.float64]] = {}
+    joint: dict[tuple[int, int], Floats] = {}
     # an arc that was ruled out has the labels of others to its modifier
     others = numpy.full(shape, _SMALLEST_SHARE / shape[1])
     for head, modifier, label, prob in arcs.rows():
@@ -107,7 +107,7 @@ def trees_of(parses: Parses, sentence: int) -> ArcTrees:
         others[modifier - 1, label] += prob
     others /= others.sum(axis=1, keepdims=True)
 
-    def label_probs(heads: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+    def label_probs(heads: Ints) -> Floats:
         result = others.copy()
         for m, head in enumerate(heads.tolist(), start=1):
             own = joint.get((head, m))
@@ -119,13 +119,13 @@ def trees_of(parses: Parses, sentence: int) -> ArcTrees:
     return marginal_trees(parses.marginals(sentence), label_probs)
 
 
-def same_head(head: int, n: int) -> NDArray[numpy.int32]:
+def same_head(head: int, n: int) -> Ints:
     """One head for all tokens of a sentence, and another for itself, which is never looked at."""
     tokens = numpy.arange(1, n + 1)
     return numpy.where(tokens == head, (head + 1) % (n + 1), head).astype("int32")
 
 
-def best_labels(probs: NDArray[numpy.float64], labels: Labels) -> NDArray[numpy.int32]:
+def best_labels(probs: Floats, labels: Labels) -> Ints:
     """The likeliest label of every token that it may have."""
     kept = probs.copy()
     for token, allowed in labels.items():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..base.fields import Float, Record
 from ..base.stored import Stored
-from .sentences import Tokens, Treebank
+from .sentences import Bools, Floats, Ints, Longs, Tokens, Treebank
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -70,8 +70,8 @@ class Parse(NamedTuple):
         the model or the list is about labelled trees.
     """
 
-    heads: NDArray[numpy.int32]
-    labels: NDArray[numpy.int32]
+    heads: Ints
+    labels: Ints
     log_prob: float
 
 
@@ -84,10 +84,10 @@ class ArcProbs(NamedTuple):
     probs (ndarray): float64, P(arc), or P(arc and label).
     """
 
-    heads: NDArray[numpy.int32]
-    modifiers: NDArray[numpy.int32]
-    labels: NDArray[numpy.int32]
-    probs: NDArray[numpy.float64]
+    heads: Ints
+    modifiers: Ints
+    labels: Ints
+    probs: Floats
 
     def rows(self) -> list[tuple[int, int, int, float]]:
         """RETURNS (List[Tuple[int, int, int, float]]): Head, modifier, label and probability of each."""
@@ -96,8 +96,8 @@ class ArcProbs(NamedTuple):
 
 
 # [N+1, N+1] by head and modifier, row 0 the root: which arcs of a sentence, and a number of each.
-ArcMask = NDArray[numpy.bool_]
-ArcTable = NDArray[numpy.float64]
+ArcMask = Bools
+ArcTable = Floats
 # The labels that tokens may have, by position; those of others are free.
 Labels = Mapping[int, frozenset[int]]
 
@@ -110,8 +110,8 @@ class BestTree(NamedTuple):
     score (float): The logarithm of its weight.
     """
 
-    heads: NDArray[numpy.int32]
-    labels: NDArray[numpy.int32]
+    heads: Ints
+    labels: Ints
     score: float
 
 
@@ -161,8 +161,8 @@ class Parses(Protocol):
     labelled (bool): Whether log-probabilities are those of labelled trees.
     """
 
-    heads: NDArray[numpy.int32]
-    labels: NDArray[numpy.int32]
+    heads: Ints
+    labels: Ints
     labelled: bool
 
     def head_probs(self) -> NDArray[numpy.float32]:
@@ -174,12 +174,12 @@ class Parses(Protocol):
         """RETURNS (ndarray): The probability of every token's label given its head."""
         ...
 
-    def log_probs(self) -> NDArray[numpy.float64]:
+    def log_probs(self) -> Floats:
         """RETURNS (ndarray): log P(tree | sentence) for each sentence; of the labelled tree where the
         model is about labelled trees."""
         ...
 
-    def marginals(self, sentence: int) -> NDArray[numpy.float64]:
+    def marginals(self, sentence: int) -> Floats:
         """RETURNS (ndarray): [N+1, N+1], the probability of every arc (head, modifier), row 0 the root. For
         long sentences ask for `arcs`: this takes 800 MB for 10,000 tokens."""
         ...
@@ -194,7 +194,7 @@ class Parses(Protocol):
         """
         ...
 
-    def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
+    def label_distributions(self, sentence: int) -> Floats:
         """RETURNS (ndarray): [N, labels], P(label | arc) for the arcs of the parse; 0 for labels whose
         probability the model does not tell."""
         ...
@@ -236,16 +236,16 @@ class AskedArcs(NamedTuple):
     heads (ndarray): The arcs' heads, 0 for the root.
     """
 
-    tokens: NDArray[numpy.int64] | slice
-    starts: NDArray[numpy.int32]
-    arc_starts: NDArray[numpy.int32]
-    heads: NDArray[numpy.int32]
+    tokens: Longs | slice
+    starts: Ints
+    arc_starts: Ints
+    heads: Ints
 
-    def modifiers(self) -> NDArray[numpy.int64]:
+    def modifiers(self) -> Longs:
         """RETURNS (ndarray): Which of the tokens every arc leads to, from 0."""
         return numpy.repeat(numpy.arange(len(self.arc_starts) - 1), numpy.diff(self.arc_starts))
 
-    def sentences(self) -> Iterator[tuple[slice, slice, NDArray[numpy.int64]]]:
+    def sentences(self) -> Iterator[tuple[slice, slice, Longs]]:
         """YIELDS (Tuple[slice, slice, ndarray]): Of every sentence its tokens, its arcs, and their positions
         in the sentence, from 1."""
         modifiers = self.modifiers()
@@ -284,7 +284,7 @@ class Clusters(Protocol):
 
     granularities: tuple[int, ...]
 
-    def ids(self, words: Sequence[str]) -> NDArray[numpy.int32]:
+    def ids(self, words: Sequence[str]) -> Ints:
         """RETURNS (ndarray): int32, words x granularities, -1 where nothing is known."""
         ...
 
@@ -308,9 +308,7 @@ class ParserModel(Stored):
     clusters: Clusters | None = None
     vectors: Vectors | None = None
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch.
 
         tokens (Tokens): The sentences.

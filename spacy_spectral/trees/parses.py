@@ -36,21 +36,15 @@ from .conditions import (
 from .interface import ArcMask, ArcProbs, BestTree, Parse, Parses, TreeDistribution
 from .posterior import MixedPosterior, Posterior
 from .pseudoprojective import Inventory
-from .sentences import MISSING, Tokens, Treebank
+from .sentences import MISSING, Bools, Floats, Ints, Longs, Tokens, Treebank
 
 # (sentences, a head for each of their tokens, trees these arcs are to be seen in) -> P(label | arc) for each
-LabelDistributions = Callable[
-    [Sequence[int], Sequence[NDArray], Sequence[NDArray]], NDArray[numpy.float64]
-]
+LabelDistributions = Callable[[Sequence[int], Sequence[NDArray], Sequence[NDArray]], Floats]
 _SMALLEST = 1e-300
 
 
 def restored_parses(
-    heads: NDArray[numpy.int32],
-    labels: NDArray[numpy.int32],
-    log_probs: Sequence[float],
-    inventory: Inventory,
-    fixed: NDArray[numpy.int32] | None,
+    heads: Ints, labels: Ints, log_probs: Sequence[float], inventory: Inventory, fixed: Ints | None
 ) -> list[Parse]:
     """Restore the crossing arcs of some trees of a sentence.
 
@@ -68,10 +62,7 @@ def restored_parses(
 
 
 def distinct_parses(
-    find: Callable[[int], list[BestTree]],
-    inventory: Inventory,
-    fixed: NDArray[numpy.int32] | None,
-    k: int,
+    find: Callable[[int], list[BestTree]], inventory: Inventory, fixed: Ints | None, k: int
 ) -> list[Parse]:
     """The best labelled trees of a sentence, crossing arcs restored. Where two of them are the same after
     that, as decorations that lead nowhere are no part of a label, only the likelier one stays.
@@ -93,9 +84,7 @@ def distinct_parses(
         m *= 2
 
 
-def best_sums(
-    lists: Sequence[NDArray[numpy.float64]], k: int
-) -> tuple[NDArray[numpy.int64], NDArray[numpy.float64]]:
+def best_sums(lists: Sequence[Floats], k: int) -> tuple[Longs, Floats]:
     """The k largest sums of one number from each list.
 
     RETURNS: Which of each list [found, lists], and the sums, largest first.
@@ -112,17 +101,12 @@ def best_sums(
 class RestoredArcs(NamedTuple):
     """Crossing arcs that were restored in a batch."""
 
-    tokens: NDArray[numpy.int64]
-    head_probs: NDArray[numpy.float64]
-    label_probs: NDArray[numpy.float64]
+    tokens: Longs
+    head_probs: Floats
+    label_probs: Floats
 
 
-def restored_arcs(
-    parses: Parses,
-    starts: NDArray[numpy.int32],
-    heads: NDArray[numpy.int32],
-    labels: NDArray[numpy.int32],
-) -> RestoredArcs:
+def restored_arcs(parses: Parses, starts: Ints, heads: Ints, labels: Ints) -> RestoredArcs:
     """What a model says of crossing arcs, which its projective trees have lifted, with decorated labels:
 
         P(arc)           = P(the same, not lifted) + P(lifted arc, decorated label)
@@ -153,12 +137,12 @@ class PosteriorParses:
 
     def __init__(
         self,
-        starts: NDArray[numpy.int32],
+        starts: Ints,
         posteriors: Sequence[Posterior],
         *,
         inventory: Inventory,
         label_distributions: LabelDistributions,
-        fixed: NDArray[numpy.int32] | None,
+        fixed: Ints | None,
         decode: str,
         choosers: Sequence[Posterior] | None = None,
         share: float = 0.0,
@@ -206,11 +190,11 @@ class PosteriorParses:
         heads = numpy.concatenate([numpy.zeros(0, dtype="int32"), *self._trees])
         return restored_arcs(self, self._starts, heads, self._best)
 
-    def log_probs(self) -> NDArray[numpy.float64]:
+    def log_probs(self) -> Floats:
         pairs = zip(self._posteriors, self._trees, strict=True)
         return numpy.array([posterior.log_probability(tree) for posterior, tree in pairs])
 
-    def marginals(self, sentence: int) -> NDArray[numpy.float64]:
+    def marginals(self, sentence: int) -> Floats:
         return self._posteriors[sentence].marginals
 
     def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
@@ -236,7 +220,7 @@ class PosteriorParses:
             both[arc, label],
         )
 
-    def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
+    def label_distributions(self, sentence: int) -> Floats:
         return self._distributions[self._own(sentence)]
 
     def k_best(self, sentence: int, k: int, *, labelled: bool = False) -> list[Parse]:
@@ -282,7 +266,7 @@ class PosteriorParses:
         label_probs = partial(self._labels_in_tree, sentence)
         return _trees_of_posterior(self._posteriors[sentence], label_probs, more, labelled)
 
-    def _labels_in_tree(self, sentence: int, heads: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+    def _labels_in_tree(self, sentence: int, heads: Ints) -> Floats:
         return self._label_distributions([sentence], [heads], [self._trees[sentence]])
 
     def _own(self, sentence: int) -> slice:
@@ -307,15 +291,13 @@ def _trees_of_posterior(
 
 
 _TINY = 1e-300
-Places = NDArray[numpy.int64] | slice
+Places = Longs | slice
 
 
 class ParseTokens(Protocol):
     """Parses some tokens of a batch."""
 
-    def __call__(
-        self, tokens: Places, starts: NDArray[numpy.int32], fixed: NDArray[numpy.int32] | None, /
-    ) -> Parses:
+    def __call__(self, tokens: Places, starts: Ints, fixed: Ints | None, /) -> Parses:
         """tokens: Which, slice(None) for all."""
         ...
 
@@ -325,20 +307,14 @@ class _ParseRoots:
     """Parses some of the roots of pieces; see `ParseTokens`."""
 
     parse: ParseTokens
-    roots: NDArray[numpy.int64]
+    roots: Longs
 
-    def __call__(
-        self, tokens: Places, starts: NDArray[numpy.int32], fixed: NDArray[numpy.int32] | None, /
-    ) -> Parses:
+    def __call__(self, tokens: Places, starts: Ints, fixed: Ints | None, /) -> Parses:
         return self.parse(self.roots[tokens], starts, fixed)
 
 
 def parse_in_pieces(
-    parse: ParseTokens,
-    starts: NDArray[numpy.int32],
-    *,
-    max_length: int,
-    fixed: NDArray[numpy.int32] | None = None,
+    parse: ParseTokens, starts: Ints, *, max_length: int, fixed: Ints | None = None
 ) -> Parses:
     """Parse a batch, long sentences in pieces.
 
@@ -398,28 +374,26 @@ class _Layout(NamedTuple):
     shift: By how much positions in a piece lag behind those in the sentence.
     """
 
-    starts: NDArray[numpy.int32]
-    first: NDArray[numpy.int64]
-    sentence: NDArray[numpy.int64]
-    shift: NDArray[numpy.int32]
+    starts: Ints
+    first: Longs
+    sentence: Longs
+    shift: Ints
 
-    def local(self, heads: NDArray[numpy.int32]) -> NDArray[numpy.int32]:
+    def local(self, heads: Ints) -> Ints:
         """Heads in sentences as positions in pieces, MISSING ones as they were."""
         shift = numpy.repeat(self.shift, numpy.diff(self.starts))
         return numpy.where(heads > 0, heads - shift, heads).astype("int32")
 
-    def inside(self, fixed: NDArray[numpy.int32] | None) -> NDArray[numpy.int32] | None:
+    def inside(self, fixed: Ints | None) -> Ints | None:
         return None if fixed is None else self.local(fixed)
 
-    def long_pieces(self) -> NDArray[numpy.bool_]:
+    def long_pieces(self) -> Bools:
         """For every piece with tokens, whether its sentence has several pieces."""
         several = (numpy.diff(self.first) > 1)[self.sentence]
         return several[numpy.diff(self.starts) > 0]
 
 
-def _cut(
-    starts: NDArray[numpy.int32], max_length: int, fixed: NDArray[numpy.int32] | None
-) -> _Layout:
+def _cut(starts: Ints, max_length: int, fixed: Ints | None) -> _Layout:
     edges, first, shift = [0], [0], []
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         n = end - begin
@@ -436,7 +410,7 @@ def _cut(
     return _Layout(numpy.array(edges, "int32"), ends, sentence, numpy.array(shift, "int32"))
 
 
-def _uncovered(edges: NDArray[numpy.int64], fixed: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
+def _uncovered(edges: Longs, fixed: Ints) -> Longs:
     """The nearest cuts of a sentence that no fixed arc crosses."""
     n = len(fixed)
     modifier = numpy.flatnonzero(fixed > 0) + 1
@@ -458,10 +432,10 @@ def _uncovered(edges: NDArray[numpy.int64], fixed: NDArray[numpy.int32]) -> NDAr
 class _Between(NamedTuple):
     """An arc over pieces: roots it may start from and lead to, with their probabilities, and its own."""
 
-    heads: NDArray[numpy.int32]
-    head_probs: NDArray[numpy.float64]
-    modifiers: NDArray[numpy.int32]
-    modifier_probs: NDArray[numpy.float64]
+    heads: Ints
+    head_probs: Floats
+    modifiers: Ints
+    modifier_probs: Floats
     label: int
     prob: float
 
@@ -469,14 +443,7 @@ class _Between(NamedTuple):
 class PiecewiseParses:
     """Implements `trees.interface.Parses` for batches with sentences in pieces."""
 
-    def __init__(
-        self,
-        starts: NDArray[numpy.int32],
-        layout: _Layout,
-        pieces: Parses,
-        top: Parses,
-        roots: NDArray[numpy.int64],
-    ):
+    def __init__(self, starts: Ints, layout: _Layout, pieces: Parses, top: Parses, roots: Longs):
         """top: Those of the roots of pieces, for every sentence with several."""
         self.labelled = pieces.labelled
         self._starts = starts
@@ -512,7 +479,7 @@ class PiecewiseParses:
         probs[self._roots] = self._top.label_probs()
         return probs
 
-    def log_probs(self) -> NDArray[numpy.float64]:
+    def log_probs(self) -> Floats:
         logs = numpy.zeros(len(self._starts) - 1)
         numpy.add.at(logs, self._layout.sentence, self._pieces.log_probs())
         logs[self._several] += self._top.log_probs()
@@ -523,7 +490,7 @@ class PiecewiseParses:
             numpy.subtract.at(logs, sentence, own.astype("float64"))
         return logs
 
-    def marginals(self, sentence: int) -> NDArray[numpy.float64]:
+    def marginals(self, sentence: int) -> Floats:
         first, last = self._pieces_of(sentence)
         if last - first == 1:
             return self._pieces.marginals(first)
@@ -563,7 +530,7 @@ class PiecewiseParses:
         order = numpy.lexsort((labels, heads, modifiers))
         return ArcProbs(heads[order], modifiers[order], labels[order], probs[order])
 
-    def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
+    def label_distributions(self, sentence: int) -> Floats:
         first, last = self._pieces_of(sentence)
         rows = numpy.concatenate([self._pieces.label_distributions(p) for p in range(first, last)])
         if last - first > 1:
@@ -615,7 +582,7 @@ class PiecewiseParses:
     def _pieces_of(self, sentence: int) -> tuple[int, int]:
         return int(self._layout.first[sentence]), int(self._layout.first[sentence + 1])
 
-    def _root_label_logs(self, piece: int, parses: Sequence[Parse]) -> NDArray[numpy.float64]:
+    def _root_label_logs(self, piece: int, parses: Sequence[Parse]) -> Floats:
         """log P(label | arc) of the roots of some trees of a piece."""
         arcs = self._pieces.arcs(piece, labelled=True, min_prob=0.0)
         total: dict[int, float] = {}
@@ -642,9 +609,7 @@ class PiecewiseParses:
             heads, probs = roots[head]
             yield _Between(heads, probs / probs.sum(), *roots[modifier], label, prob)
 
-    def _roots_of(
-        self, piece: int, *, min_prob: float
-    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.float64]]:
+    def _roots_of(self, piece: int, *, min_prob: float) -> tuple[Ints, Floats]:
         """What may be the root of a piece, by positions in the sentence. Projected automata say so much of
         every token by itself: as heads of other pieces, together they must make one."""
         arcs = self._pieces.arcs(piece, min_prob=min_prob)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ._eisner import best_tree, greedy_tree, is_part_of_tree, is_projective_tree, k_best_trees
 from ._first_order import arc_marginals
-from .sentences import MISSING
+from .sentences import MISSING, Bools, Floats, Ints
 
 # Marginals of projected automata can be negative; decoding takes logs of at least this.
 SMALLEST_MARGINAL = 1e-9
@@ -44,7 +44,7 @@ class Factors:
         """The number of tokens."""
         raise NotImplementedError
 
-    def restricted(self, allowed: NDArray[numpy.bool_]) -> "Factors":
+    def restricted(self, allowed: Bools) -> "Factors":
         """The same with arcs that are not allowed ([N+1, N+1]) weighing nothing."""
         raise NotImplementedError
 
@@ -52,20 +52,20 @@ class Factors:
         """What generates each token multiplied; every tree gains factor^N."""
         raise NotImplementedError
 
-    def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
+    def inside_outside(self) -> tuple[float, Floats, Floats]:
         """The sum over all trees; unnormalised marginals of arcs [N+1, N+1]; and the largest value of the
         chart for every span length, for rescaling."""
         raise NotImplementedError
 
-    def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
+    def tree_scores(self, trees: Ints) -> tuple[NDArray, NDArray]:
         """log |score| and sign of every tree, given as rows of heads."""
         raise NotImplementedError
 
-    def viterbi(self) -> NDArray[numpy.int32]:
+    def viterbi(self) -> Ints:
         """The tree of the best (tree, hidden states) pair."""
         raise NotImplementedError
 
-    def arc_scores(self) -> NDArray[numpy.float64] | None:
+    def arc_scores(self) -> Floats | None:
         """[N+1, N+1], logarithms of the weights of arcs, if a tree weighs the product of those of its
         arcs; -inf for arcs that no tree may have."""
         return None
@@ -82,11 +82,11 @@ class Posterior:
 
     def __init__(
         self,
-        marginals: NDArray[numpy.float64],
+        marginals: Floats,
         *,
         factors: Factors | None,
         log_z: float,
-        allowed: NDArray[numpy.bool_] | None = None,
+        allowed: Bools | None = None,
     ):
         self.marginals = marginals
         self._factors = factors
@@ -99,9 +99,7 @@ class Posterior:
         return cls(numpy.zeros((1, 1)), factors=None, log_z=0.0)
 
     @classmethod
-    def from_factors(
-        cls, attempts: Iterable[Factors], allowed: NDArray[numpy.bool_] | None
-    ) -> "Posterior":
+    def from_factors(cls, attempts: Iterable[Factors], allowed: Bools | None) -> "Posterior":
         """Run the chart with the first model that gives the sentence a positive, finite total.
 
         Projected automata can give long sentences a negative one. If no model succeeds, all allowed
@@ -130,7 +128,7 @@ class Posterior:
         return cls(marginals, factors=None, log_z=0.0)
 
     @cached_property
-    def heads(self) -> NDArray[numpy.int32]:
+    def heads(self) -> Ints:
         heads = greedy_tree(self.marginals)
         return best_tree(self._arc_scores())[0] if heads is None else heads
 
@@ -145,22 +143,22 @@ class Posterior:
         return self._factors
 
     @property
-    def allowed(self) -> NDArray[numpy.bool_] | None:
+    def allowed(self) -> Bools | None:
         """[N+1, N+1], the arcs that are allowed; None for all."""
         return self._allowed
 
-    def viterbi(self) -> NDArray[numpy.int32]:
+    def viterbi(self) -> Ints:
         """The tree of the best (tree, hidden states) pair, for models that can tell."""
         return self.heads if self._factors is None else self._factors.viterbi()
 
-    def k_best(self, k: int) -> list[tuple[NDArray[numpy.int32], float]]:
+    def k_best(self, k: int) -> list[tuple[Ints, float]]:
         """The k trees with the best products of marginals, ordered by their exact probability."""
         trees, _ = k_best_trees(self._arc_scores(), k)
         logs = self.log_probabilities(trees)
         order = numpy.argsort(-logs, kind="stable")
         return [(trees[t], float(logs[t])) for t in order]
 
-    def best_with(self, labels: NDArray[numpy.float64], k: int) -> NDArray[numpy.int32]:
+    def best_with(self, labels: Floats, k: int) -> Ints:
         """The k trees that are best together with labels.
 
         labels: [N+1, N+1], the logarithm of the probability of every arc's likeliest label.
@@ -169,9 +167,7 @@ class Posterior:
         """
         return self.scored_with(labels, k)[0]
 
-    def scored_with(
-        self, labels: NDArray[numpy.float64], k: int
-    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.float64]]:
+    def scored_with(self, labels: Floats, k: int) -> tuple[Ints, Floats]:
         """What `best_with` gives, and the logarithms of the products."""
         arcs = None if self._factors is None else self._factors.arc_scores()
         if self._factors is not None and arcs is not None:
@@ -179,14 +175,14 @@ class Posterior:
             return trees, scores + self._factors.log_scale - self.log_z
         return k_best_trees(self._arc_scores() + labels, k)
 
-    def log_probability(self, heads: NDArray[numpy.int32]) -> float:
+    def log_probability(self, heads: Ints) -> float:
         """log P(tree | sentence). Where the automata cannot say, the product of its arcs' marginals."""
         heads = numpy.ascontiguousarray(heads, "int32")
         if len(heads) != len(self.marginals) - 1 or not is_projective_tree(heads):
             return -numpy.inf
         return float(self.log_probabilities(heads[None])[0])
 
-    def log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+    def log_probabilities(self, trees: Ints) -> Floats:
         if self._factors is None:
             return self._arc_products(trees)
         logs, signs = self._factors.tree_scores(trees)
@@ -196,11 +192,11 @@ class Posterior:
         known = (signs > 0) & numpy.isfinite(logs)
         return logs if known.all() else numpy.where(known, logs, self._arc_products(trees))
 
-    def _arc_products(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+    def _arc_products(self, trees: Ints) -> Floats:
         own = self.marginals[trees, numpy.arange(1, trees.shape[1] + 1)]
         return numpy.log(numpy.maximum(own, SMALLEST_MARGINAL)).sum(axis=1)
 
-    def _arc_scores(self) -> NDArray[numpy.float64]:
+    def _arc_scores(self) -> Floats:
         scores = numpy.log(numpy.maximum(self.marginals, SMALLEST_MARGINAL))
         if self._allowed is not None:
             scores[~self._allowed] = -numpy.inf
@@ -223,9 +219,7 @@ def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:
     return factors, 0.0, None
 
 
-def arc_posterior(
-    scores: NDArray[numpy.float64], *, allowed: NDArray[numpy.bool_] | None = None
-) -> Posterior:
+def arc_posterior(scores: Floats, *, allowed: Bools | None = None) -> Posterior:
     """The distribution over the trees of one sentence.
 
     scores: [N+1, N+1], the score of every arc; -inf for arcs that no tree may have.
@@ -237,11 +231,7 @@ def arc_posterior(
 
 
 def summed_posterior(
-    scores: NDArray[numpy.float64],
-    log_z: float,
-    marginals: NDArray[numpy.float64],
-    *,
-    allowed: NDArray[numpy.bool_] | None = None,
+    scores: Floats, log_z: float, marginals: Floats, *, allowed: Bools | None = None
 ) -> Posterior:
     """What `arc_posterior` gives, where the logarithm of the sum over all trees and the marginals of arcs
     are known."""
@@ -250,9 +240,7 @@ def summed_posterior(
     return Posterior(marginals, factors=factors, log_z=0.0, allowed=allowed)
 
 
-def _attempts(
-    scores: NDArray[numpy.float64], allowed: NDArray[numpy.bool_] | None
-) -> Iterator["ArcFactors"]:
+def _attempts(scores: Floats, allowed: Bools | None) -> Iterator["ArcFactors"]:
     # first, so that heads are measured against those that are allowed: fixed ones may be far worse than
     # the best
     scores = scores.copy() if allowed is None else numpy.where(allowed, scores, -numpy.inf)
@@ -268,7 +256,7 @@ class ArcFactors(Factors):
     """A sentence as scores of arcs. Charts bring themselves into
     the range of doubles, so that Z is always 1."""
 
-    def __init__(self, scores: NDArray[numpy.float64], shift: NDArray[numpy.float64]):
+    def __init__(self, scores: Floats, shift: Floats):
         """scores: [N+1, N+1], -inf for arcs that no tree may have.
         shift: [N], what the scores of every modifier's arcs are measured against.
         """
@@ -279,13 +267,13 @@ class ArcFactors(Factors):
     def __len__(self) -> int:
         return len(self.shift)
 
-    def restricted(self, allowed: NDArray[numpy.bool_]) -> "ArcFactors":
+    def restricted(self, allowed: Bools) -> "ArcFactors":
         return ArcFactors(numpy.where(allowed, self.scores, -numpy.inf), self.shift)
 
     def scaled(self, factor: float) -> "ArcFactors":
         return self
 
-    def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
+    def inside_outside(self) -> tuple[float, Floats, Floats]:
         potentials = numpy.zeros_like(self.scores)
         with numpy.errstate(over="ignore", invalid="ignore"):
             numpy.exp(self.scores[:, 1:] - self.shift, out=potentials[:, 1:])
@@ -295,20 +283,18 @@ class ArcFactors(Factors):
         self.log_scale = -float(log_z + self.shift.sum())
         return 1.0, marginals, numpy.ones(len(self))
 
-    def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
+    def tree_scores(self, trees: Ints) -> tuple[NDArray, NDArray]:
         own = self.scores[trees, numpy.arange(1, len(self) + 1)].sum(axis=1)
         return own + self.log_scale, numpy.ones(len(trees))
 
-    def arc_scores(self) -> NDArray[numpy.float64]:
+    def arc_scores(self) -> Floats:
         return self.scores
 
-    def viterbi(self) -> NDArray[numpy.int32]:
+    def viterbi(self) -> Ints:
         return best_tree(self.scores)[0]
 
 
-def tree_loss(
-    scores: NDArray[numpy.float64], heads: NDArray[numpy.int32]
-) -> tuple[float, NDArray[numpy.float64]] | None:
+def tree_loss(scores: Floats, heads: Ints) -> tuple[float, Floats] | None:
     """Negative log-likelihood of the annotated heads of one sentence: log Z - log Z(agreeing trees).
 
     Heads that are missing are summed out. The gradient of an arc is its marginal probability minus that
@@ -350,15 +336,15 @@ class MixedPosterior(Posterior):
         mixed = share * first.marginals + (1.0 - share) * second.marginals
         super().__init__(mixed, factors=None, log_z=0.0, allowed=second.allowed)
 
-    def log_probabilities(self, trees: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+    def log_probabilities(self, trees: Ints) -> Floats:
         return log_mixture(
             [(share, part.log_probabilities(trees)) for share, part in self.parts if share > 0]
         )
 
-    def best_with(self, labels: NDArray[numpy.float64], k: int) -> NDArray[numpy.int32]:
+    def best_with(self, labels: Floats, k: int) -> Ints:
         parts = [(numpy.log(share), part) for share, part in self.parts if share > 0]
 
-        def ranked(m: int) -> tuple[list[NDArray[numpy.int32]], float]:
+        def ranked(m: int) -> tuple[list[Ints], float]:
             found = [part.scored_with(labels, m) for _, part in parts]
             last = [
                 share + scores[-1] if len(scores) == m else -numpy.inf
@@ -368,7 +354,7 @@ class MixedPosterior(Posterior):
                 numpy.logaddexp.reduce(last)
             )
 
-        def score(tree: NDArray[numpy.int32]) -> float:
+        def score(tree: Ints) -> float:
             own = labels[tree, numpy.arange(1, len(tree) + 1)].sum()
             return float(self.log_probabilities(tree[None])[0] + own)
 
@@ -376,7 +362,7 @@ class MixedPosterior(Posterior):
 
 
 def less_sure(
-    posterior: Posterior, temperature: float, *, allowed: NDArray[numpy.bool_] | None = None
+    posterior: Posterior, temperature: float, *, allowed: Bools | None = None
 ) -> Posterior:
     """A distribution over trees by the doubt that another one has in arcs, the complement of marginals:
 
@@ -408,14 +394,14 @@ class ProperPosterior(Posterior):
         self._values = values
 
     @property
-    def heads(self) -> NDArray[numpy.int32]:
+    def heads(self) -> Ints:
         return self._values.heads
 
-    def viterbi(self) -> NDArray[numpy.int32]:
+    def viterbi(self) -> Ints:
         return self._values.viterbi()
 
 
-def proper(posterior: Posterior, *, allowed: NDArray[numpy.bool_] | None = None) -> Posterior:
+def proper(posterior: Posterior, *, allowed: Bools | None = None) -> Posterior:
     """A distribution over trees, whatever the chart is of.
 
     Projected automata give some trees a value below 0, and so others more than 1 together: sums over trees
@@ -431,7 +417,7 @@ def proper(posterior: Posterior, *, allowed: NDArray[numpy.bool_] | None = None)
     return ProperPosterior(posterior, _matched(posterior.marginals, allowed))
 
 
-def _matched(marginals: NDArray[numpy.float64], allowed: NDArray[numpy.bool_] | None) -> Posterior:
+def _matched(marginals: Floats, allowed: Bools | None) -> Posterior:
     """A distribution of single arcs with given marginals, as nearly as a few steps of iterative scaling come:
     there need be none that has them."""
     target = numpy.maximum(marginals, SMALLEST_MARGINAL)
@@ -482,14 +468,12 @@ def best_of_lists(
         m *= 2
 
 
-def log_mixture(
-    parts: Sequence[tuple[float, NDArray[numpy.float64]]],
-) -> NDArray[numpy.float64]:
+def log_mixture(parts: Sequence[tuple[float, Floats]]) -> Floats:
     """The logarithms of mixed probabilities, from shares and logarithms."""
     return numpy.logaddexp.reduce([numpy.log(share) + logs for share, logs in parts])
 
 
-def allowed_arcs(fixed: NDArray[numpy.int32]) -> NDArray[numpy.bool_]:
+def allowed_arcs(fixed: Ints) -> Bools:
     """Arcs that agree with the fixed heads of one sentence.
 
     fixed: The head of every token (1-based, 0 for the root), MISSING for free tokens.
@@ -502,14 +486,14 @@ def allowed_arcs(fixed: NDArray[numpy.int32]) -> NDArray[numpy.bool_]:
     return allowed
 
 
-def possible(fixed: NDArray[numpy.int32]) -> bool:
+def possible(fixed: Ints) -> bool:
     """Whether some projective tree with one root has the fixed heads of a sentence."""
     return is_part_of_tree(numpy.ascontiguousarray(fixed, dtype="int32"))
 
 
 def sentence_constraints(
-    bounds: Sequence[tuple[int, int]], fixed: NDArray[numpy.int32] | None
-) -> list[NDArray[numpy.bool_] | None]:
+    bounds: Sequence[tuple[int, int]], fixed: Ints | None
+) -> list[Bools | None]:
     """For each sentence the arcs that agree with its fixed heads, None if it has none; see `allowed_arcs`."""
     if fixed is None:
         return [None] * len(bounds)

@@ -10,7 +10,7 @@ from ..base.errors import Errors
 from ..base.fields import Scope, Strings
 from ..base.serialize import pack, unpack
 from ._eisner import is_projective_tree
-from .sentences import MISSING, Tree, Treebank
+from .sentences import MISSING, Ints, Tree, Treebank
 
 # The same mark as spaCy's: "nmod||obl" is an nmod whose head was the obl below its present head.
 DELIMITER = "||"
@@ -22,7 +22,7 @@ MIN_DECORATED = 10
 
 def projectivize(
     heads: Sequence[int] | NDArray, labels: Sequence[str], *, words: Sequence[str] = ()
-) -> tuple[NDArray[numpy.int32], list[str]]:
+) -> tuple[Ints, list[str]]:
     """Lift crossing arcs until the tree is projective, and note in the labels where they came from. A cycle
     is a ValueError, with the words in its message."""
     cycle = find_cycle(heads)
@@ -91,9 +91,7 @@ def _shortest_crossing(heads: list[int]) -> int | None:
     return found
 
 
-def deprojectivize(
-    heads: Sequence[int] | NDArray, labels: Sequence[str]
-) -> tuple[NDArray[numpy.int32], list[str]]:
+def deprojectivize(heads: Sequence[int] | NDArray, labels: Sequence[str]) -> tuple[Ints, list[str]]:
     """Undo `projectivize`: a decorated token moves to the nearest fitting descendant of its head."""
     restored = numpy.array(heads, dtype="int32")
     plain = [label.partition(DELIMITER)[0] for label in labels]
@@ -158,7 +156,7 @@ class Inventory:
     def __len__(self) -> int:
         return len(self.names)
 
-    def encode(self, labels: Iterable[str]) -> NDArray[numpy.int32]:
+    def encode(self, labels: Iterable[str]) -> Ints:
         """The number of every label, of its plain form if the decoration is not known; MISSING for labels
         that are not known at all."""
         get = self._ids.get
@@ -167,12 +165,8 @@ class Inventory:
         )
 
     def restored(
-        self,
-        starts: NDArray[numpy.int32],
-        heads: NDArray[numpy.int32],
-        labels: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None = None,
-    ) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32]]:
+        self, starts: Ints, heads: Ints, labels: Ints, fixed: Ints | None = None
+    ) -> tuple[Ints, Ints]:
         """Restore crossing arcs of trees; see `trees.pseudoprojective.deprojectivize`.
 
         starts: Where trees start, closed by the number of tokens.
@@ -203,7 +197,7 @@ class Inventory:
         return cls(names)
 
 
-def projective_trees(treebank: Treebank) -> tuple[NDArray[numpy.int32], list[str]]:
+def projective_trees(treebank: Treebank) -> tuple[Ints, list[str]]:
     """The treebank's heads with crossing arcs lifted, and its labels with decorations that tell where they
     came from. A cycle is a ValueError."""
     heads, labels = treebank.heads.astype("int32"), list(treebank.labels)

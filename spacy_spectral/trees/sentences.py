@@ -13,6 +13,11 @@ import numpy
 from numpy.typing import NDArray
 
 MISSING = -1
+# Arrays, by what they hold.
+Ints = NDArray[numpy.int32]
+Longs = NDArray[numpy.int64]
+Floats = NDArray[numpy.float64]
+Bools = NDArray[numpy.bool_]
 
 
 class SecondTags(Sequence[tuple[str, float] | None]):
@@ -22,7 +27,7 @@ class SecondTags(Sequence[tuple[str, float] | None]):
     probs: float32, their probabilities.
     """
 
-    def __init__(self, names: list[str], tags: NDArray[numpy.int64], probs: NDArray[numpy.float32]):
+    def __init__(self, names: list[str], tags: Longs, probs: NDArray[numpy.float32]):
         self.names = names
         self.tags = tags
         self.probs = probs
@@ -49,7 +54,7 @@ class Tree:
 
     words: list[str]
     symbols: list[str]
-    heads: NDArray[numpy.int32]
+    heads: Ints
     labels: list[str]
 
     def __len__(self) -> int:
@@ -66,7 +71,7 @@ class Tokens:
     second: The tagger's second guess and its probability; None where there is none.
     """
 
-    starts: NDArray[numpy.int32]
+    starts: Ints
     words: list[str]
     symbols: list[str]
     second: Sequence[tuple[str, float] | None]
@@ -80,7 +85,7 @@ class Tokens:
         """Where each sentence begins and ends."""
         return list(pairwise(self.starts.tolist()))
 
-    def at(self, places: NDArray[numpy.int64] | slice, starts: NDArray[numpy.int32]) -> "Tokens":
+    def at(self, places: Longs | slice, starts: Ints) -> "Tokens":
         """Some of the tokens.
 
         starts: Where they are to start sentences, closed by their number.
@@ -89,7 +94,7 @@ class Tokens:
         columns: list[Any] = [self.words, self.symbols, self.second, self.pos, self.morphs]
         return Tokens(starts, *[[column[i] for i in chosen] for column in columns])
 
-    def select(self, chosen: NDArray[numpy.bool_]) -> "Tokens":
+    def select(self, chosen: Bools) -> "Tokens":
         lengths = numpy.diff(self.starts)
         starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
         return self.at(numpy.flatnonzero(numpy.repeat(chosen, lengths)), starts)
@@ -104,7 +109,7 @@ class Treebank:
     """
 
     tokens: Tokens
-    heads: NDArray[numpy.int32]
+    heads: Ints
     labels: list[str]
 
     def trees(self) -> list[Tree]:
@@ -126,7 +131,7 @@ class Treebank:
         heads = numpy.concatenate([part.heads for part in parts])
         return cls(tokens, heads, [label for part in parts for label in part.labels])
 
-    def select(self, chosen: NDArray[numpy.bool_]) -> "Treebank":
+    def select(self, chosen: Bools) -> "Treebank":
         mask = numpy.repeat(chosen, numpy.diff(self.tokens.starts))
         labels = list(compress(self.labels, mask.tolist()))
         return Treebank(self.tokens.select(chosen), self.heads[mask], labels)
@@ -142,17 +147,17 @@ class Batch:
     """
 
     docs: list[Any]
-    offsets: NDArray[numpy.int64]
-    places: NDArray[numpy.int64]
+    offsets: Longs
+    places: Longs
     tokens: Tokens
     values: NDArray[numpy.uint64]
 
-    def head_places(self, heads: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
+    def head_places(self, heads: Ints) -> Longs:
         """Heads in sentences as places among all tokens; the root's is its own."""
         first = numpy.repeat(self.tokens.starts[:-1], numpy.diff(self.tokens.starts))
         return numpy.where(heads > 0, self.places[first + numpy.maximum(heads, 1) - 1], self.places)
 
-    def heads_at(self, places: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
+    def heads_at(self, places: Longs) -> Ints:
         """Places of heads as heads in sentences: 0 where a place is the token's own, MISSING where it
         is negative, whitespace or in another sentence."""
         starts = self.tokens.starts
@@ -177,14 +182,12 @@ _PSEUDO_COUNT = 20.0
 DISTANCE_BINS = numpy.digitize(numpy.arange(_EDGES[-1] + 1), _EDGES).astype("int32")
 
 
-def distance_bins(distances: NDArray) -> NDArray[numpy.int64]:
+def distance_bins(distances: NDArray) -> Longs:
     """The bin of each distance, whatever its direction; `_lengths.pxd` has the same."""
     return numpy.digitize(numpy.abs(distances), _EDGES)
 
 
-def length_table(
-    heads: NDArray, modifiers: NDArray, distances: NDArray, n_symbols: int
-) -> NDArray[numpy.float64]:
+def length_table(heads: NDArray, modifiers: NDArray, distances: NDArray, n_symbols: int) -> Floats:
     """Estimate the factor, backing off to the modifier and direction, then to the direction alone.
 
     distances: Position of the modifier minus that of its head.

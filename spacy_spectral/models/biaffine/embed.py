@@ -15,7 +15,7 @@ from thinc.types import Ragged
 from ...base.cache import RowCache
 from ...base.linalg import product
 from ...trees.interface import Clusters, Vectors
-from ...trees.sentences import Tokens
+from ...trees.sentences import Ints, Longs, Tokens
 from ..eigenwords.vocabulary import signatures
 from .layers import root_rows, token_rows
 
@@ -44,11 +44,11 @@ class Inputs:
     starts: int32, where sentences start, closed by the number of tokens.
     """
 
-    ids: NDArray[numpy.int32]
+    ids: Ints
     vectors: NDArray[numpy.float32]
-    starts: NDArray[numpy.int32]
+    starts: Ints
 
-    def select(self, tokens: NDArray[numpy.int64] | slice, starts: NDArray) -> "Inputs":
+    def select(self, tokens: Longs | slice, starts: NDArray) -> "Inputs":
         """Some of the tokens, as sentences that start at `starts`."""
         return Inputs(self.ids[tokens], self.vectors[tokens], starts)
 
@@ -124,7 +124,7 @@ class TokenNumbers:
         )
         return numpy.stack(columns, axis=1).astype("int32"), found
 
-    def _numbers(self, name: str, strings: Sequence[str]) -> NDArray[numpy.int32]:
+    def _numbers(self, name: str, strings: Sequence[str]) -> Ints:
         get = self._index[name].get
         return numpy.array([get(string, 0) for string in strings], dtype="int32")
 

@@ -21,7 +21,7 @@ from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
 from ...base.errors import Errors
 from ...trees.parses import cut_treebank
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
-from ...trees.sentences import Treebank
+from ...trees.sentences import Ints, Longs, Treebank
 from .embed import Inputs, TokenNumbers, embeddings, mixture
 from .layers import N_CLASSES, ArcRows, arc_scores, gated_scan, label_scores
 from .network import Network
@@ -201,14 +201,14 @@ def _schedule(done: float) -> float:
     return min(done / _WARM_UP, max(1.0 - done, 0.0) / (1.0 - _WARM_UP), 1.0)
 
 
-def _batches(starts: NDArray, size: int) -> Iterator[NDArray[numpy.int64]]:
+def _batches(starts: NDArray, size: int) -> Iterator[Longs]:
     """Sentences in random order, about `size` tokens at a time."""
     order = numpy.random.permutation(len(starts) - 1)
     edges = numpy.cumsum(numpy.diff(starts)[order]) // size
     yield from numpy.split(order, numpy.flatnonzero(numpy.diff(edges)) + 1)
 
 
-def _rows(starts: NDArray, sentences: NDArray) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32]]:
+def _rows(starts: NDArray, sentences: NDArray) -> tuple[Longs, Ints]:
     """The tokens of some sentences, and where these start among them."""
     lengths = numpy.diff(starts)[sentences]
     own = numpy.append(0, numpy.cumsum(lengths)).astype("int32")

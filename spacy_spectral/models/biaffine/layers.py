@@ -24,7 +24,7 @@ from thinc.types import Floats2d, Ints1d, Ragged
 from thinc.util import get_width
 
 from ...base.linalg import product
-from ...trees.sentences import DISTANCE_BINS, N_BINS, Batch
+from ...trees.sentences import DISTANCE_BINS, N_BINS, Batch, Bools, Floats, Ints, Longs
 from ._scan import scan, scan_back
 
 
@@ -98,13 +98,13 @@ _BILINEAR_SCALE = 0.05
 _ARCS_AT_ONCE = 512
 
 
-def arc_classes(n: int) -> NDArray[numpy.int32]:
+def arc_classes(n: int) -> Ints:
     """[N+1, N+1], the class of every arc (head, modifier) of N tokens."""
     # the classes of a sentence are the upper left corner of those of a longer one
     return (_USUAL_CLASSES if n < len(_USUAL_CLASSES) else _all_classes(n))[: n + 1, : n + 1]
 
 
-def classes_of(heads: NDArray, modifiers: NDArray) -> NDArray[numpy.int32]:
+def classes_of(heads: NDArray, modifiers: NDArray) -> Ints:
     """The class of each arc, by the positions of its ends."""
     offset = modifiers - heads
     bins = DISTANCE_BINS[numpy.minimum(numpy.abs(offset), len(DISTANCE_BINS) - 1)]
@@ -112,7 +112,7 @@ def classes_of(heads: NDArray, modifiers: NDArray) -> NDArray[numpy.int32]:
     return numpy.where(heads == 0, _ROOT_CLASS, classes).astype("int32")
 
 
-def _all_classes(n: int) -> NDArray[numpy.int32]:
+def _all_classes(n: int) -> Ints:
     positions = numpy.arange(n + 1, dtype="int32")
     return classes_of(positions[:, None], positions[None])
 
@@ -163,20 +163,18 @@ def _vectors_forward(model: Model, batch: Batch, is_train: bool):
     return Ragged(data, ops.asarray1i(numpy.diff(starts) + 1)), backprop
 
 
-def root_rows(starts: NDArray) -> NDArray[numpy.int32]:
+def root_rows(starts: NDArray) -> Ints:
     """RETURNS: The row of every sentence's root, where roots stand before their sentences.
     starts: Where sentences start among all tokens, closed by their number."""
     return starts[:-1] + numpy.arange(len(starts) - 1, dtype="int32")
 
 
-def token_rows(starts: NDArray) -> NDArray[numpy.int64]:
+def token_rows(starts: NDArray) -> Longs:
     """The row of every token; see `root_rows`."""
     return numpy.arange(starts[-1]) + numpy.repeat(numpy.arange(1, len(starts)), numpy.diff(starts))
 
 
-def rows_of_pieces(
-    starts: NDArray, tokens: NDArray[numpy.int64], piece_starts: NDArray
-) -> NDArray[numpy.int64]:
+def rows_of_pieces(starts: NDArray, tokens: Longs, piece_starts: NDArray) -> Longs:
     """The rows of some tokens as sentences of their own, each with a root in front.
 
     tokens: Which tokens of the batch, one new sentence after the other, none of them empty.
@@ -189,7 +187,7 @@ def rows_of_pieces(
     return rows
 
 
-def arc_scores(size: int) -> Model[Ragged, list[NDArray[numpy.float64]]]:
+def arc_scores(size: int) -> Model[Ragged, list[Floats]]:
     """Scores of all arcs: bilinear in both ends, and for each end linear terms by direction and distance.
 
     RETURNS: The layer; one matrix [N+1, N+1] a sentence, on the CPU.
@@ -288,9 +286,9 @@ class ArcRows:
     """
 
     vectors: Ragged
-    heads: NDArray[numpy.int32]
-    modifiers: NDArray[numpy.int32]
-    classes: NDArray[numpy.int32]
+    heads: Ints
+    modifiers: Ints
+    classes: Ints
 
     @classmethod
     def of_trees(
@@ -306,7 +304,7 @@ class ArcRows:
             classes.append(classes_of(tree, own))
         return cls(vectors, *map(numpy.concatenate, (heads, modifiers, classes)))
 
-    def only(self, chosen: NDArray[numpy.bool_]) -> "ArcRows":
+    def only(self, chosen: Bools) -> "ArcRows":
         """Some of the arcs."""
         columns = (self.heads, self.modifiers, self.classes)
         return ArcRows(self.vectors, *(rows[chosen] for rows in columns))

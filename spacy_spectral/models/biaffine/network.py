@@ -23,7 +23,7 @@ from ...trees.interface import NEUTRAL, TEMPERATURE, AskedArcs, Parses, Temperat
 from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import Posterior, arc_posterior, sentence_constraints, tree_loss
 from ...trees.pseudoprojective import Inventory
-from ...trees.sentences import MISSING
+from ...trees.sentences import MISSING, Bools, Floats, Ints, Longs
 from .layers import N_CLASSES, ArcRows, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
 
 
@@ -42,9 +42,7 @@ class Network:
     max_length: int
     temperature: Temperature = NEUTRAL
 
-    def step(
-        self, X: Any, starts: NDArray, heads: NDArray[numpy.int32], labels: NDArray[numpy.int32]
-    ) -> float:
+    def step(self, X: Any, starts: NDArray, heads: Ints, labels: Ints) -> float:
         """Add the gradients of a batch to those of the layers.
 
         starts: Where sentences start, closed by the number of tokens.
@@ -62,9 +60,7 @@ class Network:
         backprop_vectors(d_vectors)
         return loss + label_loss
 
-    def _arc_loss(
-        self, vectors: Ragged, starts: NDArray, heads: NDArray[numpy.int32]
-    ) -> tuple[float, Ragged]:
+    def _arc_loss(self, vectors: Ragged, starts: NDArray, heads: Ints) -> tuple[float, Ragged]:
         """The loss of the arcs of short sentences, and the gradient of all vectors."""
         ops, lengths = self.arcs.ops, numpy.diff(starts)
         short = lengths <= self.max_length
@@ -82,12 +78,7 @@ class Network:
         return total, Ragged(data, vectors.lengths)
 
     def parse(
-        self,
-        X: Any,
-        starts: NDArray[numpy.int32],
-        *,
-        fixed: NDArray[numpy.int32] | None = None,
-        decode: str = "mbr",
+        self, X: Any, starts: Ints, *, fixed: Ints | None = None, decode: str = "mbr"
     ) -> Parses:
         """Parse sentences; see `trees.interface.ParserModel`.
 
@@ -119,15 +110,10 @@ class _VectorPieces:
 
     network: Network
     vectors: Ragged | None
-    starts: NDArray[numpy.int32]
+    starts: Ints
     decode: str
 
-    def __call__(
-        self,
-        tokens: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-    ) -> PosteriorParses:
+    def __call__(self, tokens: Longs | slice, starts: Ints, fixed: Ints | None) -> PosteriorParses:
         network, t, scores = self.network, self.network.temperature, []
         own = None
         if self.vectors is not None:
@@ -147,9 +133,7 @@ class _VectorPieces:
         )
 
 
-def _posteriors(
-    pairs: list[tuple[NDArray, NDArray[numpy.bool_] | None]], sharpness: float
-) -> list[Posterior]:
+def _posteriors(pairs: list[tuple[NDArray, Bools | None]], sharpness: float) -> list[Posterior]:
     return [arc_posterior(sharpness * own, allowed=allowed) for own, allowed in pairs]
 
 
@@ -159,11 +143,11 @@ class _ArcLabels:
 
     network: Network
     vectors: Ragged | None
-    starts: NDArray[numpy.int32]
+    starts: Ints
 
     def __call__(
         self, sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-    ) -> NDArray[numpy.float64]:
+    ) -> Floats:
         if self.vectors is None or not heads:
             return numpy.zeros((0, len(self.network.inventory)))
         if len(set(sentences)) > 1:
@@ -178,7 +162,7 @@ class _ArcLabels:
 
 
 def pieces_of(
-    vectors: Ragged, starts: NDArray, tokens: NDArray[numpy.int64] | slice, own_starts: NDArray
+    vectors: Ragged, starts: NDArray, tokens: Longs | slice, own_starts: NDArray
 ) -> Ragged:
     """The vectors of some tokens as sentences of their own.
 
@@ -192,7 +176,7 @@ def pieces_of(
     return Ragged(vectors.data[rows], xp.asarray((numpy.diff(own_starts) + 1).astype("int32")))
 
 
-def _label_loss(layer: Model, scores: Any, labels: NDArray[numpy.int32]) -> tuple[float, Any]:
+def _label_loss(layer: Model, scores: Any, labels: Ints) -> tuple[float, Any]:
     """Negative log-likelihood of labels, and the gradient of scores."""
     gradient = layer.ops.softmax(scores)
     chosen = layer.ops.xp.arange(len(labels)), layer.ops.asarray(labels)

@@ -23,7 +23,7 @@ from ...trees.interface import (
     Vectors,
 )
 from ...trees.pseudoprojective import Inventory
-from ...trees.sentences import Tokens, Treebank
+from ...trees.sentences import Ints, Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.word_vectors import WordVectors
 from .embed import TokenNumbers
@@ -123,9 +123,7 @@ class BiaffineParser(ParserModel):
         network = replace(self.network, temperature=temperature)
         return BiaffineParser(self.lexicon, network, self.settings)
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed, decode=decode)
 

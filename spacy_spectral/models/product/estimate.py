@@ -13,7 +13,6 @@ from functools import partial
 from typing import cast
 
 import numpy
-from numpy.typing import NDArray
 
 from ...trees.calibration import (
     PRIOR,
@@ -25,7 +24,7 @@ from ...trees.calibration import (
     star,
 )
 from ...trees.interface import Clusters, ParserModel, Recipe, Resources, Temperature, Vectors
-from ...trees.sentences import MISSING, Treebank
+from ...trees.sentences import MISSING, Floats, Treebank
 from .parser import ProductParser
 
 _CHOSEN_AT = 1.0  # the temperature at which trees are chosen, for weights that sum to 1
@@ -108,7 +107,7 @@ def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
         return product
     scorers, tried = product.scorers(treebank.tokens), Tried()
 
-    def loss(logs: NDArray[numpy.float64]) -> float:
+    def loss(logs: Floats) -> float:
         return PRIOR * float(logs @ logs) - float(numpy.log(tried.heads(_spread(logs))).sum())
 
     # how much experts should count depends on how confident they are together, and on one another
@@ -124,14 +123,14 @@ def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
     return _at(product, best)
 
 
-def _at(product: ProductParser, logs: NDArray[numpy.float64]) -> ProductParser:
+def _at(product: ProductParser, logs: Floats) -> ProductParser:
     """The product at logarithms of a temperature and of weights, relative to the first."""
     shares = numpy.exp(numpy.append(0.0, logs[1:]))
     weights = dict(zip(product.experts, (shares / shares.sum()).tolist(), strict=True))
     return product.with_temperature(Temperature(float(numpy.exp(logs[0])))).with_weights(weights)
 
 
-def _spread(logs: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+def _spread(logs: Floats) -> Floats:
     """Logarithms of the temperature that every expert has in the product."""
     shares = numpy.exp(numpy.append(0.0, logs[1:]))
     return logs[0] - numpy.log(shares / shares.sum())

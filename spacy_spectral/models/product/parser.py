@@ -38,7 +38,7 @@ from ...trees.interface import (
 from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import arc_posterior, sentence_constraints
 from ...trees.pseudoprojective import Inventory, plain
-from ...trees.sentences import Tokens
+from ...trees.sentences import Floats, Ints, Longs, Tokens
 from ..biaffine.parser import BiaffineParser
 from ..loglinear.parser import LogLinearParser
 from ..refine.model import RefinedGrammar
@@ -123,9 +123,7 @@ class ProductParser(ParserModel):
         name = self._host or self._active[0]
         return self.experts[name].with_temperature(self.temperature.weighted(self.weights[name]))
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         return self.parse_scored(self.scorers(tokens), tokens, fixed=fixed)
 
@@ -146,11 +144,7 @@ class ProductParser(ParserModel):
         }
 
     def parse_scored(
-        self,
-        scorers: Mapping[str, ArcScorer],
-        tokens: Tokens,
-        *,
-        fixed: NDArray[numpy.int32] | None = None,
+        self, scorers: Mapping[str, ArcScorer], tokens: Tokens, *, fixed: Ints | None = None
     ) -> Parses:
         """Parse a batch, given what `scorers` has said of it."""
         if len(self._active) == 1 or not len(tokens):
@@ -217,7 +211,7 @@ class ExpertScores:
         self._scorer = expert.scorer(tokens) or ProbabilityScores(
             expert.with_temperature(NEUTRAL), tokens
         )
-        self._columns: NDArray[numpy.int64] | None = None
+        self._columns: Longs | None = None
         if list(expert.label_names) != list(wanted):
             index = {name: i for i, name in enumerate(expert.label_names)}
             known = [index.get(name, index.get(plain(name), -1)) for name in wanted]
@@ -273,12 +267,7 @@ class _FirstOrder:
     inventory: Inventory
     temperature: Temperature
 
-    def __call__(
-        self,
-        chosen: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-    ) -> PosteriorParses:
+    def __call__(self, chosen: Longs | slice, starts: Ints, fixed: Ints | None) -> PosteriorParses:
         bounds = list(pairwise(starts.tolist()))
         every = numpy.arange(len(self.tokens.words))[chosen]
         tables, posteriors, choosers = [], [], []
@@ -318,7 +307,7 @@ class _LabelTables:
 
     def __call__(
         self, sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-    ) -> NDArray[numpy.float64]:
+    ) -> Floats:
         rows = [
             self.tables[s][numpy.arange(len(own)), own]
             for s, own in zip(sentences, heads, strict=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors
 from ...base.fields import Array, Int, Record, Str, Strings
 from ...trees.pseudoprojective import Inventory
-from ...trees.sentences import MISSING, Tree
+from ...trees.sentences import MISSING, Floats, Ints, Longs, Tree
 from ._backoff import Contexts
 
 _DIVERSITY_WEIGHT = 5.0
@@ -71,9 +71,9 @@ class BackoffModel:
     def __init__(
         self,
         keys: NDArray[numpy.uint64],
-        offsets: NDArray[numpy.int64],
-        outcomes: NDArray[numpy.int32],
-        counts: NDArray[numpy.float64],
+        offsets: Longs,
+        outcomes: Ints,
+        counts: Floats,
         n_outcomes: int,
     ):
         """Take the learnt arrays as they are stored.
@@ -149,7 +149,7 @@ class LexicalModel:
         self,
         kind: str,
         words: list[str],
-        symbol_class: NDArray[numpy.int32],
+        symbol_class: Ints,
         tag_model: BackoffModel,
         word_model: BackoffModel,
     ):
@@ -169,12 +169,7 @@ class LexicalModel:
 
     @classmethod
     def fit(
-        cls,
-        trees: Sequence[Tree],
-        symbols: Sequence[NDArray[numpy.int32]],
-        n_symbols: int,
-        *,
-        kind: str,
+        cls, trees: Sequence[Tree], symbols: Sequence[Ints], n_symbols: int, *, kind: str
     ) -> "LexicalModel":
         """Count modifiers."""
         if kind not in LEXICAL_MODELS:
@@ -232,12 +227,12 @@ class LexicalModel:
             ]
         )
 
-    def encode(self, words: Sequence[str]) -> NDArray[numpy.int64]:
+    def encode(self, words: Sequence[str]) -> Longs:
         get, unknown = self._ids.get, len(self.words)
         return numpy.array([get(word.lower(), unknown) for word in words], dtype="int64")
 
     def weights(
-        self, symbols: NDArray[numpy.int32], words: Sequence[str], *, root_symbol: int
+        self, symbols: Ints, words: Sequence[str], *, root_symbol: int
     ) -> tuple[NDArray, NDArray, NDArray]:
         """Factors of every arc, stop and root arc of one sentence.
 
@@ -289,7 +284,7 @@ class LexicalModel:
         return cls(payload["kind"], payload["words"], payload["symbol_class"], *models)
 
 
-def _classes(trees, symbols, n_symbols: int, kind: str) -> NDArray[numpy.int32]:
+def _classes(trees, symbols, n_symbols: int, kind: str) -> Ints:
     """Which symbols coordinate or punctuate is read off the treebank: most of their arcs say so."""
     classes = numpy.zeros(n_symbols, dtype="int32")
     if kind == "LEX":
@@ -322,9 +317,7 @@ class LabelModel:
         self._word_ids = {word: i for i, word in enumerate(words)}
 
     @classmethod
-    def fit(
-        cls, trees: Sequence[Tree], symbols: Sequence[NDArray[numpy.int32]], n_symbols: int
-    ) -> "LabelModel":
+    def fit(cls, trees: Sequence[Tree], symbols: Sequence[Ints], n_symbols: int) -> "LabelModel":
         """Count labels.
 
         n_symbols: How many symbols there are; the root is symbol `n_symbols`.
@@ -354,7 +347,7 @@ class LabelModel:
         heads: Sequence[NDArray],
         trees: Sequence[NDArray],
         root: int,
-    ) -> NDArray[numpy.int64]:
+    ) -> Longs:
         """What the contexts are made of, one column per token of all sentences.
 
         Sentences are laid end to end with a root before each, so that nothing needs a special case.
@@ -401,7 +394,7 @@ class LabelModel:
         *,
         trees: Sequence[NDArray] | None = None,
         root_symbol: int,
-    ) -> NDArray[numpy.float64]:
+    ) -> Floats:
         """P(label | arc) for one arc to every token, [tokens of all sentences, labels].
 
         heads: Heads of every sentence, 1-based, 0 for the root.

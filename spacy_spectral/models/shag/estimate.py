@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...base.linalg import kmeans, svd, unit_rows
-from ...trees.sentences import MISSING
+from ...trees.sentences import MISSING, Floats, Ints, Longs
 from ._learn import add_operators, expectation_maximisation
 from .model import OperatorModel
 
@@ -25,9 +25,9 @@ class SequenceSet:
     Sequence k is `symbols[offsets[k]:offsets[k + 1]]`, nearest modifier first.
     """
 
-    symbols: NDArray[numpy.int32]
-    offsets: NDArray[numpy.int64]
-    counts: NDArray[numpy.float64]
+    symbols: Ints
+    offsets: Longs
+    counts: Floats
 
     @classmethod
     def from_counter(cls, counter: Mapping[bytes, float]) -> "SequenceSet":
@@ -49,11 +49,7 @@ class SequenceSet:
 
 
 def modifier_sequences(
-    symbols: Sequence[NDArray[numpy.int32]],
-    heads: Sequence[NDArray[numpy.int32]],
-    n_symbols: int,
-    *,
-    aggregate: bool = True,
+    symbols: Sequence[Ints], heads: Sequence[Ints], n_symbols: int, *, aggregate: bool = True
 ) -> list[list[SequenceSet]]:
     """Collect the modifier sequences of every head symbol and direction.
 
@@ -114,11 +110,11 @@ class NgramCounts:
     previous, symbols, following, counts: The trigrams (a, x, c) with E #(a then x then c).
     """
 
-    bigrams: NDArray[numpy.float64]
-    previous: NDArray[numpy.int32]
-    symbols: NDArray[numpy.int32]
-    following: NDArray[numpy.int32]
-    counts: NDArray[numpy.float64]
+    bigrams: Floats
+    previous: Ints
+    symbols: Ints
+    following: Ints
+    counts: Floats
     weight: float
 
     @classmethod

@@ -16,7 +16,16 @@ from ...base.fields import Array, Bool, Float, Format, Int, Record, Str, Strings
 from ...trees.interface import NEUTRAL, TEMPERATURE, Temperature
 from ...trees.posterior import Factors, Posterior
 from ...trees.pseudoprojective import plain, projective_tree
-from ...trees.sentences import DISTANCE_BINS, N_BINS, Tokens, Tree, length_table
+from ...trees.sentences import (
+    DISTANCE_BINS,
+    N_BINS,
+    Bools,
+    Floats,
+    Ints,
+    Tokens,
+    Tree,
+    length_table,
+)
 from ._chart import AutomataChart, arc_weights
 from ._viterbi import viterbi
 from .backoff import LABELS, LEXICAL, LEXICAL_MODELS, LabelModel, LexicalModel
@@ -30,13 +39,13 @@ from .tempered import PosteriorOf, TemperedParser
 class AutomataFactors(Factors):
     """See `trees.posterior.Factors`; the arrays are those of `_chart.AutomataChart`."""
 
-    symbols: NDArray[numpy.int32]
-    word_class: NDArray[numpy.int32]
+    symbols: Ints
+    word_class: Ints
     automata: OperatorModel
     states: int
-    weights: NDArray[numpy.float64]
-    stop: NDArray[numpy.float64]
-    root: NDArray[numpy.float64]
+    weights: Floats
+    stop: Floats
+    root: Floats
     log_scale: float = 0.0
 
     def __len__(self) -> int:
@@ -60,7 +69,7 @@ class AutomataFactors(Factors):
             self.states,
         )
 
-    def restricted(self, allowed: NDArray[numpy.bool_]) -> "AutomataFactors":
+    def restricted(self, allowed: Bools) -> "AutomataFactors":
         weights = self.weights * allowed[1:, 1:, None]
         return replace(self, weights=weights, root=self.root * allowed[0, 1:])
 
@@ -72,13 +81,13 @@ class AutomataFactors(Factors):
             log_scale=self.log_scale + len(self.symbols) * float(numpy.log(factor)),
         )
 
-    def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
+    def inside_outside(self) -> tuple[float, Floats, Floats]:
         return self.chart().inside_outside()
 
-    def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
+    def tree_scores(self, trees: Ints) -> tuple[NDArray, NDArray]:
         return self.chart().tree_scores(trees)
 
-    def viterbi(self) -> NDArray[numpy.int32]:
+    def viterbi(self) -> Ints:
         """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
         with numpy.errstate(divide="ignore"):
             heads, _ = viterbi(
@@ -202,8 +211,8 @@ class Grammar(TemperedParser):
         symbols: SymbolTable,
         automata: OperatorModel,
         fallback: OperatorModel,
-        frequency: NDArray[numpy.float64],
-        lengths: NDArray[numpy.float64] | None,
+        frequency: Floats,
+        lengths: Floats | None,
         lexical: LexicalModel | None,
         labels: LabelModel,
         temperature: Temperature = NEUTRAL,
@@ -288,16 +297,12 @@ class Grammar(TemperedParser):
         """How trees can be chosen: projected automata have no best path."""
         return ("mbr", "viterbi") if self.automata.non_negative else ("mbr",)
 
-    def posteriors(self, tokens: Tokens, symbols: NDArray[numpy.int32]) -> PosteriorOf:
+    def posteriors(self, tokens: Tokens, symbols: Ints) -> PosteriorOf:
         words = numpy.array(tokens.words, dtype=object)
         return lambda at, allowed: self.posterior(symbols[at], words[at].tolist(), allowed=allowed)
 
     def posterior(
-        self,
-        symbols: NDArray[numpy.int32],
-        words: Sequence[str],
-        *,
-        allowed: NDArray[numpy.bool_] | None = None,
+        self, symbols: Ints, words: Sequence[str], *, allowed: Bools | None = None
     ) -> Posterior:
         """The distribution over trees of one sentence, however long, by one chart.
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy
-from numpy.typing import NDArray
 
 from ...base.fields import Array, Bool, Record
+from ...trees.sentences import Floats, Ints
 
 UNKNOWN_SYMBOL = "<unk>"
 # `OperatorModel.to_payload`; heads are the named symbols, the unknown one and the root
@@ -54,7 +54,7 @@ class SymbolTable:
     def __len__(self) -> int:
         return len(self.names)
 
-    def encode(self, names: Iterable[str]) -> NDArray[numpy.int32]:
+    def encode(self, names: Iterable[str]) -> Ints:
         names = list(names)
         ids = {name: self._find(name) for name in set(names)}
         return numpy.array([ids[name] for name in names], dtype="int32")
@@ -95,9 +95,9 @@ class OperatorModel:
     non_negative: Whether all parameters are probabilities, not projections of them.
     """
 
-    start: NDArray[numpy.float64]
-    stop: NDArray[numpy.float64]
-    operators: NDArray[numpy.float64]
+    start: Floats
+    stop: Floats
+    operators: Floats
     non_negative: bool
 
     @classmethod
@@ -132,12 +132,12 @@ class OperatorModel:
         return self.operators.shape[2]
 
     @cached_property
-    def log_start(self) -> NDArray[numpy.float64]:
+    def log_start(self) -> Floats:
         with numpy.errstate(divide="ignore"):
             return numpy.log(self.start)
 
     @cached_property
-    def log_operators(self) -> NDArray[numpy.float64]:
+    def log_operators(self) -> Floats:
         with numpy.errstate(divide="ignore"):
             return numpy.log(self.operators)
 
@@ -145,7 +145,7 @@ class OperatorModel:
         """Probability that a head generates exactly this sequence of modifiers, nearest first."""
         return float(self.stop[head, direction] @ self.forward(head, direction, sequence))
 
-    def forward(self, head: int, direction: int, prefix: Iterable[int]) -> NDArray[numpy.float64]:
+    def forward(self, head: int, direction: int, prefix: Iterable[int]) -> Floats:
         """State vector after a prefix of modifiers."""
         state = self.start[head, direction]
         for symbol in prefix:

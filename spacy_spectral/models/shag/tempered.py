@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from ...trees.interface import NEUTRAL, ArcMask, ParserModel, Parses, Temperature
 from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import Posterior, less_sure, proper, sentence_constraints
-from ...trees.sentences import Tokens
+from ...trees.sentences import Floats, Ints, Longs, Tokens
 from .backoff import LabelModel
 from .model import SymbolTable
 
 # (places of a sentence's tokens in the batch, arcs that are allowed) -> the distribution over its trees
-PosteriorOf = Callable[[NDArray[numpy.int64], ArcMask | None], Posterior]
+PosteriorOf = Callable[[Longs, ArcMask | None], Posterior]
 Kind = TypeVar("Kind", bound="TemperedParser")
 
 
@@ -45,7 +45,7 @@ class TemperedParser(ParserModel):
         """The labels; see `trees.interface.ParserModel`."""
         return self.labels.inventory.names
 
-    def posteriors(self, tokens: Tokens, symbols: NDArray[numpy.int32]) -> PosteriorOf:
+    def posteriors(self, tokens: Tokens, symbols: Ints) -> PosteriorOf:
         """The model at a temperature of 1."""
         raise NotImplementedError
 
@@ -56,9 +56,7 @@ class TemperedParser(ParserModel):
         result.temperature = temperature
         return result
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         symbols = self.symbols.encode(tokens.symbols)
         posterior = self.posteriors(tokens, symbols)
@@ -73,10 +71,10 @@ class TemperedParser(ParserModel):
     def _parses(
         self,
         tokens: Tokens,
-        symbols: NDArray[numpy.int32],
+        symbols: Ints,
         posterior: PosteriorOf,
         temperature: Temperature,
-        fixed: NDArray[numpy.int32] | None,
+        fixed: Ints | None,
         decode: str,
     ) -> Parses:
         words = numpy.array(tokens.words, dtype=object)
@@ -93,7 +91,7 @@ class _Remembered:
     posterior: PosteriorOf
     known: dict[bytes, Posterior] = field(default_factory=dict)
 
-    def __call__(self, places: NDArray[numpy.int64], allowed: ArcMask | None) -> Posterior:
+    def __call__(self, places: Longs, allowed: ArcMask | None) -> Posterior:
         key = places.tobytes()
         if key not in self.known:
             self.known[key] = self.posterior(places, allowed)
@@ -105,18 +103,13 @@ class _AutomataPieces:
     """Parses some tokens of a batch; see `trees.parses.ParseTokens`."""
 
     model: TemperedParser
-    symbols: NDArray[numpy.int32]
+    symbols: Ints
     words: NDArray[numpy.object_]
     posterior: PosteriorOf
     temperature: Temperature
     decode: str
 
-    def __call__(
-        self,
-        chosen: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-    ) -> PosteriorParses:
+    def __call__(self, chosen: Longs | slice, starts: Ints, fixed: Ints | None) -> PosteriorParses:
         t, labels = self.temperature, self.model.labels
         bounds = list(pairwise(starts.tolist()))
         constraints = sentence_constraints(bounds, fixed)
@@ -150,7 +143,7 @@ class _Labels:
     """P(label | arc)^(1/T), normalised; see `trees.parses.LabelDistributions`."""
 
     labels: LabelModel
-    symbols: NDArray[numpy.int32]
+    symbols: Ints
     words: list[str]
     bounds: list[tuple[int, int]]
     root_symbol: int
@@ -158,7 +151,7 @@ class _Labels:
 
     def __call__(
         self, sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-    ) -> NDArray[numpy.float64]:
+    ) -> Floats:
         own = [slice(*self.bounds[s]) for s in sentences]
         found = self.labels.distributions(
             [self.symbols[s] for s in own],
