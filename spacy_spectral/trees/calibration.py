@@ -312,11 +312,11 @@ def _settled(
     most = 1.0 if surer is not None else 0.0
     for _ in range(_TURNS):
         before = best.copy()
-        best[0], share = minimum(
-            partial(heads_loss, label_log=best[1]),
-            numpy.array([best[0], share]),
-            [of_heads, (0.0, most)],
-        )
+        loss = partial(heads_loss, label_log=best[1])
+        # a share of what is sharper can stand in for a lower temperature: there may be two minima
+        starts = ([best[0], share], [0.0, 0.0]) if surer is not None else ([best[0], 0.0],)
+        found = [minimum(loss, numpy.array(one), [of_heads, (0.0, most)]) for one in starts]
+        best[0], share = min(found, key=loss)
         best[1] = minimum(
             partial(labels_loss, head_log=best[0], share=share), best[1:], [of_labels]
         )[0]

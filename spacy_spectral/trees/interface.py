@@ -254,7 +254,7 @@ class AskedArcs(NamedTuple):
             yield slice(begin, end), arcs, modifiers[arcs] - begin + 1
 
 
-class ArcScorer(Protocol):
+class ArcScorer:
     """What an expert says of single arcs of a batch, for others who ask."""
 
     def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
@@ -264,7 +264,12 @@ class ArcScorer(Protocol):
         RETURNS (Tuple[ndarray, ndarray]): The score of every arc, a logarithm, and log P(label | arc):
             [arcs, labels].
         """
-        ...
+        raise NotImplementedError
+
+    def log_marginals(self, asked: AskedArcs) -> Floats | None:
+        """RETURNS (Optional[ndarray]): [arcs], log P(arc | sentence, these arcs); None if the expert sums
+        over whole sentences only."""
+        return None
 
 
 class Vectors(Protocol):

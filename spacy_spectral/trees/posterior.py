@@ -78,6 +78,8 @@ class Posterior:
         the first sums to one.
     heads: The MBR tree: the projective single-root tree with the best product of marginals. 1-based, 0 is
         the root.
+    factors: What the chart was run with, rescaled as it had to be; None if there was no chart.
+    allowed: [N+1, N+1], the arcs that are allowed; None for all.
     """
 
     def __init__(
@@ -89,9 +91,9 @@ class Posterior:
         allowed: Bools | None = None,
     ):
         self.marginals = marginals
-        self._factors = factors
+        self.factors = factors
         self.log_z = log_z
-        self._allowed = allowed
+        self.allowed = allowed
 
     @classmethod
     def of_nothing(cls) -> "Posterior":
@@ -135,21 +137,11 @@ class Posterior:
     @property
     def log_partition(self) -> float | None:
         """log of the sum over all trees, as the model scores them; None if there was no chart."""
-        return None if self._factors is None else self.log_z - self._factors.log_scale
-
-    @property
-    def factors(self) -> Factors | None:
-        """What the chart was run with, rescaled as it had to be; None if there was no chart."""
-        return self._factors
-
-    @property
-    def allowed(self) -> Bools | None:
-        """[N+1, N+1], the arcs that are allowed; None for all."""
-        return self._allowed
+        return None if self.factors is None else self.log_z - self.factors.log_scale
 
     def viterbi(self) -> Ints:
         """The tree of the best (tree, hidden states) pair, for models that can tell."""
-        return self.heads if self._factors is None else self._factors.viterbi()
+        return self.heads if self.factors is None else self.factors.viterbi()
 
     def k_best(self, k: int) -> list[tuple[Ints, float]]:
         """The k trees with the best products of marginals, ordered by their exact probability."""
@@ -169,10 +161,10 @@ class Posterior:
 
     def scored_with(self, labels: Floats, k: int) -> tuple[Ints, Floats]:
         """What `best_with` gives, and the logarithms of the products."""
-        arcs = None if self._factors is None else self._factors.arc_scores()
-        if self._factors is not None and arcs is not None:
+        arcs = None if self.factors is None else self.factors.arc_scores()
+        if self.factors is not None and arcs is not None:
             trees, scores = k_best_trees(arcs + labels, k)
-            return trees, scores + self._factors.log_scale - self.log_z
+            return trees, scores + self.factors.log_scale - self.log_z
         return k_best_trees(self._arc_scores() + labels, k)
 
     def log_probability(self, heads: Ints) -> float:
@@ -183,9 +175,9 @@ class Posterior:
         return float(self.log_probabilities(heads[None])[0])
 
     def log_probabilities(self, trees: Ints) -> Floats:
-        if self._factors is None:
+        if self.factors is None:
             return self._arc_products(trees)
-        logs, signs = self._factors.tree_scores(trees)
+        logs, signs = self.factors.tree_scores(trees)
         logs = numpy.minimum(logs - self.log_z, 0.0)
         # projected automata may give a single tree a value below 0; and the tree of the best arcs may be one
         # that they do not know
@@ -198,8 +190,8 @@ class Posterior:
 
     def _arc_scores(self) -> Floats:
         scores = numpy.log(numpy.maximum(self.marginals, SMALLEST_MARGINAL))
-        if self._allowed is not None:
-            scores[~self._allowed] = -numpy.inf
+        if self.allowed is not None:
+            scores[~self.allowed] = -numpy.inf
         return scores
 
 

@@ -15,6 +15,7 @@ from ...base.fields import Array, Bytes, Float, Format, Int, Record, Strings
 from ...trees.calibration import judge
 from ...trees.interface import (
     TEMPERATURE,
+    ArcScorer,
     AskedArcs,
     Clusters,
     ParserModel,
@@ -172,7 +173,7 @@ class BiaffineParser(ParserModel):
         return cls(lexicon, network, NetworkSettings(**settings))
 
 
-class BiaffineScores:
+class BiaffineScores(ArcScorer):
     """Scores of single arcs of a batch; see `trees.interface.ArcScorer`."""
 
     def __init__(self, parser: BiaffineParser, tokens: Tokens):

@@ -6,7 +6,6 @@ beside the parser's own, with weights that are learnt.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 import numpy
 from numpy.typing import NDArray
@@ -17,15 +16,6 @@ from .forests import Forests
 
 SMALLEST = 1e-5  # what an expert thinks impossible is this likely
 Report = Callable[[str], None]
-
-
-@runtime_checkable
-class MarginalScorer(Protocol):
-    """An `ArcScorer` (see `trees.interface`) that knows marginals of arcs given that there are no others."""
-
-    def log_marginals(self, asked: AskedArcs) -> NDArray[numpy.float64]:
-        """RETURNS (ndarray): The logarithm of every arc's marginal."""
-        ...
 
 
 def train_experts(
@@ -75,15 +65,16 @@ def _asked(forests: Forests) -> tuple[AskedArcs, NDArray[numpy.int64]]:
 
 def _log_marginals(expert: ParserModel, tokens: Tokens, asked: AskedArcs) -> NDArray[numpy.float64]:
     scorer = expert.scorer(tokens)
-    if isinstance(scorer, MarginalScorer):
-        return scorer.log_marginals(asked)
+    known = None if scorer is None else scorer.log_marginals(asked)
+    if known is not None:
+        return known
     parses = expert.parse(tokens.at(asked.tokens, asked.starts))
     result = numpy.empty(len(asked.heads))
     for s, (own, arcs, modifiers) in enumerate(asked.sentences()):
         found = parses.arcs(s, min_prob=SMALLEST)
         width = own.stop - own.start + 1
-        known = found.modifiers.astype("int64") * width + found.heads
+        places = found.modifiers.astype("int64") * width + found.heads
         wanted = modifiers * width + asked.heads[arcs]
-        at = numpy.minimum(numpy.searchsorted(known, wanted), len(known) - 1)
-        result[arcs] = numpy.where(known[at] == wanted, found.probs[at], 0.0)
+        at = numpy.minimum(numpy.searchsorted(places, wanted), len(places) - 1)
+        result[arcs] = numpy.where(places[at] == wanted, found.probs[at], 0.0)
     return numpy.log(numpy.maximum(result, SMALLEST))

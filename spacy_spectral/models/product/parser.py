@@ -200,7 +200,7 @@ class WeightedScores:
         return total
 
 
-class ExpertScores:
+class ExpertScores(ArcScorer):
     """What an expert says of arcs, in terms of the product's labels; see `trees.interface.ArcScorer`. What it
     said last of all tokens of the batch it need not compute again."""
 
@@ -234,7 +234,7 @@ class ExpertScores:
         return arcs, numpy.where(self._columns >= 0, chosen, numpy.log(_SMALLEST))
 
 
-class ProbabilityScores:
+class ProbabilityScores(ArcScorer):
     """Logarithms of an expert's probabilities of labelled arcs; see `trees.interface.ArcScorer`."""
 
     def __init__(self, expert: ParserModel, tokens: Tokens):

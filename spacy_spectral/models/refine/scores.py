@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.interface import AskedArcs
+from ...trees.interface import ArcScorer, AskedArcs
 from ...trees.sentences import Tokens
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SMALLEST = 1e-5
 
 
-class RefinedScores:
+class RefinedScores(ArcScorer):
     """Logarithms of marginals of arcs; implements `trees.interface.ArcScorer`.
 
     Only the arcs that are asked for are looked at: the marginals are those of the grammar given that the

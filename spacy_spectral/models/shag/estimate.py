@@ -49,7 +49,7 @@ class SequenceSet:
 
 
 def modifier_sequences(
-    symbols: Sequence[Ints], heads: Sequence[Ints], n_symbols: int, *, aggregate: bool = True
+    symbols: Sequence[Ints], heads: Sequence[Ints], n_symbols: int
 ) -> list[list[SequenceSet]]:
     """Collect the modifier sequences of every head symbol and direction.
 
@@ -58,10 +58,8 @@ def modifier_sequences(
     side of its head are annotated.
 
     heads: Heads of every sentence (1-based, 0 the root, MISSING if unknown).
-    aggregate: Whether to count equal sequences together. Only the speed of EM depends on it.
     """
     counters: list[list[Counter[bytes]]] = [[Counter(), Counter()] for _ in range(n_symbols + 1)]
-    serial = 0
     for ids, own_heads in zip(symbols, heads, strict=True):
         n = len(ids)
         modifiers: list[tuple[list[int], list[int]]] = [([], []) for _ in range(n + 1)]
@@ -72,32 +70,19 @@ def modifier_sequences(
             if h > 0:
                 modifiers[h][RIGHT if m > h else LEFT].append(own[m - 1])
             elif h == 0:
-                _count(counters[n_symbols][RIGHT], [own[m - 1]], serial, aggregate)
+                _count(counters[n_symbols][RIGHT], [own[m - 1]])
         for h in range(1, n + 1):
             left, right = modifiers[h]
             if h <= first:
-                _count(counters[own[h - 1]][LEFT], left[::-1], serial, aggregate)
+                _count(counters[own[h - 1]][LEFT], left[::-1])
             if h >= last:
-                _count(counters[own[h - 1]][RIGHT], right, serial, aggregate)
-            serial += 1
-    if aggregate:
-        return [[SequenceSet.from_counter(c) for c in pair] for pair in counters]
-    return [[_unaggregated(c) for c in pair] for pair in counters]
+                _count(counters[own[h - 1]][RIGHT], right)
+    return [[SequenceSet.from_counter(c) for c in pair] for pair in counters]
 
 
-def _count(counter: Counter, sequence: list[int], serial: int, aggregate: bool) -> None:
+def _count(counter: Counter, sequence: list[int]) -> None:
     key = numpy.array(sequence, dtype="int32").tobytes()
-    counter[key if aggregate else (serial, key)] += 1
-
-
-def _unaggregated(counter: Counter) -> SequenceSet:
-    sequences = [key for _, key in counter]
-    lengths = [len(key) // 4 for key in sequences]
-    return SequenceSet(
-        numpy.frombuffer(b"".join(sequences), dtype="int32"),
-        numpy.concatenate([[0], numpy.cumsum(lengths)]).astype("int64"),
-        numpy.ones(len(sequences)),
-    )
+    counter[key] += 1
 
 
 @dataclass
