@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from spacy_spectral.base.serialize import output_path
+from spacy_spectral.base.files import output_path
 
 _TREEBANK = {"type": Path, "help": "CoNLL-U or .spacy, or a directory"}
 ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -53,8 +53,8 @@ from spacy.tokens import Doc
 from spacy.training.initialize import init_nlp
 from wasabi import msg
 
+from spacy_spectral.base.files import output_path, require_writable, write_atomically
 from spacy_spectral.base.progress import progress_bar
-from spacy_spectral.base.serialize import output_path, require_writable, write_atomically
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 # of a trial (--quick)

@@ -31,7 +31,7 @@ from spacy_spectral.pipeline.training_data import find_clusters, find_word_vecto
 from spacy_spectral.trees._eisner import best_tree
 from spacy_spectral.trees.calibration import Judged, Reliability, calibrated, judge
 from spacy_spectral.trees.interface import ParserModel
-from spacy_spectral.trees.inventory import plain
+from spacy_spectral.trees.pseudoprojective import plain
 from spacy_spectral.trees.sentences import MISSING, Treebank
 
 CONFIG = Path(__file__).parents[1] / "configs" / "accurate.cfg"

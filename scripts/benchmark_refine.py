@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from spacy.training import Example
 from wasabi import msg
 
-from spacy_spectral.base.serialize import write_atomically
+from spacy_spectral.base.files import write_atomically
 from spacy_spectral.models.product.estimate import fit_weights
 from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.models.refine.architecture import RefinedRecipe
@@ -44,7 +44,7 @@ from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
 from spacy_spectral.trees.calibration import calibrated
-from spacy_spectral.trees.inventory import projective_trees
+from spacy_spectral.trees.pseudoprojective import projective_trees
 from spacy_spectral.trees.sentences import Treebank
 
 ATTRIBUTES = {"xpos": "TAG", "upos": "POS"}

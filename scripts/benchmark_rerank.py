@@ -30,8 +30,8 @@ from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from wasabi import msg
 
+from spacy_spectral.base.files import write_atomically
 from spacy_spectral.base.learnt import Learnt
-from spacy_spectral.base.serialize import write_atomically
 from spacy_spectral.models.forestrank.architecture import ForestFold, ForestSettings
 from spacy_spectral.models.refine.architecture import build_refined
 from spacy_spectral.models.rerank.architecture import Settings

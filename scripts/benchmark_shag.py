@@ -27,11 +27,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from wasabi import msg
 
+from spacy_spectral.base.files import output_path, write_atomically
 from spacy_spectral.base.progress import progress_bar
-from spacy_spectral.base.serialize import output_path, write_atomically
-from spacy_spectral.models.shag.estimate import EstimatorSettings, estimate
+from spacy_spectral.models.shag.estimate import EstimatorSettings, estimate, modifier_sequences
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
-from spacy_spectral.models.shag.statistics import modifier_sequences
 from spacy_spectral.pipeline.documents import TokenReader, training_treebank
 from spacy_spectral.readers import copy_words
 from spacy_spectral.treebank.documents import read_docs

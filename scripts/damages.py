@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy
 import srsly
 
-from spacy_spectral.base.serialize import MAGIC, pack, read_header
+from spacy_spectral.base.files import MAGIC, pack, read_header
 
 
 class Packed(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wasabi import msg
 
-from spacy_spectral.base.serialize import output_path, write_atomically
+from spacy_spectral.base.files import output_path, write_atomically
 from spacy_spectral.cli.evaluate import udeval
 
 _REPOSITORIES = "https://github.com/UniversalDependencies"

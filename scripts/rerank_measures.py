@@ -15,7 +15,7 @@ from spacy_spectral.pipeline.candidates import CandidateSource, SpectralCandidat
 from spacy_spectral.scorers import count
 from spacy_spectral.trees.calibration import Reliability
 from spacy_spectral.trees.interface import Parses
-from spacy_spectral.trees.inventory import plain, projective_trees
+from spacy_spectral.trees.pseudoprojective import plain, projective_trees
 from spacy_spectral.trees.sentences import Treebank
 
 THRESHOLDS = (0.3, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001)

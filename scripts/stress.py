@@ -47,7 +47,7 @@ from wasabi import msg
 
 from fuzz import numbers
 from kinds import KINDS, Data, train
-from spacy_spectral.base.serialize import output_path
+from spacy_spectral.base.files import output_path
 
 _STEP = 1000
 COLUMNS = ("wrong", "wrong, hurried", "one by one", "long s", "long MB", "finite", "documents")

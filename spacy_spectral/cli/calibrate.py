@@ -50,7 +50,7 @@ def calibrate_cli(
     import srsly
     from wasabi import msg
 
-    from ..base.serialize import require_writable, write_directory
+    from ..base.files import require_writable, write_directory
     from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
     from ..pipeline.reranker import SpectralReranker
     from ..treebank.documents import read_docs

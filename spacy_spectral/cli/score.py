@@ -29,8 +29,8 @@ def score_cli(
     from wasabi import msg
 
     from ..base.errors import Errors
+    from ..base.files import require_writable
     from ..base.progress import progress_bar
-    from ..base.serialize import require_writable
     from ..pipeline.reranker import SpectralReranker
     from ..treebank.documents import read_docs
     from ._app import load_pipeline

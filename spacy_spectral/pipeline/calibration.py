@@ -90,7 +90,7 @@ def _data(
         parser, read = source.parser, source.read
     else:
         parser, read = component, component.read
-        if not hasattr(parser.grammar, "with_temperature"):
+        if parser.grammar.temperature is None:
             raise ValueError(Errors.S456.format(name=parser.name))
     examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
     batch, treebank = training_batch(examples, docs, parser.read)

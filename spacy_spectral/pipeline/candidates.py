@@ -19,9 +19,8 @@ from ..models.forestrank.architecture import ForestFold
 from ..models.forestrank.forests import Forests, forests_of
 from ..models.product.architecture import ProductRecipe
 from ..models.rerank.features import Candidates, Fold, blocks
-from ..trees.interface import ArcProbs, Parses, Tempered
-from ..trees.inventory import plain
-from ..trees.pseudoprojective import deprojectivize
+from ..trees.interface import ArcProbs, Parses
+from ..trees.pseudoprojective import deprojectivize, plain
 from ..trees.sentences import Batch
 from .documents import TokenReader, training_treebank
 from .handover import Wish
@@ -197,11 +196,11 @@ class SpectralCandidates(CandidateSource):
             learnt = recipe.fit(
                 treebank.select(~inside),
                 dev=None,
-                clusters=getattr(parser.grammar, "clusters", None),
-                vectors=getattr(parser.grammar, "vectors", None),
+                clusters=parser.grammar.clusters,
+                vectors=parser.grammar.vectors,
                 report=_prefixed(report, f"block {fold + 1} of {folds} held out"),
             )
-            if isinstance(parser.grammar, Tempered) and isinstance(learnt, Tempered):
+            if parser.grammar.temperature is not None:
                 learnt = learnt.with_temperature(parser.grammar.temperature)
             parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
             names = list(learnt.label_names)

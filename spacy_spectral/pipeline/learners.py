@@ -30,10 +30,10 @@ from thinc.api import Model, set_dropout_rate
 from ..base.errors import Errors, SpectralError, Warnings
 from ..base.learnt import Learnt
 from ..trees._eisner import is_projective_tree
-from ..trees.calibration import calibrated, judge, parses_at
-from ..trees.constraints import possible
-from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature, Tempered
-from ..trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
+from ..trees.calibration import calibrated, judge
+from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature
+from ..trees.posterior import possible
+from ..trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.sentences import Batch, Treebank
 from .documents import TokenReader, training_batch
 from .training_data import ParserData, all_examples, warn_of_missing
@@ -96,7 +96,7 @@ class Learner:
         """Raise an error if what was loaded does not fit together. What is `Learnt` checks itself."""
 
     def with_temperature(self, temperature: Temperature) -> "Learner":
-        """One that is more or less confident, with the same model; for models that are `Tempered`."""
+        """One that is more or less confident, with the same model; for models with a temperature."""
         raise NotImplementedError
 
     def keep_temperature(self, temperature: Temperature) -> None:
@@ -163,9 +163,9 @@ class WholeLearner(Learner):
             treebank, dev=dev, clusters=data.clusters, vectors=data.vectors, report=data.report
         )
         if dev is not None:
-            if isinstance(learnt, Tempered) and learnt.temperature == NEUTRAL:
+            if learnt.temperature == NEUTRAL:
                 learnt = calibrated(learnt, dev)
-            if isinstance(learnt, Tempered):
+            if learnt.temperature is not None:
                 t = learnt.temperature
                 judged = judge(learnt.parse(dev.tokens, decode=decode), dev, learnt.label_names)
                 data.report(
@@ -184,7 +184,7 @@ class WholeLearner(Learner):
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
 
     def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
-        return parses_at(self.grammar, batch.tokens, decode=decode)
+        return self.grammar.parses_at(batch.tokens, decode=decode)
 
     def parse(
         self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
@@ -296,7 +296,7 @@ class StepwiseLearner(Learner):
 
     def check_loaded(self, read: TokenReader) -> None:
         """The layers of this package are checked one by one, those of others by parsing a sentence."""
-        from ..models.biaffine.format import check_model
+        from ..models.biaffine.network import check_model
 
         check_model(self.model, self.inventory)
         if any(isinstance(node, Tok2VecListener) for node in self.model.walk()):

@@ -16,9 +16,9 @@ from thinc.api import Model
 
 from ..base.errors import Errors, SpectralError, Warnings
 from ..forest.conditions import Condition, LabelIs, NoCrossing, SentenceTrees, conditioned
-from ..trees.constraints import possible
 from ..trees.interface import Parses
-from ..trees.inventory import plain
+from ..trees.posterior import possible
+from ..trees.pseudoprojective import plain
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
 from .documents import TokenReader, fixed_heads, string_values, use_ud_noun_chunks, write_parse

@@ -24,7 +24,7 @@ from ..models.rerank.model import Ranking, Reranker
 from ..models.rerank.tree_model import TreeScore, tree_scores
 from ..trees.calibration import fit_sharpness, some_sentences
 from ..trees.interface import Parses
-from ..trees.inventory import plain
+from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
 from .annotations import (
     SentenceCandidates,
@@ -185,7 +185,7 @@ class SpectralReranker(SecondStage):
     ) -> Any:
         folds = source.held_out(examples, nlp, folds=self.recipe.folds, report=self.report)
         grammar = source.parser.grammar
-        clusters = getattr(grammar, "clusters", None)
+        clusters = grammar.clusters
         learnt = self.recipe.fit(folds, clusters=clusters, report=self.report)
         if dev_corpus is None:
             return learnt

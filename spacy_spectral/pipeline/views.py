@@ -9,7 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ..trees.interface import Parses
-from ..trees.inventory import plain
+from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
 from .annotations import ParseValues, SentenceParse
 

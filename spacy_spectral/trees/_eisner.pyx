@@ -19,7 +19,6 @@ import numpy
 
 from ..base._arena cimport Arena, arena_free, take, take_zeros
 from ..base._k_best cimport Derivation, Ranking, Search, added, consider, find_best, item_t
-from ._projective cimport is_part, is_projective
 
 
 cdef enum:
@@ -29,7 +28,7 @@ cdef enum:
     GOAL = 3
 
 
-cdef struct Chart:
+cdef struct EisnerChart:
     int n                   # tokens are 1..n, 0 is the root
     const double* arcs      # [n+1, n+1]: head, modifier
     int* start              # [2 (n+1) + 1]: where the modifiers of a head on one side start; RIGHT is first
@@ -38,18 +37,18 @@ cdef struct Chart:
     int* split              # [3, n+1, n+1]: and the split point that gives it
 
 
-cdef inline size_t _at(const Chart* chart, int kind, int i, int j) noexcept nogil:
+cdef inline size_t _at(const EisnerChart* chart, int kind, int i, int j) noexcept nogil:
     # by head, then end: loops over split points run along rows
     if kind == LEFT:
         i, j = j, i
     return (<size_t>kind * (chart.n + 1) + i) * (chart.n + 1) + j
 
 
-cdef inline double _arc(const Chart* chart, int head, int modifier) noexcept nogil:
+cdef inline double _arc(const EisnerChart* chart, int head, int modifier) noexcept nogil:
     return chart.arcs[<size_t>head * (chart.n + 1) + modifier]
 
 
-cdef int _lay_out(Chart* chart, int n, const double* arcs, Arena* arena) noexcept nogil:
+cdef int _lay_out(EisnerChart* chart, int n, const double* arcs, Arena* arena) noexcept nogil:
     """List the allowed arcs and take memory. Returns 0, or -1 if memory ran out."""
     cdef int h, m, n_arcs = 0, width = n + 1
     cdef size_t cells = 3 * <size_t>width * width
@@ -76,7 +75,7 @@ cdef int _lay_out(Chart* chart, int n, const double* arcs, Arena* arena) noexcep
     return 0
 
 
-cdef void _fill_split(Chart* chart, int i, int j) noexcept nogil:
+cdef void _fill_split(EisnerChart* chart, int i, int j) noexcept nogil:
     cdef const double* right = chart.best + _at(chart, RIGHT, i, 0)
     cdef const double* left = chart.best + _at(chart, LEFT, 1, j)  # of LEFT(k + 1, j) at k
     cdef double score, best = -INFINITY
@@ -90,7 +89,7 @@ cdef void _fill_split(Chart* chart, int i, int j) noexcept nogil:
     chart.split[_at(chart, SPLIT, i, j)] = split
 
 
-cdef inline void _fill_half(Chart* chart, int kind, int i, int j) noexcept nogil:
+cdef inline void _fill_half(EisnerChart* chart, int kind, int i, int j) noexcept nogil:
     """RIGHT(i, j) or LEFT(i, j)."""
     cdef int k, a, head = i if kind == RIGHT else j, side = 2 * head + (kind == LEFT)
     cdef int best_k = j if kind == RIGHT else i
@@ -115,7 +114,7 @@ cdef inline void _fill_half(Chart* chart, int kind, int i, int j) noexcept nogil
     chart.split[_at(chart, kind, i, j)] = best_k
 
 
-cdef void _fill(Chart* chart) noexcept nogil:
+cdef void _fill(EisnerChart* chart) noexcept nogil:
     """Best score and split of every item, by right end and then from the inside out."""
     cdef int i, j
     for j in range(1, chart.n + 1):
@@ -128,7 +127,7 @@ cdef void _fill(Chart* chart) noexcept nogil:
             _fill_half(chart, LEFT, i, j)
 
 
-cdef double _best_root(Chart* chart, int* root) noexcept nogil:
+cdef double _best_root(EisnerChart* chart, int* root) noexcept nogil:
     cdef int m
     cdef double score, best = -INFINITY
     root[0] = 1
@@ -142,7 +141,7 @@ cdef double _best_root(Chart* chart, int* root) noexcept nogil:
     return best
 
 
-cdef void _read_best(const Chart* chart, int kind, int i, int j, int* heads) noexcept nogil:
+cdef void _read_best(const EisnerChart* chart, int kind, int i, int j, int* heads) noexcept nogil:
     cdef int k
     if i == j:
         return
@@ -163,16 +162,16 @@ cdef void _read_best(const Chart* chart, int kind, int i, int j, int* heads) noe
 # The k best. The number of an item is its place in the chart, the goal is the last one; steps are split points.
 
 
-cdef inline item_t _goal(const Chart* chart) noexcept nogil:
+cdef inline item_t _goal(const EisnerChart* chart) noexcept nogil:
     # below 2^32 for every sentence whose chart has room
     return 3 * <item_t>(chart.n + 1) * (chart.n + 1)
 
 
-cdef inline item_t _part(const Chart* chart, int kind, int i, int j) noexcept nogil:
+cdef inline item_t _part(const EisnerChart* chart, int kind, int i, int j) noexcept nogil:
     return -1 if i == j else <item_t>_at(chart, kind, i, j)
 
 
-cdef inline int _address(const Chart* chart, item_t item, int* i, int* j) noexcept nogil:
+cdef inline int _address(const EisnerChart* chart, item_t item, int* i, int* j) noexcept nogil:
     """The inverse of `_at`. Returns the kind."""
     cdef unsigned int width = chart.n + 1, row
     cdef int kind
@@ -189,7 +188,7 @@ cdef inline int _address(const Chart* chart, item_t item, int* i, int* j) noexce
 
 
 cdef double _parts(const void* given, item_t item, int k, item_t* first, item_t* second) noexcept nogil:
-    cdef const Chart* chart = <const Chart*>given
+    cdef const EisnerChart* chart = <const EisnerChart*>given
     cdef int i, j, kind = _address(chart, item, &i, &j)
     if kind == SPLIT:
         first[0], second[0] = _part(chart, RIGHT, i, k), _part(chart, LEFT, k + 1, j)
@@ -205,11 +204,11 @@ cdef double _parts(const void* given, item_t item, int k, item_t* first, item_t*
 
 
 cdef double _best(const void* given, item_t item) noexcept nogil:
-    return (<const Chart*>given).best[item]
+    return (<const EisnerChart*>given).best[item]
 
 
 cdef int _open(Search* search, item_t item, Ranking* ranking) noexcept nogil:
-    cdef const Chart* chart = <const Chart*>search.chart
+    cdef const EisnerChart* chart = <const EisnerChart*>search.chart
     cdef int i, j, k, a, side, kind = _address(chart, item, &i, &j)
     if kind == SPLIT:
         for k in range(i, j):
@@ -226,7 +225,7 @@ cdef int _open(Search* search, item_t item, Ranking* ranking) noexcept nogil:
 
 cdef void _read(const Search* search, item_t item, int rank, int* heads) noexcept nogil:
     """Heads of a derivation that has been found."""
-    cdef const Chart* chart = <const Chart*>search.chart
+    cdef const EisnerChart* chart = <const EisnerChart*>search.chart
     cdef int i, j, kind
     cdef item_t[2] part
     cdef Derivation derivation
@@ -248,7 +247,7 @@ cdef int k_best(
     int n, const double* arcs, int k, int* heads, double* scores, Arena* arena
 ) noexcept nogil:
     """What `k_best_trees` does, for n > 0. Returns how many were found, or -1 if memory ran out."""
-    cdef Chart chart
+    cdef EisnerChart chart
     cdef Search search
     cdef item_t goal
     cdef int i, n_found
@@ -273,7 +272,7 @@ cdef int best_projective(
 ) noexcept nogil:
     """What `best_tree` does, for n > 0. Returns 0, or -1 if memory ran out; no heads are written if every
     tree uses a forbidden arc."""
-    cdef Chart chart
+    cdef EisnerChart chart
     cdef int root
     if _lay_out(&chart, n, arcs, arena) < 0:
         return -1

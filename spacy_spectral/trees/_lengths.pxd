@@ -1,4 +1,4 @@
-"""The bins of distance of `lengths`, for kernels."""
+"""The bins of distance of `sentences.distance_bins`, for kernels."""
 
 cdef enum:
     N_DISTANCES = 7

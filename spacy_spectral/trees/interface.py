@@ -6,30 +6,33 @@ Positions in a sentence count from 1; 0 is the root, MISSING (-1) a head that is
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, TypeVar
 
 import numpy
 from numpy.typing import NDArray
 
-from ..base.fields import Float, Record
-from .sentences import Tokens, Treebank
+from ..base.files import Float, Record
+from ..base.stored import Stored
+from .sentences import Bools, Floats, Ints, Longs, Tokens, Treebank
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+Model = TypeVar("Model", bound="ParserModel")
+
 
 class Temperature(NamedTuple):
-    """How sure a parser is: scores are divided by these numbers before trees are summed over, so that all
-    probabilities stay those of one distribution. Above 1 they are less sure.
+    """How confident a parser is: scores are divided by these numbers before trees are summed over, so that
+    all probabilities stay those of one distribution. Above 1 they are less confident.
 
     heads (float): Of trees.
     labels (float): Of the label of an arc, given the arc.
-    choice (float): The tree that is given is chosen by the marginals of P(tree)^choice. What makes
-        probabilities as sure as they should be can make the choice worse: in a flat distribution many bad
-        trees that share an arc outvote a good one.
+    choice (float): The output tree maximises the marginals of P(tree)^choice. A temperature that calibrates
+        probabilities may select worse trees: in a flat distribution many bad trees that share an arc outvote
+        a good one.
     share (float): How much that distribution counts in probabilities: they are those of
-        share P^choice + (1 - share) P. A parser is often right where it is sure, and knows little where it
-        is not: no single temperature makes it as sure as it should be of everything.
+        share P^choice + (1 - share) P. A parser is often right where it is certain, and knows
+        little where it is not: no single temperature calibrates both.
     """
 
     heads: float = 1.0
@@ -67,8 +70,8 @@ class Parse(NamedTuple):
         the model or the list is about labelled trees.
     """
 
-    heads: NDArray[numpy.int32]
-    labels: NDArray[numpy.int32]
+    heads: Ints
+    labels: Ints
     log_prob: float
 
 
@@ -81,10 +84,10 @@ class ArcProbs(NamedTuple):
     probs (ndarray): float64, P(arc), or P(arc and label).
     """
 
-    heads: NDArray[numpy.int32]
-    modifiers: NDArray[numpy.int32]
-    labels: NDArray[numpy.int32]
-    probs: NDArray[numpy.float64]
+    heads: Ints
+    modifiers: Ints
+    labels: Ints
+    probs: Floats
 
     def rows(self) -> list[tuple[int, int, int, float]]:
         """RETURNS (List[Tuple[int, int, int, float]]): Head, modifier, label and probability of each."""
@@ -93,8 +96,8 @@ class ArcProbs(NamedTuple):
 
 
 # [N+1, N+1] by head and modifier, row 0 the root: which arcs of a sentence, and a number of each.
-ArcMask = NDArray[numpy.bool_]
-ArcTable = NDArray[numpy.float64]
+ArcMask = Bools
+ArcTable = Floats
 # The labels that tokens may have, by position; those of others are free.
 Labels = Mapping[int, frozenset[int]]
 
@@ -107,8 +110,8 @@ class BestTree(NamedTuple):
     score (float): The logarithm of its weight.
     """
 
-    heads: NDArray[numpy.int32]
-    labels: NDArray[numpy.int32]
+    heads: Ints
+    labels: Ints
     score: float
 
 
@@ -158,8 +161,8 @@ class Parses(Protocol):
     labelled (bool): Whether log-probabilities are those of labelled trees.
     """
 
-    heads: NDArray[numpy.int32]
-    labels: NDArray[numpy.int32]
+    heads: Ints
+    labels: Ints
     labelled: bool
 
     def head_probs(self) -> NDArray[numpy.float32]:
@@ -171,12 +174,12 @@ class Parses(Protocol):
         """RETURNS (ndarray): The probability of every token's label given its head."""
         ...
 
-    def log_probs(self) -> NDArray[numpy.float64]:
+    def log_probs(self) -> Floats:
         """RETURNS (ndarray): log P(tree | sentence) for each sentence; of the labelled tree where the
         model is about labelled trees."""
         ...
 
-    def marginals(self, sentence: int) -> NDArray[numpy.float64]:
+    def marginals(self, sentence: int) -> Floats:
         """RETURNS (ndarray): [N+1, N+1], the probability of every arc (head, modifier), row 0 the root. For
         long sentences ask for `arcs`: this takes 800 MB for 10,000 tokens."""
         ...
@@ -191,7 +194,7 @@ class Parses(Protocol):
         """
         ...
 
-    def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
+    def label_distributions(self, sentence: int) -> Floats:
         """RETURNS (ndarray): [N, labels], P(label | arc) for the arcs of the parse; 0 for labels whose
         probability the model does not tell."""
         ...
@@ -224,49 +227,6 @@ class Parses(Protocol):
         ...
 
 
-class ParserModel(Protocol):
-    """A trained parser.
-
-    label_names (Sequence[str]): The labels, some perhaps decorated (see `trees.pseudoprojective`).
-    decoders (Sequence[str]): What `parse` takes as `decode`.
-    """
-
-    label_names: Sequence[str]
-    decoders: Sequence[str]
-
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
-        """Parse a batch.
-
-        tokens (Tokens): The sentences.
-        fixed (Optional[ndarray]): int32, a head for each token that must have it, MISSING for others. A
-            projective tree with these heads must exist (see `constraints.possible`).
-        decode (str): One of `decoders`.
-        RETURNS (Parses): The parses.
-        """
-        ...
-
-    def to_bytes(self) -> bytes: ...
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ParserModel": ...
-
-
-@runtime_checkable
-class Tempered(ParserModel, Protocol):
-    """A trained parser that can be made more or less sure.
-
-    temperature (Temperature): How sure it is.
-    """
-
-    temperature: Temperature
-
-    def with_temperature(self, temperature: Temperature) -> "Tempered":
-        """RETURNS (Tempered): The same parser, surer or less sure."""
-        ...
-
-
 class AskedArcs(NamedTuple):
     """Single arcs of a batch that an expert is asked about.
 
@@ -276,16 +236,16 @@ class AskedArcs(NamedTuple):
     heads (ndarray): The arcs' heads, 0 for the root.
     """
 
-    tokens: NDArray[numpy.int64] | slice
-    starts: NDArray[numpy.int32]
-    arc_starts: NDArray[numpy.int32]
-    heads: NDArray[numpy.int32]
+    tokens: Longs | slice
+    starts: Ints
+    arc_starts: Ints
+    heads: Ints
 
-    def modifiers(self) -> NDArray[numpy.int64]:
+    def modifiers(self) -> Longs:
         """RETURNS (ndarray): Which of the tokens every arc leads to, from 0."""
         return numpy.repeat(numpy.arange(len(self.arc_starts) - 1), numpy.diff(self.arc_starts))
 
-    def sentences(self) -> Iterator[tuple[slice, slice, NDArray[numpy.int64]]]:
+    def sentences(self) -> Iterator[tuple[slice, slice, Longs]]:
         """YIELDS (Tuple[slice, slice, ndarray]): Of every sentence its tokens, its arcs, and their positions
         in the sentence, from 1."""
         modifiers = self.modifiers()
@@ -294,7 +254,7 @@ class AskedArcs(NamedTuple):
             yield slice(begin, end), arcs, modifiers[arcs] - begin + 1
 
 
-class ArcScorer(Protocol):
+class ArcScorer:
     """What an expert says of single arcs of a batch, for others who ask."""
 
     def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
@@ -304,7 +264,12 @@ class ArcScorer(Protocol):
         RETURNS (Tuple[ndarray, ndarray]): The score of every arc, a logarithm, and log P(label | arc):
             [arcs, labels].
         """
-        ...
+        raise NotImplementedError
+
+    def log_marginals(self, asked: AskedArcs) -> Floats | None:
+        """RETURNS (Optional[ndarray]): [arcs], log P(arc | sentence, these arcs); None if the expert sums
+        over whole sentences only."""
+        return None
 
 
 class Vectors(Protocol):
@@ -324,13 +289,59 @@ class Clusters(Protocol):
 
     granularities: tuple[int, ...]
 
-    def ids(self, words: Sequence[str]) -> NDArray[numpy.int32]:
+    def ids(self, words: Sequence[str]) -> Ints:
         """RETURNS (ndarray): int32, words x granularities, -1 where nothing is known."""
         ...
 
     def to_lookups(self, lookups: Any) -> None:
         """Add the clusters to spaCy lookups as tables."""
         ...
+
+
+class ParserModel(Stored):
+    """A trained parser. What not every parser can do has a default here.
+
+    label_names (Sequence[str]): The labels, some perhaps decorated (see `trees.pseudoprojective`).
+    decoders (Sequence[str]): What `parse` takes as `decode`.
+    temperature (Optional[Temperature]): How confident it is; None if that can't be changed.
+    clusters (Optional[Clusters]), vectors (Optional[Vectors]): What it knows of words.
+    """
+
+    label_names: Sequence[str]
+    decoders: Sequence[str]
+    temperature: Temperature | None = None
+    clusters: Clusters | None = None
+    vectors: Vectors | None = None
+
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
+        """Parse a batch.
+
+        tokens (Tokens): The sentences.
+        fixed (Optional[ndarray]): int32, a head for each token that must have it, MISSING for others. A
+            projective tree with these heads must exist (see `posterior.possible`).
+        decode (str): One of `decoders`.
+        RETURNS (Parses): The parses.
+        """
+        raise NotImplementedError
+
+    def with_temperature(self: Model, temperature: Temperature) -> Model:
+        """RETURNS (ParserModel): The same parser, more or less confident; for parsers with a temperature."""
+        raise NotImplementedError
+
+    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
+        """Parse a batch again and again, at one temperature after the other.
+
+        tokens (Tokens): The batch.
+        decode (str): One of `decoders`.
+        RETURNS (Callable[[Temperature], Parses]): Gives the parses at a temperature. Parsers that can compute
+            but once what does not depend on the temperature do so.
+        """
+        return lambda t: self.with_temperature(t).parse(tokens, decode=decode)
+
+    def scorer(self, tokens: Tokens) -> ArcScorer | None:
+        """RETURNS (Optional[ArcScorer]): Scores single arcs of a batch; None if only whole sentences can be
+        parsed."""
+        return None
 
 
 class Resources(TypedDict, total=False):

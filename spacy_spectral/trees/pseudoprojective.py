@@ -1,27 +1,29 @@
 """Pseudo-projective parsing (Nivre & Nilsson 2005): crossing arcs lifted, and put back by their labels."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy
 from numpy.typing import NDArray
 
 from ..base.errors import Errors
-from .sentences import MISSING, Tree
+from ..base.files import Scope, Strings, pack, unpack
+from ._eisner import is_projective_tree
+from .sentences import MISSING, Ints, Tree, Treebank
 
 # The same mark as spaCy's: "nmod||obl" is an nmod whose head was the obl below its present head.
 DELIMITER = "||"
+_KIND, _VERSION = "label inventory", 1
+# For models that must see a decorated label to learn it: rarer ones are left out, and their arcs stay
+# lifted.
+MIN_DECORATED = 10
 
 
 def projectivize(
     heads: Sequence[int] | NDArray, labels: Sequence[str], *, words: Sequence[str] = ()
-) -> tuple[NDArray[numpy.int32], list[str]]:
-    """Lift crossing arcs until the tree is projective, and note in the labels where they came from.
-
-    heads (Sequence[int]): Heads, possibly crossing. A cycle is a ValueError.
-    labels (Sequence[str]): Their labels.
-    words (Sequence[str]): The sentence, for that message.
-    RETURNS (Tuple[ndarray, List[str]]): Projective heads, and labels decorated on lifted arcs.
-    """
+) -> tuple[Ints, list[str]]:
+    """Lift crossing arcs until the tree is projective, and note in the labels where they came from. A cycle
+    is a ValueError, with the words in its message."""
     cycle = find_cycle(heads)
     if cycle:
         names = (f"'{words[m - 1]}' ({m})" if words else str(m) for m in cycle)
@@ -43,8 +45,7 @@ def projectivize(
 
 
 def find_cycle(heads: Sequence[int] | NDArray) -> list[int]:
-    """RETURNS (List[int]): The positions of the first cycle, the first of them repeated at the end; none if
-    there is no cycle."""
+    """The positions of the first cycle, the first of them repeated at the end; none if there is no cycle."""
     visited_from = [0] * (len(heads) + 1)
     for start in range(1, len(heads) + 1):
         m = start
@@ -60,7 +61,7 @@ def find_cycle(heads: Sequence[int] | NDArray) -> list[int]:
 
 
 def projective_tree(tree: Tree) -> Tree:
-    """RETURNS (Tree): The tree, projectivized."""
+    """The tree, projectivized."""
     heads, labels = projectivize(tree.heads, tree.labels, words=tree.words)
     return Tree(tree.words, tree.symbols, heads, labels)
 
@@ -89,15 +90,8 @@ def _shortest_crossing(heads: list[int]) -> int | None:
     return found
 
 
-def deprojectivize(
-    heads: Sequence[int] | NDArray, labels: Sequence[str]
-) -> tuple[NDArray[numpy.int32], list[str]]:
-    """Undo `projectivize`: a decorated token moves to the nearest fitting descendant of its head.
-
-    heads (Sequence[int]): Projective heads.
-    labels (Sequence[str]): Labels, some of them decorated.
-    RETURNS (Tuple[ndarray, List[str]]): The heads, possibly crossing, and plain labels.
-    """
+def deprojectivize(heads: Sequence[int] | NDArray, labels: Sequence[str]) -> tuple[Ints, list[str]]:
+    """Undo `projectivize`: a decorated token moves to the nearest fitting descendant of its head."""
     restored = numpy.array(heads, dtype="int32")
     plain = [label.partition(DELIMITER)[0] for label in labels]
     if plain == list(labels):
@@ -138,3 +132,81 @@ def _nearest_below(
             return candidate
         queue.extend(children[candidate])
     return None
+
+
+class Inventory:
+    """Labels by number, some perhaps decorated (see `trees.pseudoprojective`)."""
+
+    def __init__(self, names: Sequence[str]):
+        """names: The labels; the plain form of every decorated one must be among them."""
+        self.names = list(names)
+        self._ids = {name: i for i, name in enumerate(self.names)}
+        self._decorated = numpy.array([DELIMITER in name for name in self.names], dtype=bool)
+
+    @classmethod
+    def from_labels(cls, labels: Iterable[str], *, min_decorated: int = 1) -> "Inventory":
+        """Make an inventory of the labels of a treebank."""
+        counts = Counter(label for label in labels if label)
+        kept = {
+            label for label, n in counts.items() if DELIMITER not in label or n >= min_decorated
+        }
+        return cls(sorted(kept | set(map(plain, counts))))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def encode(self, labels: Iterable[str]) -> Ints:
+        """The number of every label, of its plain form if the decoration is not known; MISSING for labels
+        that are not known at all."""
+        get = self._ids.get
+        return numpy.array(
+            [get(label, get(plain(label), MISSING)) for label in labels], dtype="int32"
+        )
+
+    def restored(
+        self, starts: Ints, heads: Ints, labels: Ints, fixed: Ints | None = None
+    ) -> tuple[Ints, Ints]:
+        """Restore crossing arcs of trees; see `trees.pseudoprojective.deprojectivize`.
+
+        starts: Where trees start, closed by the number of tokens.
+        fixed: Heads that were given, MISSING for others: they stay where they are.
+        """
+        at = numpy.flatnonzero(self._decorated[labels])
+        if not len(at):
+            return heads, labels
+        heads, labels = heads.copy(), labels.copy()
+        if fixed is not None:
+            kept = at[fixed[at] != MISSING]
+            labels[kept] = [self._ids[plain(self.names[i])] for i in labels[kept]]
+        for s in numpy.unique(numpy.searchsorted(starts, at, side="right") - 1):
+            own = slice(int(starts[s]), int(starts[s + 1]))
+            heads[own], names = deprojectivize(heads[own], [self.names[i] for i in labels[own]])
+            labels[own] = [self._ids[name] for name in names]
+        return heads, labels
+
+    def to_bytes(self) -> bytes:
+        return pack(_KIND, _VERSION, self.names)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Inventory":
+        scope = Scope(_KIND, "names")
+        names = Strings(least=1, unique=True).read(unpack(_KIND, _VERSION, data), scope)
+        if not set(map(plain, names)) <= set(names):
+            scope.fail("has decorated labels without their plain forms")
+        return cls(names)
+
+
+def projective_trees(treebank: Treebank) -> tuple[Ints, list[str]]:
+    """The treebank's heads with crossing arcs lifted, and its labels with decorations that tell where they
+    came from. A cycle is a ValueError."""
+    heads, labels = treebank.heads.astype("int32"), list(treebank.labels)
+    for a, b in treebank.tokens.bounds():
+        if not is_projective_tree(heads[a:b]):
+            words = treebank.tokens.words[a:b]
+            heads[a:b], labels[a:b] = projectivize(heads[a:b], labels[a:b], words=words)
+    return heads, labels
+
+
+def plain(label: str) -> str:
+    """A label without its decoration."""
+    return label.partition(DELIMITER)[0]

@@ -13,21 +13,25 @@ import numpy
 from numpy.typing import NDArray
 
 MISSING = -1
+# Arrays, by what they hold.
+Ints = NDArray[numpy.int32]
+Longs = NDArray[numpy.int64]
+Floats = NDArray[numpy.float64]
+Bools = NDArray[numpy.bool_]
 
 
 @dataclass
 class Tree:
     """One sentence of a treebank.
 
-    words (List[str]): The tokens.
-    symbols (List[str]): What the automata see of every token, e.g. its tag.
-    heads (ndarray): Head of every token: 1-based, 0 for the root, MISSING where not annotated.
-    labels (List[str]): Relation of every token to its head; "" where not annotated.
+    symbols: What the automata see of every token, e.g. its tag.
+    heads: Head of every token: 1-based, 0 for the root, MISSING where not annotated.
+    labels: Relation of every token to its head; "" where not annotated.
     """
 
     words: list[str]
     symbols: list[str]
-    heads: NDArray[numpy.int32]
+    heads: Ints
     labels: list[str]
 
     def __len__(self) -> int:
@@ -44,7 +48,7 @@ class Tokens:
     pos, morphs (List[str]): Coarse tags and morphology, "" for none.
     """
 
-    starts: NDArray[numpy.int32]
+    starts: Ints
     words: list[str]
     symbols: list[str]
     pos: list[str]
@@ -54,20 +58,19 @@ class Tokens:
         return len(self.starts) - 1
 
     def bounds(self) -> list[tuple[int, int]]:
-        """RETURNS (List[Tuple[int, int]]): Where each sentence begins and ends."""
+        """Where each sentence begins and ends."""
         return list(pairwise(self.starts.tolist()))
 
-    def at(self, places: NDArray[numpy.int64] | slice, starts: NDArray[numpy.int32]) -> "Tokens":
-        """places (Union[ndarray, slice]): Some of the tokens.
-        starts (ndarray): Where they are to start sentences, closed by their number.
-        RETURNS (Tokens): These sentences."""
+    def at(self, places: Longs | slice, starts: Ints) -> "Tokens":
+        """Some of the tokens.
+
+        starts: Where they are to start sentences, closed by their number.
+        """
         chosen = range(len(self.words))[places] if isinstance(places, slice) else places.tolist()
         columns: list[Any] = [self.words, self.symbols, self.pos, self.morphs]
         return Tokens(starts, *[[column[i] for i in chosen] for column in columns])
 
-    def select(self, chosen: NDArray[numpy.bool_]) -> "Tokens":
-        """chosen (ndarray): Which sentences.
-        RETURNS (Tokens): Those sentences."""
+    def select(self, chosen: Bools) -> "Tokens":
         lengths = numpy.diff(self.starts)
         starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
         return self.at(numpy.flatnonzero(numpy.repeat(chosen, lengths)), starts)
@@ -77,17 +80,16 @@ class Tokens:
 class Treebank:
     """Sentences with their trees.
 
-    tokens (Tokens): The sentences.
-    heads (ndarray): int32, the head of every token; MISSING where not annotated.
-    labels (List[str]): Its relation; "" where not annotated.
+    heads: int32, the head of every token; MISSING where not annotated.
+    labels: Its relation; "" where not annotated.
     """
 
     tokens: Tokens
-    heads: NDArray[numpy.int32]
+    heads: Ints
     labels: list[str]
 
     def trees(self) -> list[Tree]:
-        """RETURNS (List[Tree]): The sentences as single trees."""
+        """The sentences as single trees."""
         tokens = self.tokens
         return [
             Tree(tokens.words[a:b], tokens.symbols[a:b], self.heads[a:b], self.labels[a:b])
@@ -96,7 +98,7 @@ class Treebank:
 
     @classmethod
     def joined(cls, parts: Sequence["Treebank"]) -> "Treebank":
-        """RETURNS (Treebank): The sentences of several, one after the other."""
+        """The sentences of several, one after the other."""
         lengths = [numpy.diff(part.tokens.starts) for part in parts]
         starts = numpy.concatenate([[0], numpy.cumsum(numpy.concatenate(lengths))])
         names = ("words", "symbols", "pos", "morphs")
@@ -105,9 +107,7 @@ class Treebank:
         heads = numpy.concatenate([part.heads for part in parts])
         return cls(tokens, heads, [label for part in parts for label in part.labels])
 
-    def select(self, chosen: NDArray[numpy.bool_]) -> "Treebank":
-        """chosen (ndarray): Which sentences.
-        RETURNS (Treebank): Those sentences."""
+    def select(self, chosen: Bools) -> "Treebank":
         mask = numpy.repeat(chosen, numpy.diff(self.tokens.starts))
         labels = list(compress(self.labels, mask.tolist()))
         return Treebank(self.tokens.select(chosen), self.heads[mask], labels)
@@ -117,25 +117,23 @@ class Treebank:
 class Batch:
     """The sentences of some documents.
 
-    docs (List[Doc]): The documents: spaCy's, of which nothing is asked here.
-    offsets (ndarray): Where each document starts among all tokens, closed by their number.
-    places (ndarray): Where each token of `tokens` stands among all tokens, whitespace included.
-    tokens (Tokens): The sentences without whitespace.
-    values (ndarray): The attributes of all tokens that were read, to notice changes.
+    offsets: Where each document starts among all tokens, closed by their number.
+    places: Where each token of `tokens` stands among all tokens, whitespace included.
+    values: The attributes of all tokens that were read, to notice changes.
     """
 
     docs: list[Any]
-    offsets: NDArray[numpy.int64]
-    places: NDArray[numpy.int64]
+    offsets: Longs
+    places: Longs
     tokens: Tokens
     values: NDArray[numpy.uint64]
 
-    def head_places(self, heads: NDArray[numpy.int32]) -> NDArray[numpy.int64]:
+    def head_places(self, heads: Ints) -> Longs:
         """Heads in sentences as places among all tokens; the root's is its own."""
         first = numpy.repeat(self.tokens.starts[:-1], numpy.diff(self.tokens.starts))
         return numpy.where(heads > 0, self.places[first + numpy.maximum(heads, 1) - 1], self.places)
 
-    def heads_at(self, places: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
+    def heads_at(self, places: Longs) -> Ints:
         """Places of heads as heads in sentences: 0 where a place is the token's own, MISSING where it
         is negative, whitespace or in another sentence."""
         starts = self.tokens.starts
@@ -148,3 +146,38 @@ class Batch:
         inside = sentence[places] == sentence[self.places]
         heads = numpy.where(inside, position[places], MISSING)
         return numpy.where(places == self.places, 0, heads).astype("int32")
+
+
+# First distance of every bin: 1, 2, 3, 4, 5-6, 7-10, 11 and more
+_EDGES = numpy.array([2, 3, 4, 5, 7, 11])
+N_BINS = len(_EDGES) + 1
+_PSEUDO_COUNT = 20.0
+
+
+# Bin of every distance up to the first of the last bin
+DISTANCE_BINS = numpy.digitize(numpy.arange(_EDGES[-1] + 1), _EDGES).astype("int32")
+
+
+def distance_bins(distances: NDArray) -> Longs:
+    """The bin of each distance, whatever its direction; `_lengths.pxd` has the same."""
+    return numpy.digitize(numpy.abs(distances), _EDGES)
+
+
+def length_table(heads: NDArray, modifiers: NDArray, distances: NDArray, n_symbols: int) -> Floats:
+    """Estimate the factor, backing off to the modifier and direction, then to the direction alone.
+
+    distances: Position of the modifier minus that of its head.
+    RETURNS: [head symbol, direction, modifier symbol, bin]
+    """
+    counts = numpy.zeros((n_symbols, 2, n_symbols, N_BINS))
+    bins = distance_bins(distances)
+    numpy.add.at(counts, (heads, (distances > 0).astype("int64"), modifiers, bins), 1.0)
+    by_direction = counts.sum(axis=(0, 2)) + 1.0 / N_BINS
+    by_direction /= by_direction.sum(axis=-1, keepdims=True)
+    by_modifier = _interpolate(counts.sum(axis=0), by_direction[:, None])
+    return _interpolate(counts, by_modifier[None])
+
+
+def _interpolate(counts: NDArray, general: NDArray) -> NDArray:
+    total = counts.sum(axis=-1, keepdims=True)
+    return (counts + _PSEUDO_COUNT * general) / (total + _PSEUDO_COUNT)

@@ -18,7 +18,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ..base.errors import Errors
-from ..models.shag.statistics import LEFT, RIGHT
+from ..models.shag.estimate import LEFT, RIGHT
 
 if TYPE_CHECKING:
     from ..models.shag.grammar import Grammar

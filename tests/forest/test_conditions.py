@@ -16,7 +16,7 @@ from spacy_spectral.forest.conditions import (
     SentenceTrees,
     conditioned,
 )
-from spacy_spectral.trees.distribution import ArcTrees, marginal_trees
+from spacy_spectral.trees.conditions import ArcTrees, marginal_trees
 
 
 def given(weights, label_probs=None):

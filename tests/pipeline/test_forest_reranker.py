@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from brute_force import compare_conditioned, meets
 from pipelines import trained_reranker, with_reranker
-from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.forest.conditions import (
     HeadIs,
     HeadIsNot,
@@ -25,7 +25,7 @@ from spacy_spectral.forest.conditions import (
 )
 from spacy_spectral.models.forestrank.model import ForestReranker
 from spacy_spectral.scorers import score_ud
-from spacy_spectral.trees.inventory import plain
+from spacy_spectral.trees.pseudoprojective import plain
 
 FOREST = {"@architectures": "spacy-spectral.ForestReranker.v1", "folds": 2, "epochs": 2}
 

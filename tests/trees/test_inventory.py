@@ -2,8 +2,8 @@
 
 import pytest
 
-from spacy_spectral.base.serialize import pack
-from spacy_spectral.trees.inventory import Inventory, plain
+from spacy_spectral.base.files import pack
+from spacy_spectral.trees.pseudoprojective import Inventory, plain
 
 
 def test_round_trip():

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from brute_force import is_single_root_projective, projective_trees
 from spacy_spectral.trees._eisner import is_part_of_tree
-from spacy_spectral.trees.constraints import possible
 from spacy_spectral.trees.interface import ArcProbs, Parse
-from spacy_spectral.trees.pieces import cut_treebank, parse_in_pieces
+from spacy_spectral.trees.parses import cut_treebank, parse_in_pieces
+from spacy_spectral.trees.posterior import possible
 from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
 
 LABELS = 2

@@ -17,9 +17,8 @@ from spacy.cli._util import app
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
-from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings, estimate
+from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings, SequenceSet, estimate
 from spacy_spectral.models.shag.model import OperatorModel, SymbolTable
-from spacy_spectral.models.shag.statistics import SequenceSet
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.sample.draw import write_sample
 from spacy_spectral.viz.automaton import (

@@ -9,12 +9,11 @@ from thinc.api import Model, chain
 from ...base.errors import Errors, require_settings
 from ...base.learnt import Learnt, architecture
 from ...trees.interface import NEUTRAL, Resources
-from ...trees.inventory import Inventory
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Batch, Treebank
-from .estimate import Settings
-from .layers import Arcs, arc_scores, label_scores, sentence_vectors
+from .estimate import NetworkSettings
+from .layers import ArcRows, arc_scores, gated_scan, label_scores, sentence_vectors
 from .parser import BiaffineParser
-from .scan import gated_scan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,7 +76,7 @@ def init(model: Model, X: Any = None, Y: list | None = None) -> None:
     vectors = encoder.predict(X)
     arcs.initialize(X=vectors)
     labels.set_dim("nO", len(model.attrs["inventory"].value), force=True)
-    labels.initialize(X=Arcs.of_trees(vectors, X.tokens.starts, [], []))
+    labels.initialize(X=ArcRows.of_trees(vectors, X.tokens.starts, [], []))
 
 
 def forward(model: Model, batch: Batch | list, is_train: bool):
@@ -95,15 +94,15 @@ def forward(model: Model, batch: Batch | list, is_train: bool):
 
 
 @dataclass(frozen=True)
-class BiaffineRecipe(Settings):
+class BiaffineRecipe(NetworkSettings):
     """The settings of a parser that scores arcs by the vectors of their ends, with an embedding of its own:
-    of words, tags, morphology, word clusters and word vectors; see `Settings`. Like the log-linear parser it
-    is trained when the pipeline is initialized."""
+    of words, tags, morphology, word clusters and word vectors; see `NetworkSettings`. Like the log-linear
+    parser it is trained when the pipeline is initialized."""
 
     decoders: ClassVar[Sequence[str]] = BiaffineParser.decoders
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> BiaffineParser:
-        """RETURNS (BiaffineParser): A parser; see `trees.interface.Recipe`."""
+        """A parser; see `trees.interface.Recipe`."""
         return BiaffineParser.fit(treebank, self, **given)
 
 

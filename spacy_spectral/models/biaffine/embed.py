@@ -15,7 +15,7 @@ from thinc.types import Ragged
 from ...base.cache import RowCache
 from ...base.linalg import product
 from ...trees.interface import Clusters, Vectors
-from ...trees.sentences import Tokens
+from ...trees.sentences import Ints, Longs, Tokens
 from ..eigenwords.vocabulary import signatures
 from .layers import root_rows, token_rows
 
@@ -39,25 +39,22 @@ _MIN_COUNT = 2
 class Inputs:
     """Tokens of some sentences, as the network sees them.
 
-    ids (ndarray): int32[tokens, features], the number of each string; 0 for one that is not known.
-    vectors (ndarray): float32[tokens, size], word vectors; no columns if there are none.
-    starts (ndarray): int32, where sentences start, closed by the number of tokens.
+    ids: int32[tokens, features], the number of each string; 0 for one that is not known.
+    vectors: float32[tokens, size], word vectors; no columns if there are none.
+    starts: int32, where sentences start, closed by the number of tokens.
     """
 
-    ids: NDArray[numpy.int32]
+    ids: Ints
     vectors: NDArray[numpy.float32]
-    starts: NDArray[numpy.int32]
+    starts: Ints
 
-    def select(self, tokens: NDArray[numpy.int64] | slice, starts: NDArray) -> "Inputs":
-        """RETURNS (Inputs): Some of the tokens, as sentences that start at `starts`."""
+    def select(self, tokens: Longs | slice, starts: NDArray) -> "Inputs":
+        """Some of the tokens, as sentences that start at `starts`."""
         return Inputs(self.ids[tokens], self.vectors[tokens], starts)
 
 
-class Lexicon:
-    """Numbers of strings.
-
-    names (List[str]): The features, those of words first.
-    """
+class TokenNumbers:
+    """Numbers of strings."""
 
     def __init__(
         self,
@@ -65,10 +62,7 @@ class Lexicon:
         clusters: Clusters | None,
         vectors: Vectors | None,
     ):
-        """strings (Mapping[str, Sequence[str]]): The strings of every feature, numbered from 1.
-        clusters (Optional[Clusters]): The word clusters that are features, too.
-        vectors (Optional[Vectors]): Word vectors.
-        """
+        """strings: The strings of every feature, numbered from 1."""
         self.strings = {name: list(known) for name, known in strings.items()}
         self.clusters, self.vectors = clusters, vectors
         self.names = [*_OF_WORDS, *self._cluster_names(), *_OF_TOKENS]
@@ -85,8 +79,8 @@ class Lexicon:
     @classmethod
     def fit(
         cls, tokens: Tokens, *, clusters: Clusters | None, vectors: Vectors | None
-    ) -> "Lexicon":
-        """RETURNS (Lexicon): The strings that are frequent enough in some sentences."""
+    ) -> "TokenNumbers":
+        """The strings that are frequent enough in some sentences."""
         strings = {}
         for name, (describe, _) in _OF_WORDS.items():
             strings[name] = _frequent(Counter(map(describe, tokens.words)))
@@ -99,7 +93,7 @@ class Lexicon:
         return 0 if self.vectors is None else self.vectors.size
 
     def tables(self) -> list[tuple[int, int]]:
-        """RETURNS (List[Tuple[int, int]]): Numbers and width of every feature's embeddings."""
+        """Numbers and width of every feature's embeddings."""
         widths = {name: width for name, (_, width) in _OF_WORDS.items()} | _OF_TOKENS
         sizes = {name: len(known) for name, known in self.strings.items()}
         if self.clusters is not None:
@@ -107,7 +101,7 @@ class Lexicon:
         return [(sizes[name] + 1, widths.get(name, _CLUSTER_WIDTH)) for name in self.names]
 
     def __call__(self, tokens: Tokens) -> Inputs:
-        """RETURNS (Inputs): What the network sees of sentences."""
+        """What the network sees of sentences."""
         rows, (of_words, vectors) = self._cache(tokens.words)
         of_tokens = [self._numbers(name, getattr(tokens, name)) for name in _OF_TOKENS]
         ids = numpy.concatenate([of_words[rows], numpy.stack(of_tokens, axis=1)], axis=1)
@@ -130,7 +124,7 @@ class Lexicon:
         )
         return numpy.stack(columns, axis=1).astype("int32"), found
 
-    def _numbers(self, name: str, strings: Sequence[str]) -> NDArray[numpy.int32]:
+    def _numbers(self, name: str, strings: Sequence[str]) -> Ints:
         get = self._index[name].get
         return numpy.array([get(string, 0) for string in strings], dtype="int32")
 
@@ -147,10 +141,6 @@ def embeddings(tables: Sequence[tuple[int, int]], n_vector: int) -> Model[Inputs
     """Embeddings of all features side by side, and word vectors; each sentence with its root in front.
 
     In training, features are left out at random: a word must be told by its suffix, too.
-
-    tables (Sequence[Tuple[int, int]]): Numbers and widths; see `Lexicon.tables`.
-    n_vector (int): Dimensions of word vectors.
-    RETURNS (Model[Inputs, Ragged]): The layer.
     """
     names = [f"E{i}" for i in range(len(tables))]
     width = sum(width for _, width in tables) + n_vector
@@ -207,9 +197,6 @@ def _embed_forward(model: Model, X: Inputs, is_train: bool):
 def mixture(width: int) -> Model[Ragged, Ragged]:
     """A maxout layer of two pieces with layer normalisation: features are combined before they are read in
     order, and what follows is narrower.
-
-    width (int): Width of the output.
-    RETURNS (Model[Ragged, Ragged]): The layer.
     """
     return Model(
         "mixture",

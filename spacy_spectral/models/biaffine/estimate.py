@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
 
 from ...base.errors import Errors, require_settings
-from ...trees.inventory import MIN_DECORATED, Inventory, projective_trees
-from ...trees.pieces import cut_treebank
-from ...trees.sentences import Treebank
-from .embed import Inputs, Lexicon, embeddings, mixture
-from .layers import N_CLASSES, Arcs, arc_scores, label_scores
+from ...trees.parses import cut_treebank
+from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
+from ...trees.sentences import Ints, Longs, Treebank
+from .embed import Inputs, TokenNumbers, embeddings, mixture
+from .layers import N_CLASSES, ArcRows, arc_scores, gated_scan, label_scores
 from .network import Network
-from .scan import gated_scan
 
 _WARM_UP = 0.05  # part of the steps in which the rate rises
 # Rows are multiplied with these: `base.linalg.product` need not turn them if they lie column by column.
@@ -33,7 +32,7 @@ _BY_COLUMN = frozenset("WTV")
 
 
 @dataclass(frozen=True)
-class Settings:
+class NetworkSettings:
     """How the network is made and trained.
 
     mix_size (int): Width of the layer over embeddings.
@@ -83,7 +82,9 @@ def seeded(seed: int) -> Iterator[None]:
         numpy.random.set_state(state)
 
 
-def build_network(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> Network:
+def build_network(
+    settings: NetworkSettings, lexicon: TokenNumbers, inventory: Inventory
+) -> Network:
     """RETURNS (Network): A network with all layers made; its weights are random, or to be replaced."""
     with use_ops("numpy"):
         encoder = chain(embeddings(lexicon.tables(), lexicon.n_vector), mixture(settings.mix_size))
@@ -99,12 +100,12 @@ def build_network(settings: Settings, lexicon: Lexicon, inventory: Inventory) ->
         vectors = encoder.predict(nothing)
         arcs.initialize(X=vectors)
         labels.set_dim("nO", len(inventory))
-        labels.initialize(X=Arcs.of_trees(vectors, nothing.starts, [], []))
+        labels.initialize(X=ArcRows.of_trees(vectors, nothing.starts, [], []))
     return Network(encoder, arcs, labels, inventory, settings.max_length)
 
 
-def n_weights(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> int:
-    """RETURNS (int): How many weights `build_network` makes: to be compared with a file before it does."""
+def n_weights(settings: NetworkSettings, lexicon: TokenNumbers, inventory: Inventory) -> int:
+    """How many weights `build_network` makes: to be compared with a file before it does."""
     tables, mix, units = lexicon.tables(), settings.mix_size, settings.scan_size
     arc, label, width = settings.arc_size, settings.label_size, settings.mix_size
     n_inputs = sum(size for _, size in tables) + lexicon.n_vector
@@ -118,7 +119,7 @@ def n_weights(settings: Settings, lexicon: Lexicon, inventory: Inventory) -> int
 
 
 def parameters(network: Network) -> dict[str, NDArray[numpy.float32]]:
-    """RETURNS (Dict[str, ndarray]): All weights, by layer and name."""
+    """All weights, by layer and name."""
     return {
         f"{i}.{node.name}.{name}": node.get_param(name)
         for i, node in enumerate(_nodes(network))
@@ -127,11 +128,7 @@ def parameters(network: Network) -> dict[str, NDArray[numpy.float32]]:
 
 
 def set_parameters(network: Network, values: dict[str, NDArray[numpy.float32]]) -> None:
-    """Replace all weights.
-
-    network (Network): The network.
-    values (Dict[str, ndarray]): What `parameters` gives of one like it.
-    """
+    """Replace all weights."""
     for i, node in enumerate(_nodes(network)):
         for name in node.param_names:
             value = values[f"{i}.{node.name}.{name}"]
@@ -145,19 +142,15 @@ def _nodes(network: Network) -> list[Model]:
 
 def fit(
     treebank: Treebank,
-    lexicon: Lexicon,
-    settings: Settings,
+    lexicon: TokenNumbers,
+    settings: NetworkSettings,
     *,
     progress: Callable[[int, float, Network], None],
 ) -> Network:
     """Train a network.
 
-    treebank (Treebank): The training data. Crossing arcs are lifted, with decorated labels where there are
-        enough of them; missing heads are summed out.
-    lexicon (Lexicon): Turns tokens to numbers.
-    settings (Settings): How.
-    progress (Callable[[int, float, Network], None]): Told the epoch, its loss a token, and the network.
-    RETURNS (Network): The network.
+    treebank: The training data. Crossing arcs are lifted, with decorated labels where there are enough of
+        them; missing heads are summed out.
     """
     treebank = cut_treebank(treebank, settings.max_length)
     heads, names = projective_trees(treebank)
@@ -207,15 +200,15 @@ def _schedule(done: float) -> float:
     return min(done / _WARM_UP, max(1.0 - done, 0.0) / (1.0 - _WARM_UP), 1.0)
 
 
-def _batches(starts: NDArray, size: int) -> Iterator[NDArray[numpy.int64]]:
-    """YIELDS (ndarray): Sentences in random order, about `size` tokens at a time."""
+def _batches(starts: NDArray, size: int) -> Iterator[Longs]:
+    """Sentences in random order, about `size` tokens at a time."""
     order = numpy.random.permutation(len(starts) - 1)
     edges = numpy.cumsum(numpy.diff(starts)[order]) // size
     yield from numpy.split(order, numpy.flatnonzero(numpy.diff(edges)) + 1)
 
 
-def _rows(starts: NDArray, sentences: NDArray) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32]]:
-    """RETURNS (Tuple[ndarray, ndarray]): The tokens of some sentences, and where these start among them."""
+def _rows(starts: NDArray, sentences: NDArray) -> tuple[Longs, Ints]:
+    """The tokens of some sentences, and where these start among them."""
     lengths = numpy.diff(starts)[sentences]
     own = numpy.append(0, numpy.cumsum(lengths)).astype("int32")
     tokens = numpy.arange(int(own[-1])) + numpy.repeat(starts[sentences] - own[:-1], lengths)

@@ -2,6 +2,14 @@
 
 All products come from `base.linalg.product`: a sentence has the same scores in every batch, and the same data
 give the same network on other processors.
+
+The recurrent layer is cheap on a CPU, because gates are computed for all tokens at once:
+
+    c_t = f_t * c_{t-1} + (1 - f_t) * tanh(z_t)        y_t = o_t * c_t
+
+with z, f and o linear in the input (f and o through a sigmoid), half of the units from left to right and
+half from right to left. Only the first equation, elementwise, runs token by token (`_scan`, on the CPU). The
+output is put beside the input, so that layers on top see both.
 """
 
 from collections.abc import Sequence
@@ -16,8 +24,71 @@ from thinc.types import Floats2d, Ints1d, Ragged
 from thinc.util import get_width
 
 from ...base.linalg import product
-from ...trees.lengths import DISTANCE_BINS, N_BINS
-from ...trees.sentences import Batch
+from ...trees.sentences import DISTANCE_BINS, N_BINS, Batch, Bools, Floats, Ints, Longs
+from ._scan import scan, scan_back
+
+
+def gated_scan(units: int) -> Model[Ragged, Ragged]:
+    """Make the layer.
+
+    units: Units in both directions together, an even number.
+    """
+    return Model(
+        "gated_scan",
+        _scan_forward,
+        init=_scan_init,
+        dims={"units": units, "nI": None, "nO": None},
+        params={"W": None, "b": None},
+        layers=[Dropout()],
+    )
+
+
+def _scan_init(model: Model, X: Ragged | None = None, Y: Ragged | None = None) -> None:
+    if X is not None:
+        model.set_dim("nI", get_width(X.data))
+    units, nI = model.get_dim("units"), model.get_dim("nI")
+    model.set_dim("nO", nI + units, force=True)
+    # each gate is a matrix of its own
+    gates = [glorot_uniform_init(model.ops, (units, nI)) for _ in range(3)]
+    model.set_param("W", model.ops.xp.concatenate(gates))
+    b = model.ops.alloc1f(3 * units)
+    b[units : 2 * units] = 1.0  # remember, to begin with
+    model.set_param("b", b)
+
+
+def _scan_forward(model: Model[Ragged, Ragged], X: Ragged, is_train: bool):
+    ops, W, n = model.ops, model.get_param("W"), model.get_dim("units")
+    lengths = ops.to_numpy(X.lengths).astype("int32")
+    gates = ops.to_numpy(_activated(ops, product(X.data, W), model.get_param("b"), n))
+    nI = X.data.shape[1]
+    output = numpy.empty((len(gates), nI + n), dtype="float32")
+    output[:, :nI] = ops.to_numpy(X.data)
+    c = scan(gates, lengths, output[:, nI:])
+    Y = ops.asarray(output)
+    y, backprop_dropout = model.layers[0](Y[:, nI:], is_train)
+    if is_train:
+        Y[:, nI:] = y
+
+    def backprop(dY: Ragged) -> Ragged:
+        d_y = numpy.ascontiguousarray(ops.to_numpy(backprop_dropout(dY.data[:, nI:])))
+        d_gates = ops.asarray(scan_back(gates, lengths, c, d_y))
+        model.inc_grad("b", d_gates.sum(axis=0))
+        model.inc_grad("W", product(d_gates.T, X.data.T))
+        return Ragged(product(d_gates, W.T) + dY.data[:, :nI], X.lengths)
+
+    return Ragged(Y, X.lengths), backprop
+
+
+def _activated(ops: Any, gates: Any, b: Any, n: int) -> Any:
+    """tanh of the first n columns, the sigmoid of others: 1 / (1 + exp(-x)) is (1 + tanh(x / 2)) / 2. In
+    place, for these are the largest arrays that there are."""
+    gates += b
+    gates[:, n:] *= 0.5
+    ops.xp.tanh(gates, out=gates)
+    gates[:, n:] += 1.0
+    gates[:, n:] *= 0.5
+    return gates
+
 
 # Classes of arcs: the bins of distances to the left and to the right, and the arc from the root.
 N_CLASSES = 2 * N_BINS + 1
@@ -27,21 +98,21 @@ _BILINEAR_SCALE = 0.05
 _ARCS_AT_ONCE = 512
 
 
-def arc_classes(n: int) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): [N+1, N+1], the class of every arc (head, modifier) of N tokens."""
+def arc_classes(n: int) -> Ints:
+    """[N+1, N+1], the class of every arc (head, modifier) of N tokens."""
     # the classes of a sentence are the upper left corner of those of a longer one
     return (_USUAL_CLASSES if n < len(_USUAL_CLASSES) else _all_classes(n))[: n + 1, : n + 1]
 
 
-def classes_of(heads: NDArray, modifiers: NDArray) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): The class of each arc, by the positions of its ends."""
+def classes_of(heads: NDArray, modifiers: NDArray) -> Ints:
+    """The class of each arc, by the positions of its ends."""
     offset = modifiers - heads
     bins = DISTANCE_BINS[numpy.minimum(numpy.abs(offset), len(DISTANCE_BINS) - 1)]
     classes = numpy.where(offset > 0, bins + N_BINS, bins)
     return numpy.where(heads == 0, _ROOT_CLASS, classes).astype("int32")
 
 
-def _all_classes(n: int) -> NDArray[numpy.int32]:
+def _all_classes(n: int) -> Ints:
     positions = numpy.arange(n + 1, dtype="int32")
     return classes_of(positions[:, None], positions[None])
 
@@ -50,11 +121,7 @@ _USUAL_CLASSES = _all_classes(255)
 
 
 def sentence_vectors(tok2vec: Model) -> Model[Batch, Ragged]:
-    """Vectors of the sentences' tokens, whitespace left out, with a learnt vector for the root.
-
-    tok2vec (Model[List[Doc], List[Floats2d]]): Gives the vectors of documents.
-    RETURNS (Model[Batch, Ragged]): The layer.
-    """
+    """Vectors of the sentences' tokens, whitespace left out, with a learnt vector for the root."""
     return Model(
         "sentence_vectors",
         _vectors_forward,
@@ -96,27 +163,22 @@ def _vectors_forward(model: Model, batch: Batch, is_train: bool):
     return Ragged(data, ops.asarray1i(numpy.diff(starts) + 1)), backprop
 
 
-def root_rows(starts: NDArray) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): The row of every sentence's root, where roots stand before their sentences.
-
-    starts (ndarray): Where sentences start among all tokens, closed by their number."""
+def root_rows(starts: NDArray) -> Ints:
+    """RETURNS: The row of every sentence's root, where roots stand before their sentences.
+    starts: Where sentences start among all tokens, closed by their number."""
     return starts[:-1] + numpy.arange(len(starts) - 1, dtype="int32")
 
 
-def token_rows(starts: NDArray) -> NDArray[numpy.int64]:
-    """RETURNS (ndarray): The row of every token; see `root_rows`."""
+def token_rows(starts: NDArray) -> Longs:
+    """The row of every token; see `root_rows`."""
     return numpy.arange(starts[-1]) + numpy.repeat(numpy.arange(1, len(starts)), numpy.diff(starts))
 
 
-def rows_of_pieces(
-    starts: NDArray, tokens: NDArray[numpy.int64], piece_starts: NDArray
-) -> NDArray[numpy.int64]:
+def rows_of_pieces(starts: NDArray, tokens: Longs, piece_starts: NDArray) -> Longs:
     """The rows of some tokens as sentences of their own, each with a root in front.
 
-    starts (ndarray): Where the sentences of the batch start.
-    tokens (ndarray): Which tokens of the batch, one new sentence after the other, none of them empty.
-    piece_starts (ndarray): Where the new sentences start among them.
-    RETURNS (ndarray): Rows of the batch; the root is that of the sentence that the first token is from.
+    tokens: Which tokens of the batch, one new sentence after the other, none of them empty.
+    RETURNS: Rows of the batch; the root is that of the sentence that the first token is from.
     """
     sentence = numpy.searchsorted(starts, tokens[piece_starts[:-1]], side="right") - 1
     rows = numpy.empty(len(tokens) + len(sentence), dtype="int64")
@@ -125,11 +187,10 @@ def rows_of_pieces(
     return rows
 
 
-def arc_scores(size: int) -> Model[Ragged, list[NDArray[numpy.float64]]]:
+def arc_scores(size: int) -> Model[Ragged, list[Floats]]:
     """Scores of all arcs: bilinear in both ends, and for each end linear terms by direction and distance.
 
-    size (int): Width of the hidden layers of heads and of modifiers.
-    RETURNS (Model[Ragged, List[ndarray]]): The layer; one matrix [N+1, N+1] a sentence, on the CPU.
+    RETURNS: The layer; one matrix [N+1, N+1] a sentence, on the CPU.
     """
     return Model(
         "arc_scores",
@@ -153,13 +214,8 @@ def _arcs_init(model: Model, X: Ragged | None = None, Y: list | None = None) -> 
     model.set_param("T", ops.alloc2f(2 * N_CLASSES, nI))
 
 
-def scores_of(model: Model, arcs: "Arcs") -> NDArray[numpy.float32]:
-    """What `arc_scores` says of given arcs, where a chart of all arcs would be too much.
-
-    model (Model): From `arc_scores`.
-    arcs (Arcs): The arcs.
-    RETURNS (ndarray): Their scores, on the CPU.
-    """
+def scores_of(model: Model, arcs: "ArcRows") -> NDArray[numpy.float32]:
+    """What `arc_scores` says of given arcs, where a chart of all arcs would be too much."""
     ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
     W, U, T = (model.get_param(name) for name in "WUT")
     hidden = product(X.data, W)
@@ -216,36 +272,28 @@ def _arcs_forward(model: Model, X: Ragged, is_train: bool):
 
 
 def _sum_by_class(values: NDArray, classes: NDArray) -> NDArray:
-    """RETURNS (ndarray): [rows, classes], the sums of each row's values of each class."""
+    """[rows, classes], the sums of each row's values of each class."""
     cells = numpy.arange(len(values))[:, None] * N_CLASSES + classes
     sums = numpy.bincount(cells.ravel(), values.ravel(), minlength=len(values) * N_CLASSES)
     return sums.reshape(len(values), N_CLASSES)
 
 
 @dataclass
-class Arcs:
-    """Arcs whose labels are asked for.
+class ArcRows:
+    """ArcRows whose labels are asked for.
 
-    vectors (Ragged): The vectors of sentences.
-    heads, modifiers (ndarray): Rows of both ends of every arc.
-    classes (ndarray): The classes of the arcs; see `arc_classes`.
+    classes: The classes of the arcs; see `arc_classes`.
     """
 
     vectors: Ragged
-    heads: NDArray[numpy.int32]
-    modifiers: NDArray[numpy.int32]
-    classes: NDArray[numpy.int32]
+    heads: Ints
+    modifiers: Ints
+    classes: Ints
 
     @classmethod
     def of_trees(
         cls, vectors: Ragged, starts: NDArray, sentences: Sequence[int], trees: Sequence[NDArray]
-    ) -> "Arcs":
-        """RETURNS (Arcs): The arcs of trees of some sentences, one after the other.
-
-        vectors (Ragged): The vectors of all sentences.
-        starts (ndarray): Where sentences start among all tokens.
-        sentences (Sequence[int]): The number of each tree's sentence.
-        trees (Sequence[ndarray]): Heads, 0 for the root."""
+    ) -> "ArcRows":
         roots = root_rows(starts)
         none = numpy.zeros(0, dtype="int32")
         heads, modifiers, classes = [none], [none], [none]
@@ -256,17 +304,16 @@ class Arcs:
             classes.append(classes_of(tree, own))
         return cls(vectors, *map(numpy.concatenate, (heads, modifiers, classes)))
 
-    def only(self, chosen: NDArray[numpy.bool_]) -> "Arcs":
-        """RETURNS (Arcs): Some of the arcs."""
+    def only(self, chosen: Bools) -> "ArcRows":
+        """Some of the arcs."""
         columns = (self.heads, self.modifiers, self.classes)
-        return Arcs(self.vectors, *(rows[chosen] for rows in columns))
+        return ArcRows(self.vectors, *(rows[chosen] for rows in columns))
 
 
-def label_scores(size: int) -> Model[Arcs, Floats2d]:
+def label_scores(size: int) -> Model[ArcRows, Floats2d]:
     """Scores of all labels of given arcs: one hidden layer over both ends, direction and distance.
 
-    size (int): Width of the hidden layer.
-    RETURNS (Model[Arcs, Floats2d]): The layer: [arcs, labels].
+    RETURNS: The layer: [arcs, labels].
     """
     return Model(
         "label_scores",
@@ -279,7 +326,7 @@ def label_scores(size: int) -> Model[Arcs, Floats2d]:
     )
 
 
-def _labels_init(model: Model, X: Arcs | None = None, Y: Floats2d | None = None) -> None:
+def _labels_init(model: Model, X: ArcRows | None = None, Y: Floats2d | None = None) -> None:
     if X is not None:
         model.set_dim("nI", get_width(X.vectors.data))
     ops, size, nI, nO = model.ops, *(model.get_dim(name) for name in ("size", "nI", "nO"))
@@ -290,7 +337,7 @@ def _labels_init(model: Model, X: Arcs | None = None, Y: Floats2d | None = None)
     model.set_param("b", ops.alloc1f(nO))
 
 
-def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
+def _labels_forward(model: Model, arcs: ArcRows, is_train: bool):
     ops, size, X = model.ops, model.get_dim("size"), arcs.vectors
     W, C, V = (model.get_param(name) for name in "WCV")
     heads, modifiers, classes = map(ops.asarray, (arcs.heads, arcs.modifiers, arcs.classes))
@@ -315,13 +362,10 @@ def _labels_forward(model: Model, arcs: Arcs, is_train: bool):
     return scores + model.get_param("b"), backprop
 
 
-def log_labels(model: Model, arcs: Arcs, temperature: float) -> NDArray[numpy.float32]:
+def log_labels(model: Model, arcs: ArcRows, temperature: float) -> NDArray[numpy.float32]:
     """What `label_scores` says of given arcs, some of them at a time, so that all stays in the cache.
 
-    model (Model): From `label_scores`.
-    arcs (Arcs): The arcs.
-    temperature (float): By what scores are divided.
-    RETURNS (ndarray): log P(label | arc), [arcs, labels], on the CPU.
+    RETURNS: log P(label | arc), [arcs, labels], on the CPU.
     """
     ops, size = model.ops, model.get_dim("size")
     xp, (W, C, V, b) = ops.xp, (model.get_param(name) for name in "WCVb")
@@ -344,7 +388,7 @@ def log_labels(model: Model, arcs: Arcs, temperature: float) -> NDArray[numpy.fl
 
 
 def _scattered(ops: Ops, values: Floats2d, rows: Ints1d, n: int) -> Floats2d:
-    """RETURNS (Floats2d): A table of n rows to which values are added."""
+    """A table of n rows to which values are added."""
     table = ops.alloc2f(n, values.shape[1])
     ops.scatter_add(table, rows, values)
     return table

@@ -1,7 +1,8 @@
 """Arc and label scores from vectors of tokens: how they are learnt from, and what they say of sentences.
 
 P(tree) comes from the chart over arc scores, P(label | arc) from label scores; the loss is the negative
-logarithm of both. Two numbers make probabilities as sure as they should be (`trees.interface.Temperature`):
+logarithm of both. Two numbers make probabilities as confident as they should be
+(`trees.interface.Temperature`):
 
     P(tree) ~ exp(sum of arc scores / heads)        P(label | arc) ~ exp(score of the label / labels)
 """
@@ -17,26 +18,21 @@ from thinc.api import Model
 from thinc.types import Ragged
 from thinc.util import get_array_module
 
-from ...trees.arc_posterior import arc_posterior, tree_loss
-from ...trees.interface import NEUTRAL, AskedArcs, Parses, Temperature
-from ...trees.inventory import Inventory
-from ...trees.parsing import PosteriorParses, sentence_constraints
-from ...trees.pieces import parse_in_pieces
-from ...trees.posterior import Posterior
-from ...trees.sentences import MISSING
-from .layers import Arcs, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
+from ...base.files import Array, Int, Record, Scope
+from ...trees.interface import NEUTRAL, TEMPERATURE, AskedArcs, Parses, Temperature
+from ...trees.parses import PosteriorParses, parse_in_pieces
+from ...trees.posterior import Posterior, arc_posterior, sentence_constraints, tree_loss
+from ...trees.pseudoprojective import Inventory
+from ...trees.sentences import MISSING, Bools, Floats, Ints, Longs
+from .layers import N_CLASSES, ArcRows, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
 
 
 @dataclass
 class Network:
     """The layers of a parser, and what its numbers stand for.
 
-    encoder (Model[Any, Ragged]): Vectors of the sentences' tokens, each sentence with its root in front.
-    arcs (Model[Ragged, List[ndarray]]): The scores of all arcs of every sentence.
-    labels (Model[Arcs, Floats2d]): The scores of all labels of given arcs.
-    inventory (Inventory): The labels.
-    max_length (int): Longer sentences are parsed in pieces, and their arcs are not learnt from.
-    temperature (Temperature): By what scores are divided.
+    encoder: Vectors of the sentences' tokens, each sentence with its root in front.
+    max_length: Longer sentences are parsed in pieces, and their arcs are not learnt from.
     """
 
     encoder: Model
@@ -46,32 +42,26 @@ class Network:
     max_length: int
     temperature: Temperature = NEUTRAL
 
-    def step(
-        self, X: Any, starts: NDArray, heads: NDArray[numpy.int32], labels: NDArray[numpy.int32]
-    ) -> float:
+    def step(self, X: Any, starts: NDArray, heads: Ints, labels: Ints) -> float:
         """Add the gradients of a batch to those of the layers.
 
-        X (Any): What the encoder takes.
-        starts (ndarray): Where sentences start, closed by the number of tokens.
-        heads, labels (ndarray): Projective trees, MISSING where there is no annotation.
-        RETURNS (float): The loss, summed over all tokens.
+        starts: Where sentences start, closed by the number of tokens.
+        heads, labels: Projective trees, MISSING where there is no annotation.
+        RETURNS: The loss, summed over all tokens.
         """
         vectors, backprop_vectors = self.encoder.begin_update(X)
         loss, d_vectors = self._arc_loss(vectors, starts, heads)
         known = (heads != MISSING) & (labels != MISSING)
         trees = numpy.split(numpy.maximum(heads, 0), starts[1:-1])
-        wanted = Arcs.of_trees(vectors, starts, range(len(trees)), trees).only(known)
+        wanted = ArcRows.of_trees(vectors, starts, range(len(trees)), trees).only(known)
         scores, backprop_labels = self.labels.begin_update(wanted)
         label_loss, d_scores = _label_loss(self.labels, scores, labels[known])
         d_vectors.data += backprop_labels(d_scores).data
         backprop_vectors(d_vectors)
         return loss + label_loss
 
-    def _arc_loss(
-        self, vectors: Ragged, starts: NDArray, heads: NDArray[numpy.int32]
-    ) -> tuple[float, Ragged]:
-        """RETURNS (Tuple[float, Ragged]): The loss of the arcs of short sentences, and the gradient of all
-        vectors."""
+    def _arc_loss(self, vectors: Ragged, starts: NDArray, heads: Ints) -> tuple[float, Ragged]:
+        """The loss of the arcs of short sentences, and the gradient of all vectors."""
         ops, lengths = self.arcs.ops, numpy.diff(starts)
         short = lengths <= self.max_length
         rows = ops.asarray(numpy.flatnonzero(numpy.repeat(short, lengths + 1)))
@@ -88,101 +78,95 @@ class Network:
         return total, Ragged(data, vectors.lengths)
 
     def parse(
-        self,
-        X: Any,
-        starts: NDArray[numpy.int32],
-        *,
-        fixed: NDArray[numpy.int32] | None = None,
-        decode: str = "mbr",
+        self, X: Any, starts: Ints, *, fixed: Ints | None = None, decode: str = "mbr"
     ) -> Parses:
         """Parse sentences; see `trees.interface.ParserModel`.
 
-        X (Any): What the encoder takes.
-        starts (ndarray): Where sentences start, closed by the number of tokens.
+        starts: Where sentences start, closed by the number of tokens.
         """
-        if len(starts) < 2:
-            return self._parses(None, starts, fixed, decode)
-        vectors = self.encoder.predict(X)
-
-        def parse(
-            tokens: NDArray[numpy.int64] | slice,
-            own_starts: NDArray[numpy.int32],
-            fixed: NDArray[numpy.int32] | None,
-        ) -> PosteriorParses:
-            own = pieces_of(vectors, starts, tokens, own_starts)
-            return self._parses(own, own_starts, fixed, decode)
-
-        return parse_in_pieces(parse, starts, max_length=self.max_length, fixed=fixed)
-
-    def _parses(
-        self,
-        vectors: Ragged | None,
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-        decode: str,
-    ) -> PosteriorParses:
-        """Parses of sentences, given their vectors."""
-        constraints = sentence_constraints(list(pairwise(starts.tolist())), fixed)
-        scores = [] if vectors is None else self.arcs.predict(vectors)
-        t = self.temperature
-
-        def posteriors(sharpness: float) -> list[Posterior]:
-            pairs = zip(scores, constraints, strict=True)
-            return [arc_posterior(sharpness * own, allowed=allowed) for own, allowed in pairs]
-
-        def distributions(
-            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-        ) -> NDArray[numpy.float64]:
-            if not heads:
-                return numpy.zeros((0, len(self.inventory)))
-            if len(set(sentences)) > 1:
-                arcs = Arcs.of_trees(vectors, starts, sentences, heads)
-            else:  # of one sentence, as those of an n-best list: no others are looked at
-                tokens = numpy.arange(starts[sentences[0]], starts[sentences[0] + 1])
-                own_starts = numpy.array([0, len(tokens)], dtype="int32")
-                own = pieces_of(vectors, starts, tokens, own_starts)
-                arcs = Arcs.of_trees(own, own_starts, [0] * len(heads), heads)
-            return numpy.exp(log_labels(self.labels, arcs, t.labels).astype("float64"))
-
-        return PosteriorParses(
-            starts,
-            posteriors(1 / t.heads),
-            inventory=self.inventory,
-            label_distributions=distributions,
-            fixed=fixed,
-            decode=decode,
-            choosers=None if t.choice == 1 else posteriors(t.choice / t.heads),
-            share=t.share,
-        )
+        vectors = None if len(starts) < 2 else self.encoder.predict(X)
+        pieces = _VectorPieces(self, vectors, starts, decode)
+        return parse_in_pieces(pieces, starts, max_length=self.max_length, fixed=fixed)
 
     def arc_scores(
         self, vectors: Ragged, asked: AskedArcs
     ) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
         """The scores of given arcs, whatever the temperature.
 
-        vectors (Ragged): The vectors of the sentences.
-        asked (AskedArcs): The arcs.
-        RETURNS (Tuple[ndarray, ndarray]): The score of every arc, and log P(label | arc): [arcs, labels].
+        RETURNS: The score of every arc, and log P(label | arc): [arcs, labels].
         """
         modifiers, starts = asked.modifiers(), asked.starts
         sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
         positions = (modifiers - starts[sentence] + 1).astype("int32")
         roots = root_rows(starts)[sentence]
         classes = classes_of(asked.heads, positions)
-        arcs = Arcs(vectors, roots + asked.heads, roots + positions, classes)
+        arcs = ArcRows(vectors, roots + asked.heads, roots + positions, classes)
         return scores_of(self.arcs, arcs), log_labels(self.labels, arcs, 1.0)
 
 
+@dataclass
+class _VectorPieces:
+    """Parses some tokens of a batch, given the vectors of all; see `trees.parses.ParseTokens`."""
+
+    network: Network
+    vectors: Ragged | None
+    starts: Ints
+    decode: str
+
+    def __call__(self, tokens: Longs | slice, starts: Ints, fixed: Ints | None) -> PosteriorParses:
+        network, t, scores = self.network, self.network.temperature, []
+        own = None
+        if self.vectors is not None:
+            own = pieces_of(self.vectors, self.starts, tokens, starts)
+            scores = network.arcs.predict(own)
+        constraints = sentence_constraints(list(pairwise(starts.tolist())), fixed)
+        pairs = list(zip(scores, constraints, strict=True))
+        return PosteriorParses(
+            starts,
+            _posteriors(pairs, 1 / t.heads),
+            inventory=network.inventory,
+            label_distributions=_ArcLabels(network, own, starts),
+            fixed=fixed,
+            decode=self.decode,
+            choosers=None if t.choice == 1 else _posteriors(pairs, t.choice / t.heads),
+            share=t.share,
+        )
+
+
+def _posteriors(pairs: list[tuple[NDArray, Bools | None]], sharpness: float) -> list[Posterior]:
+    return [arc_posterior(sharpness * own, allowed=allowed) for own, allowed in pairs]
+
+
+@dataclass
+class _ArcLabels:
+    """P(label | arc); see `trees.parses.LabelDistributions`."""
+
+    network: Network
+    vectors: Ragged | None
+    starts: Ints
+
+    def __call__(
+        self, sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
+    ) -> Floats:
+        if self.vectors is None or not heads:
+            return numpy.zeros((0, len(self.network.inventory)))
+        if len(set(sentences)) > 1:
+            arcs = ArcRows.of_trees(self.vectors, self.starts, sentences, heads)
+        else:  # of one sentence, as those of an n-best list: no others are looked at
+            tokens = numpy.arange(self.starts[sentences[0]], self.starts[sentences[0] + 1])
+            own_starts = numpy.array([0, len(tokens)], dtype="int32")
+            own = pieces_of(self.vectors, self.starts, tokens, own_starts)
+            arcs = ArcRows.of_trees(own, own_starts, [0] * len(heads), heads)
+        logs = log_labels(self.network.labels, arcs, self.network.temperature.labels)
+        return numpy.exp(logs.astype("float64"))
+
+
 def pieces_of(
-    vectors: Ragged, starts: NDArray, tokens: NDArray[numpy.int64] | slice, own_starts: NDArray
+    vectors: Ragged, starts: NDArray, tokens: Longs | slice, own_starts: NDArray
 ) -> Ragged:
     """The vectors of some tokens as sentences of their own.
 
-    vectors (Ragged): The vectors of sentences.
-    starts (ndarray): Where these start.
-    tokens (Union[ndarray, slice]): Which tokens; slice(None) for all.
-    own_starts (ndarray): Where the new sentences start among them.
-    RETURNS (Ragged): Their vectors, with roots.
+    tokens: Which tokens; slice(None) for all.
     """
     if isinstance(tokens, slice) and numpy.array_equal(starts, own_starts):
         return vectors
@@ -192,10 +176,72 @@ def pieces_of(
     return Ragged(vectors.data[rows], xp.asarray((numpy.diff(own_starts) + 1).astype("int32")))
 
 
-def _label_loss(layer: Model, scores: Any, labels: NDArray[numpy.int32]) -> tuple[float, Any]:
-    """RETURNS (Tuple[float, ndarray]): Negative log-likelihood of labels, and the gradient of scores."""
+def _label_loss(layer: Model, scores: Any, labels: Ints) -> tuple[float, Any]:
+    """Negative log-likelihood of labels, and the gradient of scores."""
     gradient = layer.ops.softmax(scores)
     chosen = layer.ops.xp.arange(len(labels)), layer.ops.asarray(labels)
     loss = -float(layer.ops.xp.log(gradient[chosen] + 1e-20).sum())
     gradient[chosen] -= 1.0
     return loss, gradient
+
+
+_WHAT = "biaffine parser"
+# so far from 0 that sums of products of several layers are finite
+_WEIGHT: dict[str, Any] = {"low": -1e6, "high": 1e6}
+
+
+def _weights(*shape: int | str) -> Array:
+    return Array("float32", *shape, **_WEIGHT)
+
+
+# parameters by the name of the layer; sizes are the layer's dimensions
+_LAYERS = {
+    "sentence_vectors": Record(root=_weights("nO")),
+    "gated_scan": Record(
+        W=_weights("units+units+units", "nI"),
+        b=_weights("units+units+units"),
+    ),
+    "arc_scores": Record(
+        W=_weights("size+size", "nI"),
+        b=_weights("size+size"),
+        U=_weights("size", "size"),
+        T=_weights(2 * N_CLASSES, "nI"),
+    ),
+    "label_scores": Record(
+        W=_weights("size+size", "nI"),
+        C=_weights(N_CLASSES, "size"),
+        V=_weights("nO", "size"),
+        b=_weights("nO"),
+    ),
+}
+
+
+def check_model(model: Model, inventory: Inventory) -> None:
+    """Raise a ValueError if the parts of a model do not fit together."""
+    scope = Scope(_WHAT)
+    Int(low=2).read(model.attrs.get("max_length"), scope.inside("max_length"))
+    numbers, own = model.attrs.get("temperature"), scope.inside("temperature")
+    # older versions did not know the last of them
+    if not isinstance(numbers, list | tuple) or len(numbers) not in (3, len(NEUTRAL)):
+        own.fail(f"is not {len(NEUTRAL)} numbers")
+    TEMPERATURE.read(dict(zip(Temperature._fields, numbers, strict=False)), own)
+    for node in model.walk():
+        own = scope.inside(node.name)
+        dims: dict[str, Any] = {n: node.get_dim(n) for n in node.dim_names if node.has_dim(n)}
+        params = {
+            n: node.ops.to_numpy(node.get_param(n)) if node.has_param(n) else None
+            for n in node.param_names
+        }
+        for name, size in dims.items():
+            Int(low=0).read(size, own.inside(name))
+        if node.name in _LAYERS:
+            _LAYERS[node.name].read(params, Scope(_WHAT, node.name, dims))
+            continue
+        for name, value in params.items():
+            if value is not None:
+                _weights(*value.shape).read(value, own.inside(name))
+                if not value.size:
+                    own.inside(name).fail("has no entry")
+    labels = model.get_ref("labels").get_dim("nO")
+    if labels != len(inventory):
+        scope.inside("label_scores").fail(f"has {labels} labels, not {len(inventory)}")

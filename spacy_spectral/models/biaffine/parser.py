@@ -11,16 +11,24 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.fields import Array, Bytes, Float, Format, Int, Record, Strings
-from ...base.stored import Stored
+from ...base.files import Array, Bytes, Float, Format, Int, Record, Strings
 from ...trees.calibration import judge
-from ...trees.interface import TEMPERATURE, AskedArcs, Clusters, Parses, Temperature, Vectors
-from ...trees.inventory import Inventory
-from ...trees.sentences import Tokens, Treebank
+from ...trees.interface import (
+    TEMPERATURE,
+    ArcScorer,
+    AskedArcs,
+    Clusters,
+    ParserModel,
+    Parses,
+    Temperature,
+    Vectors,
+)
+from ...trees.pseudoprojective import Inventory
+from ...trees.sentences import Ints, Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.vectors import WordVectors
-from .embed import Lexicon
-from .estimate import Settings, build_network, fit, n_weights, parameters, set_parameters
+from .embed import TokenNumbers
+from .estimate import NetworkSettings, build_network, fit, n_weights, parameters, set_parameters
 from .network import Network, pieces_of
 
 _SIZE = Int(low=1, high=1 << 14)
@@ -60,17 +68,13 @@ _FORMAT = Format(
 )
 
 
-class BiaffineParser(Stored):
-    """A trained parser; see `trees.interface.ParserModel`.
-
-    lexicon (Lexicon): Turns tokens to numbers.
-    network (Network): What was learnt.
-    """
+class BiaffineParser(ParserModel):
+    """A trained parser; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
     decoders = ("mbr", "viterbi")
 
-    def __init__(self, lexicon: Lexicon, network: Network, settings: Settings):
+    def __init__(self, lexicon: TokenNumbers, network: Network, settings: NetworkSettings):
         self.lexicon = lexicon
         self.network = network
         self.settings = settings
@@ -81,26 +85,17 @@ class BiaffineParser(Stored):
     def fit(
         cls,
         treebank: Treebank,
-        settings: Settings,
+        settings: NetworkSettings,
         *,
         dev: Treebank | None = None,
         clusters: Clusters | None = None,
         vectors: Vectors | None = None,
         report: Callable[[str], None] = print,
     ) -> "BiaffineParser":
-        """Train a parser.
-
-        treebank (Treebank): The training data.
-        settings (Settings): How to train.
-        dev (Optional[Treebank]): Sentences to show progress on.
-        clusters (Optional[Clusters]), vectors (Optional[Vectors]): What is known of words; the parser keeps
-            copies.
-        report (Callable[[str], None]): Told the loss of every epoch.
-        RETURNS (BiaffineParser): The parser.
-        """
+        """Train a parser."""
         if not len(treebank.tokens):
             raise ValueError(Errors.S401)
-        lexicon = Lexicon.fit(treebank.tokens, clusters=clusters, vectors=vectors)
+        lexicon = TokenNumbers.fit(treebank.tokens, clusters=clusters, vectors=vectors)
 
         def progress(epoch: int, loss: float, network: Network) -> None:
             scores = ""
@@ -113,30 +108,28 @@ class BiaffineParser(Stored):
         return cls(lexicon, fit(treebank, lexicon, settings, progress=progress), settings)
 
     @property
-    def clusters(self) -> Clusters | None:
+    def clusters(self) -> Clusters | None:  # type: ignore[override]
         return self.lexicon.clusters
 
     @property
-    def vectors(self) -> Vectors | None:
+    def vectors(self) -> Vectors | None:  # type: ignore[override]
         return self.lexicon.vectors
 
     @property
-    def temperature(self) -> Temperature:
+    def temperature(self) -> Temperature:  # type: ignore[override]
         return self.network.temperature
 
     def with_temperature(self, temperature: Temperature) -> "BiaffineParser":
-        """RETURNS (BiaffineParser): The same parser, surer or less sure."""
+        """The same parser, more or less confident."""
         network = replace(self.network, temperature=temperature)
         return BiaffineParser(self.lexicon, network, self.settings)
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed, decode=decode)
 
     def scorer(self, tokens: Tokens) -> "BiaffineScores":
-        """RETURNS (BiaffineScores): Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
+        """Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
         return BiaffineScores(self, tokens)
 
     def to_payload(self) -> dict[str, Any]:
@@ -160,11 +153,14 @@ class BiaffineParser(Stored):
         _FORMAT.require(len(inventory) > 0, "inventory", "has no labels")
         clusters = clusters_from_bytes(read["clusters"])
         vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
-        lexicon = Lexicon(read["strings"], clusters, vectors)
+        lexicon = TokenNumbers(read["strings"], clusters, vectors)
         # before anything is as large as the settings say
-        found, wanted = len(read["weights"]), n_weights(Settings(**settings), lexicon, inventory)
+        found, wanted = (
+            len(read["weights"]),
+            n_weights(NetworkSettings(**settings), lexicon, inventory),
+        )
         _FORMAT.require(found == wanted, "weights", f"has {found}, not {wanted}")
-        network = build_network(Settings(**settings), lexicon, inventory)
+        network = build_network(NetworkSettings(**settings), lexicon, inventory)
         shapes = {name: value.shape for name, value in parameters(network).items()}
         sizes = [int(numpy.prod(shape)) for shape in shapes.values()]
         parts = numpy.split(read["weights"], numpy.cumsum(sizes)[:-1])
@@ -174,10 +170,10 @@ class BiaffineParser(Stored):
         }
         set_parameters(network, values)
         network.temperature = Temperature.read(read["temperature"])
-        return cls(lexicon, network, Settings(**settings))
+        return cls(lexicon, network, NetworkSettings(**settings))
 
 
-class BiaffineScores:
+class BiaffineScores(ArcScorer):
     """Scores of single arcs of a batch; see `trees.interface.ArcScorer`."""
 
     def __init__(self, parser: BiaffineParser, tokens: Tokens):

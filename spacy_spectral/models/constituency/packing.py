@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from ...base._linear import empty_slots
-from ...base.fields import Array, Bytes, Float, Format, Int, List, Record, Str, Strings
+from ...base.files import Array, Bytes, Float, Format, Int, List, Record, Str, Strings
 from ..linear.tagger import TaggerModel
 from ._anchored import AnchoredTable
 from ._table import FeatureTable

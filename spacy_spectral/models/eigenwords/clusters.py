@@ -9,9 +9,8 @@ import numpy
 
 from ...base.cache import RowCache
 from ...base.errors import Errors
-from ...base.fields import Bool, Int, List, Scope
+from ...base.files import Bool, Int, List, Scope, loading
 from ...base.linalg import kmeans
-from ...base.serialize import loading
 from ...trees.interface import Clusters
 from .vocabulary import find_name
 

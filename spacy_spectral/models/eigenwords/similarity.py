@@ -24,7 +24,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ...base.errors import Errors
-from ...base.fields import Array, Bool, Float, Format, Map, Record, Strings
+from ...base.files import Array, Bool, Float, Format, Map, Record, Strings
 from ...base.stored import Stored
 from .vectors import word_vectors, word_weights
 

@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from ...base.distribute import open_workers
 from ...base.errors import Errors
-from ...base.fields import Array, Bool, Format, Int, Strings
+from ...base.files import Array, Bool, Format, Int, Strings
 from ...base.stored import Stored
 from ...base.text_files import (
     BLOCK_SIZE,

@@ -11,7 +11,7 @@ import numpy
 from ...base.errors import Errors, require_settings
 from ...base.learnt import architecture
 from ...trees.interface import Clusters, Parses, Recipe
-from ...trees.inventory import projective_trees
+from ...trees.pseudoprojective import projective_trees
 from ...trees.sentences import Treebank
 from ..product.architecture import expert_recipes
 from ._learn import Learner

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import numpy
 from numpy.typing import NDArray
@@ -10,7 +9,7 @@ from scipy.optimize import minimize
 
 from ...trees._eisner import best_tree, is_projective_tree
 from ...trees.interface import ArcProbs, AskedArcs, Clusters, ParserModel, Parses, Recipe
-from ...trees.inventory import plain
+from ...trees.pseudoprojective import plain
 from ...trees.sentences import MISSING, Tokens, Treebank
 from ._chart import MAX_LENGTH
 
@@ -236,15 +235,6 @@ SMALLEST = 1e-5  # what an expert thinks impossible is this likely
 Report = Callable[[str], None]
 
 
-@runtime_checkable
-class MarginalScorer(Protocol):
-    """An `ArcScorer` (see `trees.interface`) that knows marginals of arcs given that there are no others."""
-
-    def log_marginals(self, asked: AskedArcs) -> NDArray[numpy.float64]:
-        """The logarithm of every arc's marginal."""
-        ...
-
-
 def train_experts(
     recipes: Mapping[str, Recipe], treebank: Treebank, clusters: Clusters | None, report: Report
 ) -> dict[str, ParserModel]:
@@ -291,18 +281,19 @@ def _asked(forests: Forests) -> tuple[AskedArcs, NDArray[numpy.int64]]:
 
 
 def _log_marginals(expert: ParserModel, tokens: Tokens, asked: AskedArcs) -> NDArray[numpy.float64]:
-    scorer = expert.scorer(tokens) if hasattr(expert, "scorer") else None
-    if isinstance(scorer, MarginalScorer):
-        return scorer.log_marginals(asked)
+    scorer = expert.scorer(tokens)
+    known = None if scorer is None else scorer.log_marginals(asked)
+    if known is not None:
+        return known
     parses = expert.parse(tokens.at(asked.tokens, asked.starts))
     result = numpy.empty(len(asked.heads))
     for s, (own, arcs, modifiers) in enumerate(asked.sentences()):
         found = parses.arcs(s, min_prob=SMALLEST)
         width = own.stop - own.start + 1
-        known = found.modifiers.astype("int64") * width + found.heads
+        places = found.modifiers.astype("int64") * width + found.heads
         wanted = modifiers * width + asked.heads[arcs]
-        at = numpy.minimum(numpy.searchsorted(known, wanted), len(known) - 1)
-        result[arcs] = numpy.where(known[at] == wanted, found.probs[at], 0.0)
+        at = numpy.minimum(numpy.searchsorted(places, wanted), len(places) - 1)
+        result[arcs] = numpy.where(places[at] == wanted, found.probs[at], 0.0)
     return numpy.log(numpy.maximum(result, SMALLEST))
 
 

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy
 from numpy.typing import NDArray
 
-from ...base.fields import Array, Bytes, Float, Format, List, Record, Str
+from ...base.files import Array, Bytes, Float, Format, List, Record, Str
 from ...base.stored import Stored
 from ...trees.interface import (
     ArcMask,
@@ -27,8 +27,8 @@ from ...trees.interface import (
     Parses,
     TreeDistribution,
 )
-from ...trees.inventory import Inventory
-from ...trees.lists import RestoredArcs, restored_arcs
+from ...trees.parses import RestoredArcs, restored_arcs
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..product.parser import KINDS

@@ -14,7 +14,7 @@ from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...base._exp cimport power_doubles
 from ...base._linear cimport Entry, Slot
 from ...trees._eisner cimport best_projective
-from ...trees._projective cimport is_projective
+from ...trees._eisner cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
 from ._cells cimport Bucket, Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside

@@ -48,7 +48,7 @@ def token_outputs(int n_labels):
 
 
 def kernel_bins(int n):
-    """RETURNS (List[int]): The bins of the distances 1..n, to be compared with `trees.lengths`."""
+    """RETURNS (List[int]): The bins of the distances 1..n, to be compared with `trees.sentences`."""
     return [distance_bin(distance) for distance in range(1, n + 1)]
 
 

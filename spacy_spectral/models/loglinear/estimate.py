@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors, Warnings
 from ...trees._eisner import is_projective_tree
-from ...trees.inventory import Inventory
+from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING
 from ._learn import Learner
 from .encode import COLUMNS, GUESSED, SIBLINGS, UNARIES, Sentences, compile_templates

@@ -8,10 +8,10 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.fields import Array, Float, Format, Int, Record, Strings
+from ...base.files import Array, Float, Format, Int, Record, Strings
 from ...base.stored import Stored
+from ...trees.conditions import MixedTrees
 from ...trees.interface import NEUTRAL, TEMPERATURE, RankedTrees, Temperature
-from ...trees.mixture import MixedTrees
 from ._features import fill_children
 from ._forest import MAX_STATES, Forests
 from ._infer import Engine, sentence_scores

@@ -12,22 +12,27 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.fields import Bytes, Format, Int
-from ...base.stored import Stored
+from ...base.files import Bytes, Format, Int
 from ...trees.interface import (
     ArcMask,
     ArcProbs,
     AskedArcs,
     Clusters,
     Parse,
+    ParserModel,
     Parses,
     RankedTrees,
     Temperature,
     TreeDistribution,
 )
-from ...trees.inventory import MIN_DECORATED, Inventory, plain, projective_trees
-from ...trees.lists import distinct_parses, restored_arcs, restored_parses
-from ...trees.pieces import cut_treebank, parse_in_pieces
+from ...trees.parses import (
+    cut_treebank,
+    distinct_parses,
+    parse_in_pieces,
+    restored_arcs,
+    restored_parses,
+)
+from ...trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.sentences import MISSING, Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .encode import Encoder, Sentences
@@ -136,7 +141,7 @@ class LogLinearParses:
         return slice(int(starts[sentence]), int(starts[sentence + 1]))
 
 
-class LogLinearParser(Stored):
+class LogLinearParser(ParserModel):
     """A trained log-linear parser; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
@@ -192,7 +197,7 @@ class LogLinearParser(Stored):
         return cls(model, clusters, max_length=max_length)
 
     @property
-    def temperature(self) -> Temperature:
+    def temperature(self) -> Temperature:  # type: ignore[override]
         return self.model.temperature
 
     def with_temperature(self, temperature: Temperature) -> "LogLinearParser":
@@ -208,9 +213,9 @@ class LogLinearParser(Stored):
         self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
     ) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        return self.parse_with(None, tokens, fixed=fixed)
+        return self.parse_scored(None, tokens, fixed=fixed)
 
-    def parse_with(
+    def parse_scored(
         self,
         others: LabelledArcScorer | None,
         tokens: Tokens,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors
 from ...trees._eisner import best_tree
-from ...trees.constraints import allowed_arcs
+from ...trees.posterior import allowed_arcs
 from ._pruner import prune, train_pruner
 from .encode import PRUNER, Sentences, Templates, compile_templates
 

@@ -4,7 +4,7 @@ be said in advance about a language or a tag set."""
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.lengths import N_BINS, distance_bins
+from ...trees.sentences import N_BINS, distance_bins
 from .encode import Sentences
 
 _MAX_LEAF = 0.15

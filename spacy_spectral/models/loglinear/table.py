@@ -11,7 +11,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base._linear import ENTRY, build_slots, empty_slots, lay_out, number_keys
-from ...trees.lengths import N_BINS, distance_bins
+from ...trees.sentences import N_BINS, distance_bins
 from ._table import make_buckets, make_cells, training_keys
 from .encode import Sentences, Templates
 from .statistics import positions

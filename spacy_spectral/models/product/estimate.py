@@ -9,21 +9,29 @@ a table.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import cast
 
 import numpy
-from numpy.typing import NDArray
 
-from ...trees.calibration import PRIOR, calibrated, judge, log_scores, some_sentences
-from ...trees.interface import Clusters, ParserModel, Recipe, Temperature, Vectors
-from ...trees.sentences import MISSING, Treebank
+from ...trees.calibration import (
+    PRIOR,
+    Tried,
+    calibrated,
+    judge,
+    minimum,
+    some_sentences,
+    star,
+)
+from ...trees.interface import Clusters, ParserModel, Recipe, Resources, Temperature, Vectors
+from ...trees.sentences import MISSING, Floats, Treebank
 from .parser import ProductParser
 
 _CHOSEN_AT = 1.0  # the temperature at which trees are chosen, for weights that sum to 1
 _HELD_OUT = 5  # without a development set, every fifth block of sentences
 _MAX_BLOCK = 50
-# Of logarithms of weights: the first step, and how far they may be off.
-_STEP, _TOLERANCE = 0.5, 0.05
+# How far logarithms of weights and of the temperature are changed to see what it does, at first and then.
+_ARMS = (0.7, 0.4)
 
 
 def fit(
@@ -38,37 +46,20 @@ def fit(
 ) -> ProductParser:
     """Train a product of experts.
 
-    recipes (Mapping[str, Recipe]): How to train each expert.
-    weights (Optional[Mapping[str, float]]): How much each counts; None to learn it.
-    treebank (Treebank): The training data.
-    dev (Optional[Treebank]): Sentences to stop by, and to learn weights from. Without, these are learnt from
-        copies of the experts that are trained without a part of the treebank.
-    clusters (Optional[Clusters]), vectors (Optional[Vectors]): What is known of words.
-    report (Callable[[str], None]): Told about progress.
-    RETURNS (ProductParser): The product.
+    weights: How much each counts; None to learn it.
+    dev: Sentences to stop by, and to learn weights from. Without, these are learnt from copies of the
+        experts that are trained without a part of the treebank.
     """
-
-    def train(treebank: Treebank, dev: Treebank | None, prefix: str) -> dict[str, ParserModel]:
-        experts = {}
-        for name, recipe in recipes.items():
-
-            def tell(message: str, name: str = name) -> None:
-                report(f"{prefix}{name}: {message}")
-
-            experts[name] = recipe.fit(
-                treebank, dev=dev, clusters=clusters, vectors=vectors, report=tell
-            )
-        return experts
-
+    given = Resources(clusters=clusters, vectors=vectors, report=report)
     equal = dict.fromkeys(recipes, 1.0 / len(recipes))
-    experts = train(treebank, dev, "")
+    experts = _train(recipes, treebank, dev, given, "")
     product = ProductParser(experts, weights or equal)
     held_out, judges = dev, product
     if weights is None and dev is None:
         inside = _held_out(len(treebank.tokens))
         if inside.any() and not inside.all():
             held_out = treebank.select(inside)
-            copies = train(treebank.select(~inside), None, "without a part, ")
+            copies = _train(recipes, treebank.select(~inside), None, given, "without a part, ")
             judges = ProductParser(copies, equal)
     if held_out is None:
         return product
@@ -81,6 +72,25 @@ def fit(
     return ProductParser(experts, judged.weights, temperature=judged.temperature)
 
 
+def _train(
+    recipes: Mapping[str, Recipe],
+    treebank: Treebank,
+    dev: Treebank | None,
+    given: Resources,
+    prefix: str,
+) -> dict[str, ParserModel]:
+    experts = {}
+    for name, recipe in recipes.items():
+        report = partial(_tell, given["report"], f"{prefix}{name}: ")
+        own: Resources = {**given, "dev": dev, "report": report}
+        experts[name] = recipe.fit(treebank, **own)
+    return experts
+
+
+def _tell(report: Callable[[str], None], prefix: str, message: str) -> None:
+    report(prefix + message)
+
+
 def _held_out(n: int) -> numpy.ndarray:
     """Which of n sentences: neighbours together, for neighbours are alike."""
     block = max(min(n // (2 * _HELD_OUT), _MAX_BLOCK), 1)
@@ -90,31 +100,37 @@ def _held_out(n: int) -> numpy.ndarray:
 def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
     """Learn the weights of experts, relative to the first.
 
-    product (ProductParser): The product.
-    treebank (Treebank): Sentences that the experts were not trained on.
-    RETURNS (ProductParser): The same experts with other weights; how sure they are is not settled yet.
+    RETURNS: The same experts with other weights; how confident they are is not settled yet.
     """
-    from scipy.optimize import minimize
-
     treebank = some_sentences(treebank)
     if not (treebank.heads != MISSING).any():
         return product
-    scorers = product.remembered_scorers(treebank.tokens)
-    names = list(product.experts)
+    scorers, tried = product.scorers(treebank.tokens), Tried()
 
-    def at(logs: NDArray[numpy.float64]) -> ProductParser:
-        """The product at logarithms of a temperature and of weights, relative to the first."""
-        shares = numpy.exp(numpy.append(0.0, logs[1:]))
-        weights = dict(zip(names, (shares / shares.sum()).tolist(), strict=True))
-        tempered = product.with_temperature(Temperature(float(numpy.exp(logs[0]))))
-        return tempered.with_weights(weights)
+    def loss(logs: Floats) -> float:
+        return PRIOR * float(logs @ logs) - float(numpy.log(tried.heads(_spread(logs))).sum())
 
-    def loss(logs: NDArray[numpy.float64]) -> float:
-        parses = at(logs).parse_with(scorers, treebank.tokens)
-        judged = judge(parses, treebank, product.label_names)
-        return PRIOR * (logs @ logs) - log_scores(judged.heads, judged.head_right).sum()
+    # how much experts should count depends on how confident they are together, and on one another
+    best = numpy.zeros(len(product.experts))
+    for arm in _ARMS:
+        centre, arms = best, numpy.full(len(best), arm)
+        for logs in star(centre, arms):
+            parses = _at(product, logs).parse_scored(scorers, treebank.tokens)
+            tried.add(_spread(logs), judge(parses, treebank, product.label_names))
+        best = minimum(
+            loss, centre, list(zip(centre - 2.0 * arms, centre + 2.0 * arms, strict=True))
+        )
+    return _at(product, best)
 
-    # how much experts should count hangs on how sure they are together, and on one another
-    simplex = numpy.vstack([numpy.zeros(len(names)), numpy.diag(numpy.full(len(names), _STEP))])
-    options = {"initial_simplex": simplex, "xatol": _TOLERANCE, "fatol": 1.0}
-    return at(minimize(loss, simplex[0], method="Nelder-Mead", options=options).x)
+
+def _at(product: ProductParser, logs: Floats) -> ProductParser:
+    """The product at logarithms of a temperature and of weights, relative to the first."""
+    shares = numpy.exp(numpy.append(0.0, logs[1:]))
+    weights = dict(zip(product.experts, (shares / shares.sum()).tolist(), strict=True))
+    return product.with_temperature(Temperature(float(numpy.exp(logs[0])))).with_weights(weights)
+
+
+def _spread(logs: Floats) -> Floats:
+    """Logarithms of the temperature that every expert has in the product."""
+    shares = numpy.exp(numpy.append(0.0, logs[1:]))
+    return logs[0] - numpy.log(shares / shares.sum())

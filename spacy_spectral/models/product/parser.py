@@ -14,6 +14,7 @@ A weight of zero leaves an expert out, and an expert that is alone with weight 1
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
@@ -22,30 +23,31 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.fields import Bytes, Float, Format, List, Record, Str
-from ...base.stored import Stored
-from ...trees.arc_posterior import arc_posterior
+from ...base.files import Bytes, Float, Format, List, Record, Str
 from ...trees.interface import (
     NEUTRAL,
     TEMPERATURE,
     ArcScorer,
     AskedArcs,
+    Clusters,
     ParserModel,
     Parses,
     Temperature,
-    Tempered,
+    Vectors,
 )
-from ...trees.inventory import Inventory
-from ...trees.parsing import PosteriorParses, sentence_constraints
-from ...trees.pieces import parse_in_pieces
-from ...trees.sentences import Tokens
+from ...trees.parses import PosteriorParses, parse_in_pieces
+from ...trees.posterior import arc_posterior, sentence_constraints
+from ...trees.pseudoprojective import Inventory, plain
+from ...trees.sentences import Floats, Ints, Longs, Tokens
 from ..biaffine.parser import BiaffineParser
-from ..loglinear.parser import LabelledArcScorer, LogLinearParser
+from ..loglinear.parser import LogLinearParser
 from ..refine.model import RefinedGrammar
 from ..shag.grammar import Grammar
-from .scores import ProbabilityScores, remembered, translated
 
 _MAX_LENGTH = 250  # longer sentences are parsed in pieces, where no expert has a chart of its own
+# What an expert thinks impossible, or does not know a label for, is very unlikely to the product.
+_SMALLEST = 1e-6
+Scores = tuple[NDArray[numpy.floating], NDArray[numpy.floating]]
 # What can be an expert, by the names in files.
 KINDS: dict[str, Any] = {
     "loglinear": LogLinearParser,
@@ -69,15 +71,11 @@ _FORMAT = Format(
 )
 
 
-class ProductParser(Stored):
-    """A product of trained parsers; see `trees.interface.ParserModel`.
-
-    experts (Dict[str, ParserModel]): The parsers, by name.
-    weights (Dict[str, float]): How much each counts.
-    temperature (Temperature): How sure the product is.
-    """
+class ProductParser(ParserModel):
+    """A product of trained parsers; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
+    temperature: Temperature
     decoders: Sequence[str] = ("mbr",)
 
     def __init__(
@@ -101,86 +99,62 @@ class ProductParser(Stored):
         self.inventory = Inventory(self.label_names)
 
     @property
-    def clusters(self) -> Any:
+    def clusters(self) -> Clusters | None:  # type: ignore[override]
         """What is known of words: the experts share it."""
-        return self._shared("clusters")
+        found = (expert.clusters for expert in self.experts.values())
+        return next((value for value in found if value is not None), None)
 
     @property
-    def vectors(self) -> Any:
-        return self._shared("vectors")
-
-    def _shared(self, name: str) -> Any:
-        found = (getattr(expert, name, None) for expert in self.experts.values())
+    def vectors(self) -> Vectors | None:  # type: ignore[override]
+        found = (expert.vectors for expert in self.experts.values())
         return next((value for value in found if value is not None), None)
 
     def with_temperature(self, temperature: Temperature) -> "ProductParser":
-        """RETURNS (ProductParser): The same product, surer or less sure."""
+        """The same product, more or less confident."""
         return ProductParser(self.experts, self.weights, temperature=temperature)
 
     def with_weights(self, weights: Mapping[str, float]) -> "ProductParser":
-        """RETURNS (ProductParser): The same experts with other weights."""
+        """The same experts with other weights."""
         return ProductParser(self.experts, weights, temperature=self.temperature)
 
     @cached_property
     def _chart(self) -> ParserModel:
-        """The expert whose chart is used, or the only one, as sure as the product; it is made once."""
+        """The expert whose chart is used, or the only one, as confident as the product; it is made once."""
         name = self._host or self._active[0]
-        expert = self.experts[name]
-        if not isinstance(expert, Tempered):
-            return expert
-        return expert.with_temperature(self.temperature.weighted(self.weights[name]))
+        return self.experts[name].with_temperature(self.temperature.weighted(self.weights[name]))
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        return self.parse_with(self.scorers(tokens), tokens, fixed=fixed)
+        return self.parse_scored(self.scorers(tokens), tokens, fixed=fixed)
+
+    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
+        """Parse a batch at one temperature after the other; see `trees.interface.ParserModel`."""
+        scorers = self.scorers(tokens)
+        return lambda t: self.with_temperature(t).parse_scored(scorers, tokens)
 
     def scorers(self, tokens: Tokens) -> dict[str, ArcScorer]:
-        """RETURNS (Dict[str, ArcScorer]): What the experts but the one with the chart say of arcs; with
-        another product of the same experts it need not be computed again."""
+        """What the experts but the one with the chart say of arcs. With another product of the same
+        experts it need not be computed again."""
         if len(self._active) == 1 or not len(tokens):
             return {}
         return {
-            name: translated(_scorer(expert, tokens), expert.label_names, self.label_names)
+            name: ExpertScores(expert, tokens, self.label_names)
             for name, expert in self.experts.items()
             if name in self._active and name != self._host
         }
 
-    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
-        """Parse a batch at one temperature after the other; see `trees.calibration.parses_at`."""
-        scorers = self.remembered_scorers(tokens)
-        return lambda t: self.with_temperature(t).parse_with(scorers, tokens)
-
-    def remembered_scorers(self, tokens: Tokens) -> dict[str, ArcScorer]:
-        """RETURNS (Dict[str, ArcScorer]): As `scorers`; what they have said they need not compute again."""
-        return {name: remembered(scorer) for name, scorer in self.scorers(tokens).items()}
-
-    def parse_with(
-        self,
-        scorers: Mapping[str, ArcScorer],
-        tokens: Tokens,
-        *,
-        fixed: NDArray[numpy.int32] | None = None,
+    def parse_scored(
+        self, scorers: Mapping[str, ArcScorer], tokens: Tokens, *, fixed: Ints | None = None
     ) -> Parses:
         """Parse a batch, given what `scorers` has said of it."""
-        t = self.temperature
         if len(self._active) == 1 or not len(tokens):
             return self._chart.parse(tokens, fixed=fixed)
-
-        def others(asked: AskedArcs) -> NDArray[numpy.floating]:
-            total: Any = 0.0
-            for name, scorer in scorers.items():
-                heads, labels = scorer(asked)
-                own = t.weighted(self.weights[name])
-                weighted = labels / own.labels
-                weighted += (heads / own.heads)[:, None]
-                total = weighted + total
-            return total
-
+        temperatures = {name: self.temperature.weighted(self.weights[name]) for name in scorers}
+        others = WeightedScores(scorers, temperatures)
         if self._host is None:
-            return _first_order(others, tokens, self.inventory, fixed, t)
-        return cast(LogLinearParser, self._chart).parse_with(others, tokens, fixed=fixed)
+            pieces = _FirstOrder(others, tokens, self.inventory, self.temperature)
+            return parse_in_pieces(pieces, tokens.starts, max_length=_MAX_LENGTH, fixed=fixed)
+        return cast(LogLinearParser, self._chart).parse_scored(others, tokens, fixed=fixed)
 
     def to_payload(self) -> dict[str, Any]:
         kinds = {kind: name for name, kind in KINDS.items()}
@@ -208,65 +182,134 @@ class ProductParser(Stored):
         return cls(experts, weights, temperature=Temperature.read(read["temperature"]))
 
 
-def _scorer(expert: ParserModel, tokens: Tokens) -> ArcScorer:
-    own = getattr(expert, "scorer", None)
-    if own is not None:
-        return own(tokens)
-    # how sure experts are by themselves is nothing to the product, which has weights and a temperature
-    neutral = expert.with_temperature(NEUTRAL) if isinstance(expert, Tempered) else expert
-    return ProbabilityScores(neutral, tokens)
+@dataclass
+class WeightedScores:
+    """What several experts say of labelled arcs, added up: [arcs, labels]."""
+
+    scorers: Mapping[str, ArcScorer]
+    temperatures: Mapping[str, Temperature]
+
+    def __call__(self, asked: AskedArcs) -> NDArray[numpy.floating]:
+        total: Any = 0.0
+        for name, scorer in self.scorers.items():
+            heads, labels = scorer(asked)
+            own = self.temperatures[name]
+            weighted = labels / own.labels
+            weighted += (heads / own.heads)[:, None]
+            total = weighted + total
+        return total
 
 
-def _first_order(
-    score: LabelledArcScorer,
-    tokens: Tokens,
-    inventory: Inventory,
-    fixed: NDArray[numpy.int32] | None,
-    temperature: Temperature,
-) -> Parses:
-    """Parses by the chart of single arcs: those of a sentence's tokens are scored with all their heads."""
+class ExpertScores(ArcScorer):
+    """What an expert says of arcs, in terms of the product's labels; see `trees.interface.ArcScorer`. What it
+    said last of all tokens of the batch it need not compute again."""
 
-    def parse(
-        chosen: NDArray[numpy.int64] | slice,
-        starts: NDArray[numpy.int32],
-        fixed: NDArray[numpy.int32] | None,
-    ) -> PosteriorParses:
+    def __init__(self, expert: ParserModel, tokens: Tokens, wanted: Sequence[str]):
+        """wanted: The labels that are asked for. One that the expert does not know counts as its plain form,
+        and as very unlikely if that is not known either."""
+        # weights and the temperature of the product say how much an expert counts, not its own temperature
+        self._scorer = expert.scorer(tokens) or ProbabilityScores(
+            expert.with_temperature(NEUTRAL), tokens
+        )
+        self._columns: Longs | None = None
+        if list(expert.label_names) != list(wanted):
+            index = {name: i for i, name in enumerate(expert.label_names)}
+            known = [index.get(name, index.get(plain(name), -1)) for name in wanted]
+            self._columns = numpy.array(known)
+        self._last: tuple[AskedArcs, Scores] | None = None
+
+    def __call__(self, asked: AskedArcs) -> Scores:
+        if not isinstance(asked.tokens, slice):
+            return self._scores(asked)
+        last = self._last
+        if last is None or not all(map(numpy.array_equal, last[0][1:], asked[1:])):
+            last = self._last = asked, self._scores(asked)
+        return last[1]
+
+    def _scores(self, asked: AskedArcs) -> Scores:
+        arcs, labels = self._scorer(asked)
+        if self._columns is None:
+            return arcs, labels
+        chosen = labels[:, self._columns]
+        return arcs, numpy.where(self._columns >= 0, chosen, numpy.log(_SMALLEST))
+
+
+class ProbabilityScores(ArcScorer):
+    """Logarithms of an expert's probabilities of labelled arcs; see `trees.interface.ArcScorer`."""
+
+    def __init__(self, expert: ParserModel, tokens: Tokens):
+        self._expert = expert
+        self._tokens = tokens
+        self._n_labels = len(expert.label_names)
+
+    def __call__(self, asked: AskedArcs) -> Scores:
+        parses = self._expert.parse(self._tokens.at(asked.tokens, asked.starts))
+        joint = numpy.full((len(asked.heads), self._n_labels), _SMALLEST / self._n_labels)
+        for s, (tokens, own, modifiers) in enumerate(asked.sentences()):
+            n = tokens.stop - tokens.start
+            place = numpy.full((n + 1, n + 1), -1)
+            place[asked.heads[own], modifiers] = numpy.arange(own.start, own.stop)
+            found = parses.arcs(s, labelled=True, min_prob=_SMALLEST / self._n_labels)
+            rows = place[found.heads, found.modifiers]
+            kept = rows >= 0
+            numpy.add.at(joint, (rows[kept], found.labels[kept]), found.probs[kept])
+        total = joint.sum(axis=1)
+        return numpy.log(total), numpy.log(joint / total[:, None])
+
+
+@dataclass
+class _FirstOrder:
+    """Parses by the chart of single arcs: those of a sentence's tokens are scored with all their heads; see
+    `trees.parses.ParseTokens`."""
+
+    score: WeightedScores
+    tokens: Tokens
+    inventory: Inventory
+    temperature: Temperature
+
+    def __call__(self, chosen: Longs | slice, starts: Ints, fixed: Ints | None) -> PosteriorParses:
         bounds = list(pairwise(starts.tolist()))
-        every = numpy.arange(len(tokens.words))[chosen]
+        every = numpy.arange(len(self.tokens.words))[chosen]
         tables, posteriors, choosers = [], [], []
         for (a, b), allowed in zip(bounds, sentence_constraints(bounds, fixed), strict=True):
             n = b - a
             heads = numpy.tile(numpy.arange(n + 1, dtype="int32"), n)
             own = numpy.array([0, n], dtype="int32")
             edges = numpy.arange(0, n * (n + 1) + 1, n + 1, dtype="int32")
-            labelled = score(AskedArcs(every[a:b], own, edges, heads)).reshape(n, n + 1, -1)
+            labelled = self.score(AskedArcs(every[a:b], own, edges, heads)).reshape(n, n + 1, -1)
             top = labelled.max(axis=2, keepdims=True)
             total = top[..., 0] + numpy.log(numpy.exp(labelled - top).sum(axis=2))
             tables.append(labelled - total[..., None])
             arcs = numpy.zeros((n + 1, n + 1))
             arcs[:, 1:] = total.T
             posteriors.append(arc_posterior(arcs, allowed=allowed))
-            if temperature.choice != 1:
-                choosers.append(arc_posterior(temperature.choice * arcs, allowed=allowed))
-
-        def distributions(
-            sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-        ) -> NDArray[numpy.float64]:
-            rows = [
-                tables[s][numpy.arange(len(own)), own]
-                for s, own in zip(sentences, heads, strict=True)
-            ]
-            return numpy.exp(numpy.concatenate([numpy.zeros((0, len(inventory))), *rows]))
-
+            if self.temperature.choice != 1:
+                choosers.append(arc_posterior(self.temperature.choice * arcs, allowed=allowed))
         return PosteriorParses(
             starts,
             posteriors,
-            inventory=inventory,
-            label_distributions=distributions,
+            inventory=self.inventory,
+            label_distributions=_LabelTables(tables, len(self.inventory)),
             fixed=fixed,
             decode="mbr",
             choosers=choosers or None,
-            share=temperature.share,
+            share=self.temperature.share,
         )
 
-    return parse_in_pieces(parse, tokens.starts, max_length=_MAX_LENGTH, fixed=fixed)
+
+@dataclass
+class _LabelTables:
+    """log P(label | arc) of all arcs: for every sentence [tokens, heads, labels]; see
+    `trees.parses.LabelDistributions`."""
+
+    tables: list[NDArray[numpy.floating]]
+    n_labels: int
+
+    def __call__(
+        self, sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
+    ) -> Floats:
+        rows = [
+            self.tables[s][numpy.arange(len(own)), own]
+            for s, own in zip(sentences, heads, strict=True)
+        ]
+        return numpy.exp(numpy.concatenate([numpy.zeros((0, self.n_labels)), *rows]))

@@ -11,9 +11,9 @@ from ...base.errors import Errors, require_settings
 from ...base.learnt import architecture
 from ...base.progress import progress_bar
 from ...trees.interface import Resources
-from ...trees.inventory import projective_trees
+from ...trees.pseudoprojective import projective_trees
 from ...trees.sentences import Treebank
-from ..shag.labels import LabelModel
+from ..shag.backoff import LabelModel
 from ..shag.model import SymbolTable
 from .infinite import CHILDREN, infinite_labelling
 from .model import MAX_STATES, ChartSettings, RefinedGrammar

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy
 from numpy.typing import NDArray
 
-from ...trees.posterior import Posterior
+from ...trees.posterior import Factors, Posterior
 from ._chains import tree_scores
 from ._lattice import inside_outside
 from .lexicon import Lattice
@@ -14,8 +14,8 @@ from .transitions import Layer, Transitions, group_states
 
 
 @dataclass
-class LatticeFactors:
-    """Implements `trees.posterior.Factors`.
+class LatticeFactors(Factors):
+    """See `trees.posterior.Factors`.
 
     weights: [N, N], of every arc (head, modifier).
     root: Weight of every state of every token as child of the root.
@@ -26,8 +26,6 @@ class LatticeFactors:
     weights: NDArray[numpy.float64]
     root: NDArray[numpy.float64]
     log_scale: float = 0.0
-
-    non_negative = True
 
     def __len__(self) -> int:
         return len(self.weights)

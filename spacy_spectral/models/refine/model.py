@@ -18,15 +18,13 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.fields import Array, Bool, Float, Format, Int, Record, Strings
-from ...trees.interface import NEUTRAL, TEMPERATURE, AskedArcs, Temperature
-from ...trees.inventory import plain
-from ...trees.lengths import DISTANCE_BINS, N_BINS, length_table
+from ...base.files import Array, Bool, Float, Format, Int, Record, Strings
+from ...trees.interface import NEUTRAL, TEMPERATURE, ArcScorer, AskedArcs, Temperature
 from ...trees.posterior import Posterior
-from ...trees.sentences import Tokens
+from ...trees.pseudoprojective import plain
+from ...trees.sentences import DISTANCE_BINS, N_BINS, Tokens, length_table
 from ..shag._chart import arc_weights
-from ..shag.labels import FIELDS as LABELS
-from ..shag.labels import LabelModel
+from ..shag.backoff import LABELS, LabelModel
 from ..shag.model import SymbolTable
 from ..shag.tempered import PosteriorOf, TemperedParser
 from .chart import LatticeFactors, passes
@@ -143,7 +141,7 @@ def _require_order(rows: numpy.ndarray, name: str) -> None:
 SMALLEST = 1e-5
 
 
-class RefinedScores:
+class RefinedScores(ArcScorer):
     """Logarithms of marginals of arcs; implements `trees.interface.ArcScorer`.
 
     Only the arcs that are asked for are looked at: the marginals are those of the grammar given that the
@@ -223,7 +221,7 @@ class ChartSettings:
 
 
 class RefinedGrammar(TemperedParser):
-    """A parser; implements `trees.interface.Tempered`."""
+    """A parser; see `trees.interface.ParserModel`."""
 
     FORMAT = FORMAT
 

@@ -8,7 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors
-from ...base.fields import Array, Bool, Format, Strings
+from ...base.files import Array, Bool, Format, Strings
 from ...base.stored import Stored
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.vocabulary import normalize, signatures

@@ -58,7 +58,7 @@ cdef struct Half:
     double* dQT
 
 
-cdef struct Sentence:
+cdef struct AutomataSentence:
     int length
     int row         # length + 1
     int states      # n
@@ -105,12 +105,12 @@ cdef int _allocate(
     return 0
 
 
-cdef inline const double* _operator(Sentence* s, int head, int direction, int modifier) noexcept nogil:
+cdef inline const double* _operator(AutomataSentence* s, int head, int direction, int modifier) noexcept nogil:
     cdef size_t index = (<size_t>s.symbols[head] * 2 + direction) * s.n_symbols + s.symbols[modifier]
     return s.operators + index * s.stride_states * s.stride_states
 
 
-cdef inline void _finish(Sentence* s, Half* half, int direction, int head, int end) noexcept nogil:
+cdef inline void _finish(AutomataSentence* s, Half* half, int direction, int head, int end) noexcept nogil:
     """Q[h,e] = stop . C[h,e], in both layouts."""
     cdef double value = dot(
         s.stop + (<size_t>head * 2 + direction) * s.width,
@@ -120,7 +120,7 @@ cdef inline void _finish(Sentence* s, Half* half, int direction, int head, int e
 
 
 cdef inline void _attach(
-    Sentence* s, Half* half, int direction, int head, int modifier, const double* source
+    AutomataSentence* s, Half* half, int direction, int head, int modifier, const double* source
 ) noexcept nogil:
     """I[h,m] = A^h_m (sum over classes of w[h,m,class] * S[h,m,class]), S being the source."""
     cdef int n = s.length, states = s.states, c
@@ -133,7 +133,7 @@ cdef inline void _attach(
             add_product(op, s.stride_states, states, w[c], source + c * states, target)
 
 
-cdef double _inside(Sentence* s, Half* left, Half* right, double* scratch) noexcept nogil:
+cdef double _inside(AutomataSentence* s, Half* left, Half* right, double* scratch) noexcept nogil:
     cdef int n = s.length, row = s.row, states = s.states, width = s.width
     cdef int i, j, span, k
     cdef double total = 0
@@ -172,7 +172,7 @@ cdef double _inside(Sentence* s, Half* left, Half* right, double* scratch) noexc
 
 
 cdef inline double _attach_adjoint(
-    Sentence* s, Half* half, int direction, int head, int modifier, double* d_source
+    AutomataSentence* s, Half* half, int direction, int head, int modifier, double* d_source
 ) noexcept nogil:
     """Adjoint of _attach. Returns <dI, I>, the unnormalised marginal of the arc."""
     cdef int n = s.length, states = s.states, b, c
@@ -189,7 +189,7 @@ cdef inline double _attach_adjoint(
 
 
 cdef inline void _finish_adjoint(
-    Sentence* s, Half* half, int direction, int head, int end
+    AutomataSentence* s, Half* half, int direction, int head, int end
 ) noexcept nogil:
     cdef int k
     cdef double d = half.dQ[<size_t>head * s.row + end] + half.dQT[<size_t>end * s.row + head]
@@ -200,7 +200,7 @@ cdef inline void _finish_adjoint(
 
 
 cdef void _outside(
-    Sentence* s, Half* left, Half* right, double* d_source, double* marginals
+    AutomataSentence* s, Half* left, Half* right, double* d_source, double* marginals
 ) noexcept nogil:
     """Fills marginals[h + 1, m + 1] with unnormalised arc marginals; row 0 is the root."""
     cdef int n = s.length, row = s.row, width = s.width
@@ -271,7 +271,7 @@ def arc_weights(
     return weight_array
 
 
-cdef class Chart:
+cdef class AutomataChart:
     """One sentence.
 
     symbols (int[N]): Symbol of every token.
@@ -282,7 +282,7 @@ cdef class Chart:
     root (float[N]): Weight of every token as the only child of the root.
     states (int): How many leading states of the automata to use: a multiple of four.
     """
-    cdef Sentence s
+    cdef AutomataSentence s
     cdef const int[::1] symbols, word_class
     cdef const double[:, :, ::1] start, weights, stop
     cdef const double[:, :, :, :, ::1] operators
@@ -299,7 +299,7 @@ cdef class Chart:
         const double[::1] root not None,
         int states,
     ):
-        cdef Sentence* s = &self.s
+        cdef AutomataSentence* s = &self.s
         if states % 4 or states > operators.shape[4] or stop.shape[2] != states * weights.shape[2]:
             raise ValueError(f"states must be a multiple of four within the automata, not {states}")
         self.symbols, self.word_class, self.start, self.operators = symbols, word_class, start, operators

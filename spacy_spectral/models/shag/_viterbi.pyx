@@ -13,7 +13,7 @@ import numpy
 from ...trees._sides cimport LEFT, RIGHT
 
 
-cdef struct Half:
+cdef struct BestHalf:
     double* C           # [h, e, width]
     double* I           # [h, e, states]
     double* Q           # [h, e]
@@ -30,7 +30,7 @@ cdef struct Task:
     int state
 
 
-cdef int _allocate(Half* half, int n, int width, int states) noexcept nogil:
+cdef int _allocate(BestHalf* half, int n, int width, int states) noexcept nogil:
     cdef size_t cells = <size_t>n * n
     cdef size_t k
     half.C = <double*>malloc(cells * (width + states + 1) * sizeof(double))
@@ -47,7 +47,7 @@ cdef int _allocate(Half* half, int n, int width, int states) noexcept nogil:
     return 0
 
 
-cdef void _finish(Half* half, const double* stop, int n, int width, int head, int end) noexcept nogil:
+cdef void _finish(BestHalf* half, const double* stop, int n, int width, int head, int end) noexcept nogil:
     cdef size_t cell = <size_t>head * n + end
     cdef int k
     cdef double value
@@ -59,7 +59,7 @@ cdef void _finish(Half* half, const double* stop, int n, int width, int head, in
 
 
 cdef void _attach(
-    Half* half, Half* other, int n, int classes, int states, const double* op, const double* w,
+    BestHalf* half, BestHalf* other, int n, int classes, int states, const double* op, const double* w,
     double* best, int head, int modifier
 ) noexcept nogil:
     """S[h,m] and I[h,m]; `best` is scratch for S."""
@@ -89,7 +89,7 @@ cdef void _attach(
 
 
 cdef void _complete(
-    Half* half, int n, int classes, int states, const int* word_class, int head, int end
+    BestHalf* half, int n, int classes, int states, const int* word_class, int head, int end
 ) noexcept nogil:
     """C[h,e] over the last modifier x."""
     cdef int width = classes * states
@@ -108,7 +108,7 @@ cdef void _complete(
                 half.previous_C[cell * width + k] = x
 
 
-cdef int _read(Half* halves, int n, int classes, int states, int root, int* heads) noexcept nogil:
+cdef int _read(BestHalf* halves, int n, int classes, int states, int root, int* heads) noexcept nogil:
     """Follow the pointers from the root's two halves."""
     cdef int width = classes * states
     cdef Task* stack = <Task*>malloc((2 * n + 2) * sizeof(Task))
@@ -160,7 +160,7 @@ def viterbi(
     cdef int width = classes * states
     cdef int span, i, j, k, root = 0, status = 0
     cdef double value, best = -INFINITY
-    cdef Half[2] halves
+    cdef BestHalf[2] halves
     scratch_array = numpy.zeros(width)
     cdef double[::1] scratch = scratch_array
     heads_array = numpy.zeros(n, dtype="int32")

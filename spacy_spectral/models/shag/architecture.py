@@ -20,12 +20,12 @@ class ShagRecipe(GrammarSettings):
 
     @property
     def decoders(self) -> tuple[str, ...]:
-        """RETURNS (Tuple[str, ...]): As `Grammar.decoders`, before there is a grammar."""
+        """As `Grammar.decoders`, before there is a grammar."""
         projected = self.automata.estimator == "spectral" and not self.only_lexical
         return ("mbr",) if projected else ("mbr", "viterbi")
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> Grammar:
-        """RETURNS (Grammar): The grammar of a treebank; see `trees.interface.Recipe`."""
+        """The grammar of a treebank; see `trees.interface.Recipe`."""
         return Grammar.fit(treebank.trees(), self, progress=progress_bar("Head automata"))
 
 

@@ -1,4 +1,6 @@
-"""The grammar as a whole: automata, length factor, lexical model and labels, and what can be asked of it."""
+"""The grammar as a whole: automata, length factor, lexical model and labels, what can be asked of it, and its
+file. The kernels do not check bounds: all that they rely on is declared in `FORMAT`.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,20 +12,157 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors, SpectralError, require_settings
-from ...trees.interface import NEUTRAL, Temperature
-from ...trees.lengths import DISTANCE_BINS, length_table
-from ...trees.posterior import Posterior
-from ...trees.pseudoprojective import projective_tree
-from ...trees.sentences import Tokens, Tree
-from ._chart import arc_weights
-from .estimate import EstimatorSettings, estimate
-from .factors import Factors
-from .format import FORMAT, require_sound
-from .labels import LabelModel
-from .lexical import LEXICAL_MODELS, LexicalModel
+from ...base.files import Array, Bool, Float, Format, Int, Record, Str, Strings
+from ...trees.interface import NEUTRAL, TEMPERATURE, Temperature
+from ...trees.posterior import Factors, Posterior
+from ...trees.pseudoprojective import plain, projective_tree
+from ...trees.sentences import (
+    DISTANCE_BINS,
+    N_BINS,
+    Bools,
+    Floats,
+    Ints,
+    Tokens,
+    Tree,
+    length_table,
+)
+from ._chart import AutomataChart, arc_weights
+from ._viterbi import viterbi
+from .backoff import LABELS, LEXICAL, LEXICAL_MODELS, LabelModel, LexicalModel
+from .estimate import ESTIMATORS, RIGHT, EstimatorSettings, estimate, modifier_sequences
+from .model import FIELDS as AUTOMATA
 from .model import OperatorModel, SymbolTable
-from .statistics import RIGHT, modifier_sequences
 from .tempered import PosteriorOf, TemperedParser
+
+
+@dataclass
+class AutomataFactors(Factors):
+    """See `trees.posterior.Factors`; the arrays are those of `_chart.AutomataChart`."""
+
+    symbols: Ints
+    word_class: Ints
+    automata: OperatorModel
+    states: int
+    weights: Floats
+    stop: Floats
+    root: Floats
+    log_scale: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @property
+    def non_negative(self) -> bool:
+        return self.automata.non_negative
+
+    def chart(self) -> AutomataChart:
+        """The chart of the sentence."""
+        automata = self.automata
+        return AutomataChart(
+            self.symbols,
+            self.word_class,
+            automata.start,
+            automata.operators,
+            self.weights,
+            self.stop,
+            self.root,
+            self.states,
+        )
+
+    def restricted(self, allowed: Bools) -> "AutomataFactors":
+        weights = self.weights * allowed[1:, 1:, None]
+        return replace(self, weights=weights, root=self.root * allowed[0, 1:])
+
+    def scaled(self, factor: float) -> "AutomataFactors":
+        return replace(
+            self,
+            weights=self.weights * factor,
+            root=self.root * factor,
+            log_scale=self.log_scale + len(self.symbols) * float(numpy.log(factor)),
+        )
+
+    def inside_outside(self) -> tuple[float, Floats, Floats]:
+        return self.chart().inside_outside()
+
+    def tree_scores(self, trees: Ints) -> tuple[NDArray, NDArray]:
+        return self.chart().tree_scores(trees)
+
+    def viterbi(self) -> Ints:
+        """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
+        with numpy.errstate(divide="ignore"):
+            heads, _ = viterbi(
+                self.symbols,
+                self.word_class,
+                self.automata.log_start,
+                self.automata.log_operators,
+                numpy.log(self.weights),
+                numpy.log(self.stop),
+                numpy.log(self.root),
+            )
+        return heads
+
+
+FORMAT = Format(
+    "shag grammar",
+    1,
+    settings=Record(
+        automata=Record(
+            estimator=Str(choices=ESTIMATORS),
+            states=Int(low=1),
+            smoothing=Float(above=0),
+            rank_tolerance=Float(),
+            ridge=Float(),
+            em_iterations=Int(low=1),
+            em_tolerance=Float(),
+            seed=Int(),
+        ),
+        lengths=Bool(),
+        lexical=Str(choices=LEXICAL_MODELS, optional=True),
+        only_lexical=Bool(),
+        min_symbol_count=Int(low=1),
+        max_symbols=Int(low=1, optional=True),
+        max_length=Int(low=2, high=1 << 30),
+    ),
+    symbols=Strings("names", unique=True),
+    automata=AUTOMATA,
+    fallback=AUTOMATA,
+    # probabilities that are divided by
+    frequency=Array("float64", "names+1", low=1e-100, high=1.0),
+    lengths=Array("float64", "names+1", 2, "names+1", N_BINS, low=1e-100, high=1.0, optional=True),
+    lexical=LEXICAL,
+    labels=LABELS,
+    temperature=TEMPERATURE,
+)
+
+
+def require_sound(read: dict[str, Any]) -> None:
+    """What kernels and the parts of a grammar take for granted of each other."""
+    for name in ("automata", "fallback"):
+        tables = {part: read[name][part] for part in ("start", "stop", "operators")}
+        states = tables["start"].shape[-1]
+        FORMAT.require(states and states % 4 == 0, f"{name}.start", f"has {states} states")
+        for part, table in tables.items():
+            sound = not read[name]["non_negative"] or (table >= 0).all()
+            FORMAT.require(sound, f"{name}.{part}", "has negative values")
+    FORMAT.require(read["fallback"]["non_negative"], "fallback.non_negative", "is False")
+    settings, lexical, labels = read["settings"], read["lexical"], read["labels"]
+    has_lengths = read["lengths"] is not None
+    FORMAT.require(has_lengths == settings["lengths"], "lengths", "is not as the settings have it")
+    kind = None if lexical is None else lexical["kind"]
+    FORMAT.require(kind == settings["lexical"], "lexical", "is not as the settings have it")
+    FORMAT.require(kind or not settings["only_lexical"], "lexical", "is needed by the settings")
+    n_symbols = len(read["symbols"]) + 1
+    counted = [("labels.model", labels["model"], max(len(labels["labels"]), 1))]
+    if lexical is not None:
+        sound = (lexical["symbol_class"] < LEXICAL_MODELS[lexical["kind"]]).all()
+        FORMAT.require(sound, "lexical.symbol_class", "has unknown classes")
+        counted.append(("lexical.tag_model", lexical["tag_model"], n_symbols + 1))
+        counted.append(("lexical.word_model", lexical["word_model"], len(lexical["words"]) + 1))
+    for name, model, n_outcomes in counted:
+        sound = model["n_outcomes"] == n_outcomes
+        FORMAT.require(sound, f"{name}.n_outcomes", f"is {model['n_outcomes']}, not {n_outcomes}")
+    whole = set(map(plain, labels["labels"])) <= set(labels["labels"])
+    FORMAT.require(whole, "labels.labels", "has decorated labels without their plain forms")
 
 
 @dataclass(frozen=True)
@@ -38,7 +177,7 @@ class GrammarSettings:
     min_symbol_count (int): Rarer symbols are treated as a wider one, or as the unknown symbol.
     max_symbols (int): So are the rarest if there are more symbols than this: time and memory of training
         grow with the third and second power of their number. See `SymbolTable.from_counts`.
-    max_length (int): Longer sentences are parsed in pieces: see `trees.pieces`.
+    max_length (int): Longer sentences are parsed in pieces: see `trees.parses`.
     """
 
     automata: EstimatorSettings = field(default_factory=EstimatorSettings)
@@ -73,17 +212,16 @@ class Grammar(TemperedParser):
         symbols: SymbolTable,
         automata: OperatorModel,
         fallback: OperatorModel,
-        frequency: NDArray[numpy.float64],
-        lengths: NDArray[numpy.float64] | None,
+        frequency: Floats,
+        lengths: Floats | None,
         lexical: LexicalModel | None,
         labels: LabelModel,
         temperature: Temperature = NEUTRAL,
     ):
         """Take the learnt parts as they are; see `fit`.
 
-        fallback (OperatorModel): Non-negative automata for sentences that `automata` fail on.
-        frequency (ndarray): Share of every symbol among all tokens.
-        temperature (Temperature): How sure it is; see `tempered`.
+        fallback: Non-negative automata for sentences that `automata` fail on.
+        temperature: How confident it is; see `tempered`.
         """
         self.settings = settings
         self.symbols = symbols
@@ -105,10 +243,8 @@ class Grammar(TemperedParser):
     ) -> "Grammar":
         """Learn a grammar from a treebank.
 
-        trees (Sequence[Tree]): The treebank; crossing arcs are lifted, missing heads are left out.
-        settings (GrammarSettings): What to learn.
-        progress (Callable): Wraps the loop over automata, e.g. in a progress bar.
-        RETURNS (Grammar): The grammar.
+        trees: The treebank; crossing arcs are lifted, missing heads are left out.
+        progress: Wraps the loop over automata, e.g. in a progress bar.
         """
         if not any(len(tree) and (tree.heads >= 0).any() for tree in trees):
             raise ValueError(Errors.S104)
@@ -141,12 +277,7 @@ class Grammar(TemperedParser):
     def from_automata(
         cls, names: Sequence[str], start: NDArray, stop: NDArray, operators: NDArray
     ) -> "Grammar":
-        """A grammar of given automata, without labels: e.g. the true one of the sample treebank.
-
-        names (Sequence[str]): The X symbols.
-        start, stop, operators (ndarray): As in `OperatorModel`, for X symbols and the root.
-        RETURNS (Grammar): The grammar.
-        """
+        """A grammar of given automata, without labels: e.g. the true one of the sample treebank."""
         n, states = len(names), start.shape[2]
         symbols = SymbolTable(names)
         automata = OperatorModel.zeros(n + 1, states, non_negative=True)
@@ -163,33 +294,26 @@ class Grammar(TemperedParser):
         return cls(settings, symbols, automata, automata, uniform, None, None, labels)
 
     @property
-    def decoders(self) -> tuple[str, ...]:
-        """RETURNS (Tuple[str, ...]): How trees can be chosen: projected automata have no best path."""
+    def decoders(self) -> tuple[str, ...]:  # type: ignore[override]
+        """How trees can be chosen: projected automata have no best path."""
         return ("mbr", "viterbi") if self.automata.non_negative else ("mbr",)
 
-    def posteriors(self, tokens: Tokens, symbols: NDArray[numpy.int32]) -> PosteriorOf:
+    def posteriors(self, tokens: Tokens, symbols: Ints) -> PosteriorOf:
         words = numpy.array(tokens.words, dtype=object)
         return lambda at, allowed: self.posterior(symbols[at], words[at].tolist(), allowed=allowed)
 
     def posterior(
-        self,
-        symbols: NDArray[numpy.int32],
-        words: Sequence[str],
-        *,
-        allowed: NDArray[numpy.bool_] | None = None,
+        self, symbols: Ints, words: Sequence[str], *, allowed: Bools | None = None
     ) -> Posterior:
         """The distribution over trees of one sentence, however long, by one chart.
 
-        symbols (ndarray): Symbol ids, from `self.symbols.encode`.
-        words (Sequence[str]): The tokens; only lexical models look at them.
-        allowed (Optional[ndarray]): [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
-        RETURNS (Posterior): Marginals, trees and their probabilities.
+        allowed: [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
         """
         if not len(symbols):
             return Posterior.of_nothing()
         return Posterior.from_factors(self._attempts(symbols, words), allowed)
 
-    def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[Factors]:
+    def _attempts(self, symbols: NDArray, words: Sequence[str]) -> Iterable[AutomataFactors]:
         """Factors of one sentence, best model first: lower ranks, then the fallback (see `Posterior`)."""
         n = len(symbols)
         lengths, bins = (
@@ -213,7 +337,7 @@ class Grammar(TemperedParser):
             if lexical_stop is not None:
                 stop = (lexical_stop[..., None] * stop[:, :, None]).reshape(n, 2, -1)
             own_root = root * automata.operators[automata.root, RIGHT, symbols, 0, 0]
-            yield Factors(symbols, word_class, automata, states, weights, stop, own_root)
+            yield AutomataFactors(symbols, word_class, automata, states, weights, stop, own_root)
 
     @cached_property
     def _no_lengths(self) -> tuple[NDArray, NDArray]:

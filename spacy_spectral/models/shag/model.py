@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy
-from numpy.typing import NDArray
 
-from ...base.fields import Array, Bool, Record
+from ...base.files import Array, Bool, Record
+from ...trees.sentences import Floats, Ints
 
 UNKNOWN_SYMBOL = "<unk>"
 # `OperatorModel.to_payload`; heads are the named symbols, the unknown one and the root
@@ -29,7 +29,7 @@ class SymbolTable:
     """
 
     def __init__(self, names: Sequence[str]):
-        """names (Sequence[str]): The symbols without the back-off symbol, in the order of their ids."""
+        """names: The symbols without the back-off symbol, in the order of their ids."""
         self.names = [*names, UNKNOWN_SYMBOL]
         self._ids = {name: i for i, name in enumerate(names)}
         self.unknown = len(names)
@@ -40,11 +40,8 @@ class SymbolTable:
     ) -> "SymbolTable":
         """Choose the symbols of a grammar.
 
-        counts (Mapping[str, int]): Symbols of the training data, and how often they occur.
-        min_count (int): Rarer symbols are left out.
-        max_symbols (int): So are as many more as needed: the rarest of several parts first, because
-            they have a wider symbol to go to.
-        RETURNS (SymbolTable): The symbols.
+        max_symbols: So are as many more as needed: the rarest of several parts first, because they have a
+            wider symbol to go to.
         """
         least = min_count
         pooled = _pooled(counts, least)
@@ -57,7 +54,7 @@ class SymbolTable:
     def __len__(self) -> int:
         return len(self.names)
 
-    def encode(self, names: Iterable[str]) -> NDArray[numpy.int32]:
+    def encode(self, names: Iterable[str]) -> Ints:
         names = list(names)
         ids = {name: self._find(name) for name in set(names)}
         return numpy.array([ids[name] for name in names], dtype="int32")
@@ -92,15 +89,15 @@ class OperatorModel:
     H head symbols (the X symbols and, last, the root), 2 directions, n states: a multiple of four, as
     the chart wants it; automata with fewer states are padded with zeros.
 
-    start (ndarray): [H, 2, n]
-    stop (ndarray): [H, 2, n]
-    operators (ndarray): [H, 2, X, n, n], to-state before from-state.
-    non_negative (bool): Whether all parameters are probabilities, not projections of them.
+    start: [H, 2, n]
+    stop: [H, 2, n]
+    operators: [H, 2, X, n, n], to-state before from-state.
+    non_negative: Whether all parameters are probabilities, not projections of them.
     """
 
-    start: NDArray[numpy.float64]
-    stop: NDArray[numpy.float64]
-    operators: NDArray[numpy.float64]
+    start: Floats
+    stop: Floats
+    operators: Floats
     non_negative: bool
 
     @classmethod
@@ -135,12 +132,12 @@ class OperatorModel:
         return self.operators.shape[2]
 
     @cached_property
-    def log_start(self) -> NDArray[numpy.float64]:
+    def log_start(self) -> Floats:
         with numpy.errstate(divide="ignore"):
             return numpy.log(self.start)
 
     @cached_property
-    def log_operators(self) -> NDArray[numpy.float64]:
+    def log_operators(self) -> Floats:
         with numpy.errstate(divide="ignore"):
             return numpy.log(self.operators)
 
@@ -148,7 +145,7 @@ class OperatorModel:
         """Probability that a head generates exactly this sequence of modifiers, nearest first."""
         return float(self.stop[head, direction] @ self.forward(head, direction, sequence))
 
-    def forward(self, head: int, direction: int, prefix: Iterable[int]) -> NDArray[numpy.float64]:
+    def forward(self, head: int, direction: int, prefix: Iterable[int]) -> Floats:
         """State vector after a prefix of modifiers."""
         state = self.start[head, direction]
         for symbol in prefix:

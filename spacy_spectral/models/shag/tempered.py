@@ -1,43 +1,38 @@
-"""What parsers that sum over hidden states have in common: how sentences are parsed, and how sure they are.
+"""What parsers that sum over hidden states have in common: how sentences are parsed, and how
+confident they are.
 
 Such a model knows the marginals of arcs, and the probability of a tree, but nothing of P(tree)^(1/T): that
 would be another sum over states for every tree. So at a temperature T other than 1 its distribution is one
-of single arcs, by the doubt that the model has in each (see `trees.mixture.less_sure`); and everything that
+of single arcs, by the doubt that the model has in each (see `trees.posterior.less_sure`); and everything that
 can be asked of it is exact under that. Labels are chosen given trees, by their probabilities to the power of
 1/T of labels. At a temperature of 1 nothing is changed, but values of projected automata are made
-probabilities (see `trees.mixture.proper`).
+probabilities (see `trees.posterior.proper`).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy
 from numpy.typing import NDArray
 
-from ...base.stored import Stored
-from ...trees.interface import NEUTRAL, ArcMask, Parses, Temperature
-from ...trees.mixture import less_sure, proper
-from ...trees.parsing import PosteriorParses, sentence_constraints
-from ...trees.pieces import parse_in_pieces
-from ...trees.posterior import Posterior
-from ...trees.sentences import Tokens
-from .labels import LabelModel
+from ...trees.interface import NEUTRAL, ArcMask, ParserModel, Parses, Temperature
+from ...trees.parses import PosteriorParses, parse_in_pieces
+from ...trees.posterior import Posterior, less_sure, proper, sentence_constraints
+from ...trees.sentences import Floats, Ints, Longs, Tokens
+from .backoff import LabelModel
 from .model import SymbolTable
 
 # (places of a sentence's tokens in the batch, arcs that are allowed) -> the distribution over its trees
-PosteriorOf = Callable[[NDArray[numpy.int64], ArcMask | None], Posterior]
+PosteriorOf = Callable[[Longs, ArcMask | None], Posterior]
 Kind = TypeVar("Kind", bound="TemperedParser")
 
 
-class TemperedParser(Stored):
-    """A parser by a distribution over the trees of each sentence, and labels given the trees; implements
-    `trees.interface.Tempered`.
+class TemperedParser(ParserModel):
+    """A parser by a distribution over the trees of each sentence, and labels given the trees.
 
-    settings (Any): Has `max_length`, the longest sentence that is parsed whole.
-    symbols (SymbolTable): The symbols of tokens.
-    labels (LabelModel): Labels of arcs.
-    temperature (Temperature): How sure it is.
+    settings: Has `max_length`, the longest sentence that is parsed whole.
     """
 
     settings: Any
@@ -46,108 +41,127 @@ class TemperedParser(Stored):
     temperature: Temperature = NEUTRAL
 
     @property
-    def label_names(self) -> list[str]:
-        """RETURNS (List[str]): The labels; see `trees.interface.ParserModel`."""
+    def label_names(self) -> list[str]:  # type: ignore[override]
+        """The labels; see `trees.interface.ParserModel`."""
         return self.labels.inventory.names
 
-    def posteriors(self, tokens: Tokens, symbols: NDArray[numpy.int32]) -> PosteriorOf:
-        """The model at a temperature of 1.
-
-        tokens (Tokens): A batch.
-        symbols (ndarray): Its symbols.
-        RETURNS (PosteriorOf): Gives the distribution over the trees of tokens at some places.
-        """
+    def posteriors(self, tokens: Tokens, symbols: Ints) -> PosteriorOf:
+        """The model at a temperature of 1."""
         raise NotImplementedError
 
     def with_temperature(self: Kind, temperature: Temperature) -> Kind:
-        """RETURNS (TemperedParser): The same parser with the same tables, surer or less sure."""
+        """The same parser with the same tables, more or less confident."""
         result = object.__new__(type(self))
         result.__dict__.update(self.__dict__)
         result.temperature = temperature
         return result
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         symbols = self.symbols.encode(tokens.symbols)
         posterior = self.posteriors(tokens, symbols)
         return self._parses(tokens, symbols, posterior, self.temperature, fixed, decode)
 
-    def parses_at(
-        self, tokens: Tokens, *, decode: str = "mbr"
-    ) -> Callable[[Temperature], PosteriorParses | Parses]:
-        """Parse a batch at one temperature after the other; see `trees.calibration.parses_at`."""
+    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
+        """Parse a batch at one temperature after the other; see `trees.interface.ParserModel`."""
         symbols = self.symbols.encode(tokens.symbols)
-        posterior = self.posteriors(tokens, symbols)
-        known: dict[bytes, Posterior] = {}
-
-        def remembered(places: NDArray[numpy.int64], allowed: ArcMask | None) -> Posterior:
-            key = places.tobytes()
-            if key not in known:
-                known[key] = posterior(places, allowed)
-            return known[key]
-
-        return lambda t: self._parses(tokens, symbols, remembered, t, None, decode)
+        posterior = _Remembered(self.posteriors(tokens, symbols))
+        return lambda t: self._parses(tokens, symbols, posterior, t, None, decode)
 
     def _parses(
         self,
         tokens: Tokens,
-        symbols: NDArray[numpy.int32],
+        symbols: Ints,
         posterior: PosteriorOf,
         temperature: Temperature,
-        fixed: NDArray[numpy.int32] | None,
+        fixed: Ints | None,
         decode: str,
     ) -> Parses:
         words = numpy.array(tokens.words, dtype=object)
-        t = temperature
+        pieces = _AutomataPieces(self, symbols, words, posterior, temperature, decode)
+        return parse_in_pieces(
+            pieces, tokens.starts, max_length=self.settings.max_length, fixed=fixed
+        )
 
-        def parse(
-            chosen: NDArray[numpy.int64] | slice,
-            starts: NDArray[numpy.int32],
-            fixed: NDArray[numpy.int32] | None,
-        ) -> PosteriorParses:
-            bounds = list(pairwise(starts.tolist()))
-            places = numpy.arange(len(symbols))[chosen]
-            own_symbols, own_words = symbols[chosen], words[chosen].tolist()
 
-            def distributions(
-                sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
-            ) -> NDArray[numpy.float64]:
-                own = [slice(*bounds[s]) for s in sentences]
-                found = self.labels.distributions(
-                    [own_symbols[s] for s in own],
-                    [own_words[s] for s in own],
-                    heads,
-                    trees=trees,
-                    root_symbol=len(self.symbols),
-                )
-                if t.labels == 1:
-                    return found
-                # against the likeliest: a small temperature must not make all of them 0
-                found = (found / found.max(axis=1, keepdims=True)) ** (1 / t.labels)
-                return found / found.sum(axis=1, keepdims=True)
+@dataclass
+class _Remembered:
+    """Distributions over trees that are computed once."""
 
-            constraints = sentence_constraints(bounds, fixed)
-            pairs = list(zip(bounds, constraints, strict=True))
-            own = [posterior(places[a:b], allowed) for (a, b), allowed in pairs]
+    posterior: PosteriorOf
+    known: dict[bytes, Posterior] = field(default_factory=dict)
 
-            def at(temperature: float) -> list[Posterior]:
-                both = zip(own, constraints, strict=True)
-                if temperature == 1:
-                    return [proper(one, allowed=allowed) for one, allowed in both]
-                return [less_sure(one, temperature, allowed=allowed) for one, allowed in both]
+    def __call__(self, places: Longs, allowed: ArcMask | None) -> Posterior:
+        key = places.tobytes()
+        if key not in self.known:
+            self.known[key] = self.posterior(places, allowed)
+        return self.known[key]
 
-            return PosteriorParses(
-                starts,
-                at(t.heads),
-                inventory=self.labels.inventory,
-                label_distributions=distributions,
-                fixed=fixed,
-                decode=decode,
-                choosers=None if t.choice == 1 else at(t.heads / t.choice),
-                share=t.share,
-            )
 
-        max_length = self.settings.max_length
-        return parse_in_pieces(parse, tokens.starts, max_length=max_length, fixed=fixed)
+@dataclass
+class _AutomataPieces:
+    """Parses some tokens of a batch; see `trees.parses.ParseTokens`."""
+
+    model: TemperedParser
+    symbols: Ints
+    words: NDArray[numpy.object_]
+    posterior: PosteriorOf
+    temperature: Temperature
+    decode: str
+
+    def __call__(self, chosen: Longs | slice, starts: Ints, fixed: Ints | None) -> PosteriorParses:
+        t, labels = self.temperature, self.model.labels
+        bounds = list(pairwise(starts.tolist()))
+        constraints = sentence_constraints(bounds, fixed)
+        places = numpy.arange(len(self.symbols))[chosen]
+        pairs = zip(bounds, constraints, strict=True)
+        own = [(self.posterior(places[a:b], allowed), allowed) for (a, b), allowed in pairs]
+        root = len(self.model.symbols)
+        words = self.words[chosen].tolist()
+        return PosteriorParses(
+            starts,
+            _at(own, t.heads),
+            inventory=labels.inventory,
+            label_distributions=_Labels(
+                labels, self.symbols[chosen], words, bounds, root, t.labels
+            ),
+            fixed=fixed,
+            decode=self.decode,
+            choosers=None if t.choice == 1 else _at(own, t.heads / t.choice),
+            share=t.share,
+        )
+
+
+def _at(own: list[tuple[Posterior, ArcMask | None]], temperature: float) -> list[Posterior]:
+    if temperature == 1:
+        return [proper(one, allowed=allowed) for one, allowed in own]
+    return [less_sure(one, temperature, allowed=allowed) for one, allowed in own]
+
+
+@dataclass
+class _Labels:
+    """P(label | arc)^(1/T), normalised; see `trees.parses.LabelDistributions`."""
+
+    labels: LabelModel
+    symbols: Ints
+    words: list[str]
+    bounds: list[tuple[int, int]]
+    root_symbol: int
+    temperature: float
+
+    def __call__(
+        self, sentences: Sequence[int], heads: Sequence[NDArray], trees: Sequence[NDArray]
+    ) -> Floats:
+        own = [slice(*self.bounds[s]) for s in sentences]
+        found = self.labels.distributions(
+            [self.symbols[s] for s in own],
+            [self.words[s] for s in own],
+            heads,
+            trees=trees,
+            root_symbol=self.root_symbol,
+        )
+        if self.temperature == 1:
+            return found
+        # against the likeliest: a small temperature must not make all of them 0
+        found = (found / found.max(axis=1, keepdims=True)) ** (1 / self.temperature)
+        return found / found.sum(axis=1, keepdims=True)

@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 from brute_force import marginals, projective_trees
 from spacy_spectral.cli.evaluate import evaluate
 from spacy_spectral.pipeline.learners import StepwiseLearner
-from spacy_spectral.trees.arc_posterior import arc_posterior, tree_loss
-from spacy_spectral.trees.constraints import allowed_arcs
 from spacy_spectral.trees.interface import NEUTRAL
-from spacy_spectral.trees.inventory import Inventory
+from spacy_spectral.trees.posterior import allowed_arcs, arc_posterior, tree_loss
+from spacy_spectral.trees.pseudoprojective import Inventory
 from spacy_spectral.trees.sentences import MISSING
 
 EMBED = {

@@ -4,17 +4,22 @@ import numpy
 import pytest
 from thinc.api import set_dropout_rate
 
-from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
-from spacy_spectral.models.biaffine.embed import Lexicon
-from spacy_spectral.models.biaffine.estimate import Settings, build_network, parameters, seeded
+from spacy_spectral.models.biaffine.embed import TokenNumbers
+from spacy_spectral.models.biaffine.estimate import (
+    NetworkSettings,
+    build_network,
+    parameters,
+    seeded,
+)
 from spacy_spectral.models.biaffine.layers import product
 from spacy_spectral.models.biaffine.parser import BiaffineParser
 from spacy_spectral.models.eigenwords.clusters import WordClusters, clusters_to_bytes
 from spacy_spectral.models.eigenwords.vectors import WordVectors
 from spacy_spectral.trees.calibration import judge
 from spacy_spectral.trees.interface import Temperature
-from spacy_spectral.trees.inventory import Inventory
+from spacy_spectral.trees.pseudoprojective import Inventory
 from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
 
 SMALL = {"mix_size": 6, "scan_size": 4, "scan_depth": 1, "arc_size": 5, "label_size": 4}
@@ -59,10 +64,10 @@ def parser():
 
 def test_gradients_of_every_parameter():
     data = treebank(3)
-    lexicon = Lexicon.fit(data.tokens, clusters=None, vectors=Vectors())
+    lexicon = TokenNumbers.fit(data.tokens, clusters=None, vectors=Vectors())
     inventory = Inventory.from_labels(data.labels)
     with seeded(1):
-        network = build_network(Settings(**SMALL), lexicon, inventory)
+        network = build_network(NetworkSettings(**SMALL), lexicon, inventory)
         for value in parameters(network).values():  # nothing is zero, so that nothing is hidden
             value += numpy.random.normal(0, 0.3, value.shape).astype("float32")
     for layer in (network.encoder, network.arcs, network.labels):

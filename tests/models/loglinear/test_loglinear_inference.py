@@ -25,9 +25,9 @@ from spacy_spectral.models.loglinear.encode import PRUNER, compile_templates
 from spacy_spectral.models.loglinear.packed import packed_trees, sharper_scores
 from spacy_spectral.models.loglinear.pruner import ArcPruner
 from spacy_spectral.models.loglinear.table import build_table
+from spacy_spectral.trees.conditions import MixedTrees
 from spacy_spectral.trees.interface import Temperature
-from spacy_spectral.trees.lengths import N_BINS
-from spacy_spectral.trees.mixture import MixedTrees
+from spacy_spectral.trees.sentences import N_BINS
 
 
 def no_margins(data):

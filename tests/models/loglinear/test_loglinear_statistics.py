@@ -10,7 +10,7 @@ from spacy_spectral.models.loglinear import statistics as statistics_module
 from spacy_spectral.models.loglinear._score import kernel_bins
 from spacy_spectral.models.loglinear.encode import COLUMNS, Sentences, compile_templates
 from spacy_spectral.models.loglinear.statistics import separators
-from spacy_spectral.trees.lengths import N_BINS, distance_bins
+from spacy_spectral.trees.sentences import N_BINS, distance_bins
 
 
 def test_kernels_have_the_bins_of_the_tables():

@@ -18,7 +18,7 @@ from loglinear_data import (
     toy_corpus,
 )
 from memory import peak_memory
-from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.loglinear import (
     Annotated,
     Encoder,

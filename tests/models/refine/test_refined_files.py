@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from refine_data import treebank
-from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.refine.architecture import LABELLINGS, RefinedRecipe
 from spacy_spectral.models.refine.model import RefinedGrammar
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_spectral.base.fields import Scope
-from spacy_spectral.models.shag.backoff import FIELDS, BackoffModel, context_keys
-from spacy_spectral.trees.lengths import DISTANCE_BINS, N_BINS, length_table
+from spacy_spectral.base.files import Scope
+from spacy_spectral.models.shag.backoff import BACKOFF, BackoffModel, context_keys
+from spacy_spectral.trees.sentences import DISTANCE_BINS, N_BINS, length_table
 
 N_OUTCOMES = 5
 # most specific first: (a, b, c), (a, b), (a), ()
@@ -57,7 +57,7 @@ def test_the_formula(observed, queries):
 @given(events)
 def test_payload_round_trip(observed):
     model = fit(observed)
-    again = BackoffModel(**FIELDS.read(model.to_payload(), Scope("test")))
+    again = BackoffModel(**BACKOFF.read(model.to_payload(), Scope("test")))
     contexts = levels(numpy.indices((3, 3, 3)).reshape(3, -1))
     numpy.testing.assert_array_equal(model.distributions(contexts), again.distributions(contexts))
 
@@ -82,10 +82,10 @@ def test_damaged_payloads(name, position, value):
     payload[name] = payload[name].copy()
     payload[name][position] = value
     with pytest.raises(ValueError, match="S005"):
-        FIELDS.read(payload, Scope("test"))
+        BACKOFF.read(payload, Scope("test"))
     payload[name] = payload[name].astype("float32")
     with pytest.raises(ValueError, match=f"S005.*'{name}'"):
-        FIELDS.read(payload, Scope("test"))
+        BACKOFF.read(payload, Scope("test"))
 
 
 def test_contexts_do_not_collide():

@@ -14,7 +14,7 @@ from brute_force import (
     marginals,
     projective_trees,
 )
-from spacy_spectral.base.serialize import pack, unpack
+from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
 from spacy_spectral.models.shag.model import SymbolTable

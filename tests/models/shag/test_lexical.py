@@ -5,10 +5,9 @@ import pytest
 
 from arc_data import random_treebank
 from brute_force import automata_probability, marginals, modifiers, projective_trees
-from spacy_spectral.models.shag.estimate import EstimatorSettings
+from spacy_spectral.models.shag.backoff import LEXICAL_MODELS, LexicalModel
+from spacy_spectral.models.shag.estimate import LEFT, RIGHT, EstimatorSettings
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
-from spacy_spectral.models.shag.lexical import LEXICAL_MODELS, LexicalModel
-from spacy_spectral.models.shag.statistics import LEFT, RIGHT
 
 TAGS = ["C", "N", "P", "V"]
 WORDS = {"C": ["and"], "N": ["Dog", "cat", "bird"], "P": [",", "."], "V": ["runs", "sees"]}

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brute_force import Automata, is_single_root_projective, marginals, projective_trees
-from spacy_spectral.models.shag._chart import Chart
+from spacy_spectral.models.shag._chart import AutomataChart
 from spacy_spectral.models.shag._viterbi import viterbi
-from spacy_spectral.models.shag.factors import Factors
+from spacy_spectral.models.shag.grammar import AutomataFactors
 from spacy_spectral.models.shag.model import OperatorModel
 from spacy_spectral.trees._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
 from spacy_spectral.trees.posterior import Posterior, _run_chart
@@ -22,7 +22,7 @@ relaxed = settings(deadline=None, max_examples=60)
 def test_states_that_the_chart_cannot_use(states):
     sentence = random_automata(0, symbols=[0], n_symbols=1, states=4, classes=1, signed=False)
     with pytest.raises(ValueError, match="multiple of four"):
-        Chart(*sentence.arguments(), states)
+        AutomataChart(*sentence.arguments(), states)
 
 
 def test_number_of_trees():
@@ -77,7 +77,7 @@ def check_sums(sentence):
     trees = projective_trees(len(sentence.symbols))
     scores = sentence.scores(trees)
     scale = numpy.abs(scores).sum()
-    chart = Chart(*sentence.arguments(), sentence.states)
+    chart = AutomataChart(*sentence.arguments(), sentence.states)
     z, found, _ = chart.inside_outside()
     assert z == pytest.approx(scores.sum(), rel=1e-11, abs=1e-12 * scale)
     numpy.testing.assert_allclose(found, marginals(scores, trees), rtol=1e-10, atol=1e-11 * scale)
@@ -219,7 +219,7 @@ def test_heads_out_of_range_are_no_tree(heads):
 def as_factors(sentence, *, non_negative):
     symbols, word_class, start, operators, weights, stop, root = sentence.arguments()
     model = OperatorModel(start, numpy.zeros_like(start), operators, non_negative)
-    return Factors(symbols, word_class, model, sentence.states, weights, stop, root)
+    return AutomataFactors(symbols, word_class, model, sentence.states, weights, stop, root)
 
 
 def exact_posterior(sentence):

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from spacy_spectral.models.shag import estimate as module
 from spacy_spectral.models.shag._learn import expectation_maximisation
-from spacy_spectral.models.shag.estimate import ESTIMATORS, EstimatorSettings, estimate
-from spacy_spectral.models.shag.statistics import (
+from spacy_spectral.models.shag.estimate import (
+    ESTIMATORS,
     LEFT,
     RIGHT,
+    EstimatorSettings,
     NgramCounts,
     SequenceSet,
+    estimate,
     modifier_sequences,
 )
 
@@ -411,16 +413,23 @@ def test_one_em_step_by_enumeration_of_paths():
     numpy.testing.assert_allclose(stop, new_stop / leaving, rtol=1e-10)
 
 
+def one_by_one(own):
+    """The same sequences, each as often as it was counted."""
+    every = [sequence for sequence, count in own for _ in range(round(count))]
+    offsets = numpy.concatenate([[0], numpy.cumsum([len(s) for s in every])]).astype("int64")
+    symbols = numpy.concatenate([numpy.zeros(0, dtype="int32"), *every])
+    return SequenceSet(symbols, offsets, numpy.ones(len(every)))
+
+
 def test_em_on_aggregated_sequences_is_em():
     symbols, heads = treebank(size=200)
     # a head seen three times, twice with the same modifiers
     symbols += [numpy.array([4, x], dtype="int32") for x in (0, 0, 1)]
     heads += [numpy.array([0, 1], dtype="int32")] * 3
     settings = EstimatorSettings(estimator="em", states=4, em_iterations=30, em_tolerance=0.0)
-    together, single = (
-        estimate(modifier_sequences(symbols, heads, 5, aggregate=aggregate), settings)
-        for aggregate in (True, False)
-    )
+    sequences = modifier_sequences(symbols, heads, 5)
+    alone = [[one_by_one(own) for own in pair] for pair in sequences]
+    together, single = (estimate(each, settings) for each in (sequences, alone))
     for name in ("start", "operators", "stop"):
         numpy.testing.assert_allclose(
             getattr(together, name), getattr(single, name), rtol=0, atol=1e-10

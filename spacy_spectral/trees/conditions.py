@@ -9,15 +9,14 @@ Positions count from 1; 0 is the root.
 from collections.abc import Callable, Sequence
 
 import numpy
-from numpy.typing import NDArray
 
 from ._eisner import best_tree
-from ._first_order import arc_marginals
-from .interface import ArcMask, ArcTable, BestTree, Labels, Parses
-from .posterior import SMALLEST_MARGINAL, Factors, Posterior
+from .interface import ArcMask, ArcTable, BestTree, Labels, Parses, RankedTrees, TreeDistribution
+from .posterior import SMALLEST_MARGINAL, Factors, Posterior, arc_posterior, best_of_lists
+from .sentences import Floats, Ints
 
 # One head for every token -> P(label | arc): [tokens, labels].
-LabelProbs = Callable[[NDArray[numpy.int32]], NDArray[numpy.float64]]
+LabelProbs = Callable[[Ints], Floats]
 _SMALLEST_SHARE = 1e-6
 _SMALLEST = 1e-300
 
@@ -25,11 +24,8 @@ _SMALLEST = 1e-300
 class ArcTrees:
     """Trees that weigh the product of their arcs' weights."""
 
-    def __init__(self, scores: NDArray[numpy.float64], label_probs: LabelProbs):
-        """scores (ndarray): [N+1, N+1] by head and modifier, logarithms of weights, -inf for arcs that no
-            tree has.
-        label_probs (LabelProbs): Gives the probabilities of labels.
-        """
+    def __init__(self, scores: Floats, label_probs: LabelProbs):
+        """scores: [N+1, N+1] by head and modifier, logarithms of weights, -inf for arcs that no tree has."""
         self._scores = scores.copy()
         self._scores[:, 0] = -numpy.inf
         numpy.fill_diagonal(self._scores, -numpy.inf)
@@ -40,7 +36,11 @@ class ArcTrees:
 
     def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
         scores = numpy.where(allowed, self._given(labels), -numpy.inf)
-        return _sum(scores)
+        posterior = arc_posterior(scores)
+        log_z = posterior.log_partition
+        if log_z is None:
+            return -numpy.inf, numpy.zeros_like(scores)
+        return log_z, posterior.marginals
 
     def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
         scores = self._given(labels)
@@ -48,7 +48,7 @@ class ArcTrees:
         heads, score = max(found, key=lambda tree: tree[1])
         return BestTree(heads, best_labels(self._label_probs(heads), labels), float(score))
 
-    def _given(self, labels: Labels) -> NDArray[numpy.float64]:
+    def _given(self, labels: Labels) -> Floats:
         """The scores of arcs whose modifiers have certain labels."""
         if not labels:
             return self._scores
@@ -67,9 +67,6 @@ class FactorTrees:
     looked at."""
 
     def __init__(self, factors: Factors, label_probs: LabelProbs):
-        """factors (Factors): The sentence, as the chart wants it.
-        label_probs (LabelProbs): Gives the probabilities of labels.
-        """
         self._factors = factors
         self._label_probs = label_probs
 
@@ -93,17 +90,16 @@ class FactorTrees:
         return BestTree(heads, best_labels(self._label_probs(heads), labels), score)
 
 
-def marginal_trees(marginals: NDArray[numpy.float64], label_probs: LabelProbs) -> ArcTrees:
-    """RETURNS (ArcTrees): Trees that weigh the product of their arcs' marginals; what these rule out is
-    hardly impossible."""
+def marginal_trees(marginals: Floats, label_probs: LabelProbs) -> ArcTrees:
+    """Trees that weigh the product of their arcs' marginals; what these rule out is hardly impossible."""
     return ArcTrees(numpy.log(numpy.maximum(marginals, SMALLEST_MARGINAL)), label_probs)
 
 
 def trees_of(parses: Parses, sentence: int) -> ArcTrees:
-    """RETURNS (ArcTrees): Trees that weigh the product of their arcs' marginals, by any parser."""
+    """Trees that weigh the product of their arcs' marginals, by any parser."""
     arcs = parses.arcs(sentence, labelled=True)
     shape = parses.label_distributions(sentence).shape
-    joint: dict[tuple[int, int], NDArray[numpy.float64]] = {}
+    joint: dict[tuple[int, int], Floats] = {}
     # an arc that was ruled out has the labels of others to its modifier
     others = numpy.full(shape, _SMALLEST_SHARE / shape[1])
     for head, modifier, label, prob in arcs.rows():
@@ -111,7 +107,7 @@ def trees_of(parses: Parses, sentence: int) -> ArcTrees:
         others[modifier - 1, label] += prob
     others /= others.sum(axis=1, keepdims=True)
 
-    def label_probs(heads: NDArray[numpy.int32]) -> NDArray[numpy.float64]:
+    def label_probs(heads: Ints) -> Floats:
         result = others.copy()
         for m, head in enumerate(heads.tolist(), start=1):
             own = joint.get((head, m))
@@ -123,15 +119,14 @@ def trees_of(parses: Parses, sentence: int) -> ArcTrees:
     return marginal_trees(parses.marginals(sentence), label_probs)
 
 
-def same_head(head: int, n: int) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): One head for all tokens of a sentence, and another for itself, which is never looked
-    at."""
+def same_head(head: int, n: int) -> Ints:
+    """One head for all tokens of a sentence, and another for itself, which is never looked at."""
     tokens = numpy.arange(1, n + 1)
     return numpy.where(tokens == head, (head + 1) % (n + 1), head).astype("int32")
 
 
-def best_labels(probs: NDArray[numpy.float64], labels: Labels) -> NDArray[numpy.int32]:
-    """RETURNS (ndarray): The likeliest label of every token that it may have."""
+def best_labels(probs: Floats, labels: Labels) -> Ints:
+    """The likeliest label of every token that it may have."""
     kept = probs.copy()
     for token, allowed in labels.items():
         forbidden = numpy.ones(probs.shape[1], dtype=bool)
@@ -140,14 +135,70 @@ def best_labels(probs: NDArray[numpy.float64], labels: Labels) -> NDArray[numpy.
     return kept.argmax(axis=1).astype("int32")
 
 
-def _sum(scores: NDArray[numpy.float64]) -> tuple[float, NDArray[numpy.float64]]:
-    """RETURNS (Tuple[float, ndarray]): The logarithm of the sum over all trees, and marginals of arcs."""
-    # measured against the best tree, which weighs 1, nothing under- or overflows
-    heads, score = best_tree(scores)
-    if score == -numpy.inf:
-        return -numpy.inf, numpy.zeros_like(scores)
-    shift = scores[heads, numpy.arange(1, len(scores))]
-    potentials = numpy.zeros_like(scores)
-    potentials[:, 1:] = numpy.exp(numpy.minimum(scores[:, 1:] - shift, 600.0))
-    log_z, marginals = arc_marginals(potentials)
-    return float(log_z + shift.sum()), marginals
+class MixedTrees:
+    """Two distributions that conditions can be put on, mixed; see `interface.TreeDistribution`. The best tree
+    is the better of the best trees of both."""
+
+    def __init__(self, parts: Sequence[tuple[float, TreeDistribution]], n: int, *, labelled: bool):
+        """parts: The shares and the distributions.
+        labelled: Whether they are distributions over labelled trees.
+        """
+        everything = numpy.ones((n + 1, n + 1), dtype=bool)
+        self._parts = [
+            (float(numpy.log(share)) - part.total(everything, {})[0], part)
+            for share, part in parts
+            if share > 0
+        ]
+        self._labelled = labelled
+
+    def arcs(self, labels: Labels) -> ArcMask:
+        return numpy.logical_or.reduce([part.arcs(labels) for _, part in self._parts])
+
+    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
+        found = [part.total(allowed, labels) for _, part in self._parts]
+        logs = [shift + log for (shift, _), (log, _) in zip(self._parts, found, strict=True)]
+        total = float(numpy.logaddexp.reduce(logs))
+        if total == -numpy.inf:
+            return total, numpy.zeros(allowed.shape)
+        return total, sum(
+            numpy.exp(log - total) * table
+            for log, (_, table) in zip(logs, found, strict=True)
+            if log > -numpy.inf
+        )
+
+    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
+        found = []
+        for _, part in self._parts:
+            own = [way for way in ways if part.total(way, labels)[0] > -numpy.inf]
+            if own:
+                tree = part.best(own, labels, marginals)
+                found.append(tree._replace(score=self._log_weight(tree, labels)))
+        return max(found, key=lambda tree: tree.score)
+
+    def k_best(self, k: int) -> list[BestTree]:
+        parts: list[tuple[float, RankedTrees]] = self._parts  # type: ignore[assignment]
+
+        def ranked(m: int) -> tuple[list[BestTree], float]:
+            found = [part.k_best(m) for _, part in parts]
+            last = [
+                shift + own[-1].score if len(own) == m else -numpy.inf
+                for (shift, _), own in zip(parts, found, strict=True)
+            ]
+            return [tree for own in found for tree in own], float(numpy.logaddexp.reduce(last))
+
+        best = best_of_lists(
+            ranked,
+            lambda tree: self._log_weight(tree, {}),
+            lambda tree: (tree.heads.tobytes(), tree.labels.tobytes()),
+            k,
+        )
+        return [tree._replace(score=score) for tree, score in best]
+
+    def _log_weight(self, tree: BestTree, labels: Labels) -> float:
+        """Of a single tree, with its labels if that is what the distributions are about."""
+        n = len(tree.heads)
+        arcs = numpy.zeros((n + 1, n + 1), dtype=bool)
+        arcs[tree.heads, numpy.arange(1, n + 1)] = True
+        if self._labelled:
+            labels = {m: frozenset([label]) for m, label in enumerate(tree.labels.tolist(), 1)}
+        return self.total(arcs, labels)[0]
