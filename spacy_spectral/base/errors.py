@@ -31,13 +31,6 @@ class SpectralError(ValueError):
         return found[1] if found else ""
 
 
-def is_own(error: BaseException) -> bool:
-    """Whether an error is one of this package."""
-    return isinstance(error, SpectralError) or (
-        isinstance(error, ValueError) and bool(_CODE.search(str(error)))
-    )
-
-
 def require_settings(message: str, settings: Any, **bounds: str) -> None:
     """Raise an error if a setting is out of its bounds.
 

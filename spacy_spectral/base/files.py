@@ -54,7 +54,7 @@ from uuid import uuid4
 import numpy
 import srsly
 
-from .errors import Errors, SpectralError, is_own
+from .errors import Errors, SpectralError
 
 MAGIC = b"spacy-spectral"
 # the ending of what is not written to its end, and the seconds after which nobody is writing it
@@ -624,7 +624,7 @@ def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> A
         if isinstance(source, bytes) and not isinstance(srsly.msgpack_loads(source), dict):
             raise ValueError("no serialised component")
         return load(source, exclude=tuple(exclude))
+    except SpectralError:
+        raise
     except Exception as error:
-        if is_own(error):
-            raise
         raise SpectralError(Errors.S002.format(what=name, reason=error)) from error

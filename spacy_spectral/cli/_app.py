@@ -11,7 +11,7 @@ import typer
 from spacy.cli._util import app
 from typer.core import TyperGroup
 
-from ..base.errors import Errors, SpectralError, is_own
+from ..base.errors import Errors, SpectralError
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -47,7 +47,7 @@ def reported() -> Iterator[None]:
         msg.fail(str(error), exits=1)
     except ValueError as error:
         # spaCy's own have codes, too; what is none of ours or theirs is a fault of the program
-        if not is_own(error) and not re.search(r"\[E\d{3,}\]", str(error)):
+        if not isinstance(error, SpectralError) and not re.search(r"\[E\d{3,}\]", str(error)):
             raise
         msg.fail(str(error), exits=1)
 

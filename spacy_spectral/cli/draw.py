@@ -329,7 +329,7 @@ def subtags_cli(
     """Show every sub-tag of a refined grammar: its share, typical words, heads and children."""
     from wasabi import msg
 
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..base.files import require_writable, write_atomically
     from ..models.refine.subtags import state_names
     from ..viz.subtags import collect_examples, count_sub_tags, render_sub_tags, shown_tags
@@ -343,7 +343,7 @@ def subtags_cli(
         known = grammar.symbols.names[:-1]
         for own in tag or ():
             if own not in known:
-                raise ValueError(Errors.S806.format(tag=own, known=", ".join(known)))
+                raise SpectralError(Errors.S806.format(tag=own, known=", ".join(known)))
         found = None
         if examples is not None:
             found = collect_examples(names, _sentences(pipe, grammar, examples))
@@ -357,7 +357,7 @@ def subtags_cli(
 
 def _refined(nlp: "Language", component: str | None) -> tuple[Any, Any]:
     """The component with a refined grammar, and the grammar."""
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..base.learnt import Learnt
     from ..models.refine.model import RefinedGrammar
     from ..pipeline.component import SpectralPipe
@@ -368,7 +368,7 @@ def _refined(nlp: "Language", component: str | None) -> tuple[Any, Any]:
         learnt = pipe.model.attrs.get("learnt") if isinstance(pipe, SpectralPipe) else None
         if isinstance(learnt, Learnt) and isinstance(learnt.value, RefinedGrammar):
             return pipe, learnt.value
-    raise ValueError(Errors.S805.format(known=", ".join(nlp.component_names) or "none"))
+    raise SpectralError(Errors.S805.format(known=", ".join(nlp.component_names) or "none"))
 
 
 def _sentences(pipe: Any, grammar: Any, path: Path) -> list[tuple[list[str], Any, Any]]:

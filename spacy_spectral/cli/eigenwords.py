@@ -173,7 +173,7 @@ def word_map_cli(
     n_words: Annotated[int, Option("--words", "-n", help="How many words", min=4)] = 400,
 ) -> None:
     """Draw the most frequent words of tagged text; similar words are near each other."""
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..base.files import require_writable, write_atomically
     from ..models.eigenwords.vectors import row_names, word_vectors
     from ..viz.plots import majority_tags, place_words, render_map
@@ -186,7 +186,7 @@ def word_map_cli(
         # the rows of the table are in order of frequency
         words = [name for _, name in sorted(row_names(vocab).items()) if name in tags][:n_words]
         if len(words) < 4:
-            raise ValueError(Errors.S224.format(n=len(words)))
+            raise SpectralError(Errors.S224.format(n=len(words)))
         places = place_words(word_vectors(vocab, words))
         title = f"{len(words)} frequent words, by their most frequent tag"
         svg = render_map(words, [tags[word] for word in words], places, title=title)
@@ -275,11 +275,11 @@ def evaluate_cli(
 def _read(
     nlp: "Language", pairs: list[Path], features: list[Path], *, eigenwords: bool
 ) -> dict[str, tuple[list[dict[str, float]], list[float]]]:
-    from ..base.errors import Errors
+    from ..base.errors import Errors, SpectralError
     from ..models.eigenwords.similarity import pair_features, read_extra_columns, read_pairs
 
     if features and len(features) != len(pairs):
-        raise ValueError(Errors.S223.format(n_features=len(features), n_pairs=len(pairs)))
+        raise SpectralError(Errors.S223.format(n_features=len(features), n_pairs=len(pairs)))
     datasets: dict[str, tuple[list[dict[str, float]], list[float]]] = {}
     for i, path in enumerate(pairs):
         read = read_pairs(path)

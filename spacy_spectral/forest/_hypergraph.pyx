@@ -22,7 +22,7 @@ from libc.string cimport memcpy, memset
 from ..base._arena cimport Arena, arena_free, take, take_zeros
 from ..base._k_best cimport Derivation, Ranking, Search, added, consider, find_best, find_ranked, item_t
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 
 
 cdef double graph_inside(
@@ -207,22 +207,22 @@ cdef class Graph:
     cdef _check(self):
         cdef int i, e
         if self.n_items < 1 or self.start[0] != 0 or self.start[self.n_items] != self.n_edges:
-            raise ValueError(Errors.S909.format(reason="edges of items do not begin and end with all"))
+            raise SpectralError(Errors.S909.format(reason="edges of items do not begin and end with all"))
         if self.n_edges < 1 or not self.second.shape[0] == self.slot.shape[0] == self.n_edges:
-            raise ValueError(Errors.S909.format(reason="there is no edge, or columns differ in length"))
+            raise SpectralError(Errors.S909.format(reason="there is no edge, or columns differ in length"))
         for i in range(self.n_items):
             if self.start[i] > self.start[i + 1] or self.start[i] < 0:
-                raise ValueError(Errors.S909.format(reason="starts do not ascend"))
+                raise SpectralError(Errors.S909.format(reason="starts do not ascend"))
             for e in range(self.start[i], self.start[i + 1]):
                 if not (NOTHING <= self.first[e] < i and NOTHING <= self.second[e] < i):
-                    raise ValueError(Errors.S909.format(reason=f"edge {e} has parts that come later"))
+                    raise SpectralError(Errors.S909.format(reason=f"edge {e} has parts that come later"))
                 if self.slot[e] < NOTHING:
-                    raise ValueError(Errors.S909.format(reason=f"edge {e} has no slot"))
+                    raise SpectralError(Errors.S909.format(reason=f"edge {e} has no slot"))
 
     def _scores(self, scores):
         values = numpy.ascontiguousarray(scores, dtype=numpy.float64)
         if values.ndim != 1 or len(values) < self.n_slots or not (values < numpy.inf).all():
-            raise ValueError(Errors.S909.format(reason="it needs a score below inf for every slot"))
+            raise SpectralError(Errors.S909.format(reason="it needs a score below inf for every slot"))
         return values if len(values) else numpy.zeros(1)
 
     def expectations(self, scores):

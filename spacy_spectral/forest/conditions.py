@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy
 from numpy.typing import NDArray
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..trees._eisner import best_tree
 from ..trees.interface import ArcMask, ArcTable, BestTree, Labels, Parses, TreeDistribution
 from ._hypergraph import Graph
@@ -185,7 +185,7 @@ def conditioned(
             lambda some: bool(_found(n, trees, [conditions[i] for i in some], names)),
         )
         listed = ", ".join(repr((told or conditions)[i]) for i in some or ())
-        raise ValueError(Errors.S916.format(conditions=listed))
+        raise SpectralError(Errors.S916.format(conditions=listed))
     best = found.trees.best(found.ways, found.labels, found.marginals)
     everything, _ = found.trees.total(numpy.ones((n + 1, n + 1), dtype=bool), {})
     probability = float(numpy.exp(min(found.log_z - everything, 0.0)))
@@ -259,7 +259,7 @@ def _ways(
     for condition in conditions:
         own = condition.ways(len(arcs) - 1)
         if len(found) * len(own) > MAX_WAYS:
-            raise ValueError(Errors.S917.format(ways=len(found) * len(own), most=MAX_WAYS))
+            raise SpectralError(Errors.S917.format(ways=len(found) * len(own), most=MAX_WAYS))
         found = [one & other for one in found for other in own if _has_tree(one & other)]
     return found
 

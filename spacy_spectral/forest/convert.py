@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from .packed import MAX_CELLS, Feature, PackedForest
 
 # Sets of arcs that go round in circles; each is a no-good of its own.
@@ -83,7 +83,7 @@ def from_arcs(
         governor = {m - 1: h for h, m in cycle}
         size = numpy.prod([float(len(arcs[i])) for i in scope])
         if size > max_cells:
-            raise ValueError(Errors.S901.format(cells=f"{size:.2g}", most=max_cells))
+            raise SpectralError(Errors.S901.format(cells=f"{size:.2g}", most=max_cells))
         table = numpy.ones((1,) * len(scope), dtype=bool)
         for axis, i in enumerate(scope):
             shape = [1] * len(scope)
@@ -126,7 +126,7 @@ def _cycles(head: NDArray, modifier: NDArray, n: int) -> list[list[tuple[int, in
                         chains.append([*chain, m])
                 if len(found) + len(chains) > MAX_CYCLES:
                     cells = f"more than {MAX_CYCLES} circles of arcs, and so of too many"
-                    raise ValueError(Errors.S901.format(cells=cells, most=MAX_CELLS))
+                    raise SpectralError(Errors.S901.format(cells=cells, most=MAX_CELLS))
     return found
 
 
@@ -223,12 +223,12 @@ def _bottom_up(
             continue
         parts = [edges[number].parts for number in made.get(item, ())]
         if any(len(set(own)) < len(own) for own in parts):
-            raise ValueError(Errors.S908.format(item=item, reason="has a part twice"))
+            raise SpectralError(Errors.S908.format(item=item, reason="has a part twice"))
         below[item] = [part for own in parts for part in own]
         waiting += below[item]
     try:
         return list(TopologicalSorter(below).static_order())
     except CycleError as error:
-        raise ValueError(
+        raise SpectralError(
             Errors.S908.format(item=error.args[1][0], reason="is a part of itself")
         ) from None

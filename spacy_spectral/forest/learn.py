@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy
 from numpy.typing import NDArray
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from .packed import PackedForest
 
 Observed = tuple[PackedForest, PackedForest]
@@ -47,7 +47,7 @@ def fit(
     from scipy.optimize import minimize
 
     if not data:
-        raise ValueError(Errors.S906)
+        raise SpectralError(Errors.S906)
     size = max(forest.n_properties for forest, _ in data)
     found = minimize(
         lambda x: loss(data, x, l2=l2),

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from .conditions import smallest_contradiction
 
 Assignment = NDArray[numpy.int64]
@@ -100,7 +100,7 @@ def plan(
         for other in own:
             sizes[other] = size(other)
     if max_cells is not None and cells > max_cells:
-        raise ValueError(Errors.S901.format(cells=f"{cells:.2g}", most=max_cells))
+        raise SpectralError(Errors.S901.format(cells=f"{cells:.2g}", most=max_cells))
     return Plan(tuple(order), tuple(left), cells, largest)
 
 
@@ -349,7 +349,7 @@ class PackedForest:
         self.domains = tuple(map(int, domains))
         empty = [i for i, size in enumerate(self.domains) if size < 1]
         if empty:
-            raise ValueError(Errors.S902.format(variable=empty[0]))
+            raise SpectralError(Errors.S902.format(variable=empty[0]))
         self.max_cells = max_cells
         self.factors = tuple(self._factor(*factor) for factor in factors)
         self._features = _grouped(self, features)
@@ -365,11 +365,11 @@ class PackedForest:
         for variable, known in values.items():
             chosen = {known} if isinstance(known, int | numpy.integer) else set(known)
             if not 0 <= variable < len(self.domains):
-                raise ValueError(Errors.S903.format(scope=[variable], reason="no such variable"))
+                raise SpectralError(Errors.S903.format(scope=[variable], reason="no such variable"))
             domain = range(self.domains[variable])
             if not chosen or not chosen <= set(domain):
                 reason = f"its values are 0 to {len(domain) - 1}, not {sorted(chosen)}"
-                raise ValueError(Errors.S903.format(scope=[variable], reason=reason))
+                raise SpectralError(Errors.S903.format(scope=[variable], reason=reason))
             seen.append(((variable,), numpy.array([i in chosen for i in domain])))
         return self.with_factors(seen)
 
@@ -474,7 +474,7 @@ class PackedForest:
         own, known = tuple(map(int, scope)), len(self.domains)
         if len(set(own)) < len(own) or not all(0 <= i < known for i in own):
             reason = f"variables are 0 to {known - 1}, each at most once"
-            raise ValueError(Errors.S903.format(scope=list(own), reason=reason))
+            raise SpectralError(Errors.S903.format(scope=list(own), reason=reason))
         values = numpy.asarray(table)
         if values.dtype == bool:
             values = numpy.where(values, 0.0, -numpy.inf)
@@ -482,17 +482,17 @@ class PackedForest:
         shape = tuple(self.domains[i] for i in own)
         if values.shape != shape:
             reason = f"its table has the shape {values.shape}, not {shape}"
-            raise ValueError(Errors.S903.format(scope=list(own), reason=reason))
+            raise SpectralError(Errors.S903.format(scope=list(own), reason=reason))
         if numpy.isnan(values).any() or (values == numpy.inf).any():
             reason = "logarithms of weights must be finite, or -inf"
-            raise ValueError(Errors.S903.format(scope=list(own), reason=reason))
+            raise SpectralError(Errors.S903.format(scope=list(own), reason=reason))
         values.flags.writeable = False
         return Factor(own, values)
 
     def _weights(self, weights: ArrayLike) -> NDArray[numpy.float64]:
         theta = numpy.asarray(weights, dtype="float64")
         if theta.ndim != 1 or len(theta) < self.n_properties:
-            raise ValueError(Errors.S904.format(found=theta.size, expected=self.n_properties))
+            raise SpectralError(Errors.S904.format(found=theta.size, expected=self.n_properties))
         return theta
 
     def _tables(self, theta: NDArray[numpy.float64]) -> list[Factor]:
@@ -505,7 +505,7 @@ class PackedForest:
     def _tree_exists(self, weights: ArrayLike) -> Eliminated:
         found = self._eliminated(LogSum(), weights)
         if not numpy.isfinite(found.value):
-            raise ValueError(Errors.S905)
+            raise SpectralError(Errors.S905)
         return found
 
 
@@ -531,7 +531,7 @@ def _grouped(forest: PackedForest, features: Iterable[Feature]) -> tuple[_Group,
         own = forest._factor(scope, numpy.asarray(holds, dtype=bool))
         if any(j < 0 for j in properties) or not numpy.isfinite([*properties.values()]).all():
             reason = "properties are numbered from 0, with finite values"
-            raise ValueError(Errors.S903.format(scope=list(own.scope), reason=reason))
+            raise SpectralError(Errors.S903.format(scope=list(own.scope), reason=reason))
         listed = entries.setdefault(own.scope, [])
         for cell in numpy.flatnonzero(numpy.isfinite(own.table)).tolist():
             listed += [(cell, j, value) for j, value in properties.items()]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy
 from numpy.typing import NDArray
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from .packed import Feature, PackedForest
 
 _NAME = r"[^\s=|:!#]+"
@@ -59,7 +59,7 @@ class _Reader:
     line: int = 0
 
     def fail(self, reason: str) -> ValueError:
-        return ValueError(Errors.S907.format(line=self.line, reason=reason))
+        return SpectralError(Errors.S907.format(line=self.line, reason=reason))
 
     def read(self, text: str) -> NamedForest:
         for self.line, whole in enumerate(text.splitlines(), start=1):

@@ -7,7 +7,7 @@ import numpy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..trees.calibration import Judged, fit_sharpness, fit_temperature, judge
 from ..trees.interface import Parses, Temperature
 from ..trees.sentences import Treebank
@@ -68,7 +68,7 @@ def halves(
     treebank can be harder than others."""
     is_odd = numpy.arange(len(docs)) % 2 == 1
     if not is_odd.any():
-        raise ValueError(Errors.S457)
+        raise SpectralError(Errors.S457)
     result = []
     for inside in (~is_odd, is_odd):
         chosen = numpy.flatnonzero(inside).tolist(), numpy.flatnonzero(~inside).tolist()
@@ -91,11 +91,11 @@ def _data(
     else:
         parser, read = component, component.read
         if parser.grammar.temperature is None:
-            raise ValueError(Errors.S456.format(name=parser.name))
+            raise SpectralError(Errors.S456.format(name=parser.name))
     examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
     batch, treebank = training_batch(examples, docs, parser.read)
     if not (treebank.heads >= 0).any():
-        raise ValueError(Errors.S457)
+        raise SpectralError(Errors.S457)
     names = list(parser.grammar.label_names)
     if not isinstance(component, SpectralReranker):
         return _Data(parser.learner.parses_at(batch, decode=parser.decode), treebank, names)

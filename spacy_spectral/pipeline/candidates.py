@@ -14,7 +14,7 @@ from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Adam, fix_random_seed
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..models.forestrank.architecture import ForestFold
 from ..models.forestrank.forests import Forests, forests_of
 from ..models.product.architecture import ProductRecipe
@@ -151,7 +151,7 @@ class SpectralCandidates(CandidateSource):
 
     def __init__(self, parser: SpectralParser, symbol: str | None, *, name: str, base: str):
         if parser.constrain:
-            raise ValueError(Errors.S533.format(name=name, base=base))
+            raise SpectralError(Errors.S533.format(name=name, base=base))
         read = parser.read if symbol is None else TokenReader([symbol], name=name)
         super().__init__(parser, read, name=name, base=base)
 
@@ -179,14 +179,14 @@ class SpectralCandidates(CandidateSource):
         """The parses of each block of the text, by copies of the parser that are trained without it."""
         parser = self.parser
         if "recipe" not in parser.model.attrs:
-            raise ValueError(Errors.S543.format(name=self._name, base=parser.name))
+            raise SpectralError(Errors.S543.format(name=self._name, base=parser.name))
         recipe = parser.model.attrs["recipe"]
         if isinstance(recipe, ProductRecipe):
             recipe = recipe.like(parser.grammar)
         treebank = parser.training_treebank(examples, nlp)
         if len(treebank.tokens) < folds:
             found = len(treebank.tokens)
-            raise ValueError(Errors.S544.format(name=self._name, folds=folds, sentences=found))
+            raise SpectralError(Errors.S544.format(name=self._name, folds=folds, sentences=found))
         seen = treebank
         if self.read is not parser.read:
             seen = training_treebank(examples, (eg.reference for eg in examples), self.read)
@@ -220,7 +220,7 @@ class BeamCandidates(CandidateSource):
     def __init__(self, parser: DependencyParser, symbol: str | None, *, name: str, base: str):
         if parser.cfg["beam_width"] < 2:
             width = parser.cfg["beam_width"]
-            raise ValueError(Errors.S535.format(base=base, width=width))
+            raise SpectralError(Errors.S535.format(base=base, width=width))
         super().__init__(parser, TokenReader([symbol or "TAG"], name=name), name=name, base=base)
 
     def __call__(self, docs: list[Doc], n: int) -> tuple[Batch, list[Candidates]]:
@@ -233,9 +233,9 @@ class BeamCandidates(CandidateSource):
         self, examples: list[Example], nlp: Language | None, plan: Plan, report: Report
     ) -> Iterator[Fold]:
         if nlp is None:
-            raise ValueError(Errors.S532.format(name=self._name, base=self._base))
+            raise SpectralError(Errors.S532.format(name=self._name, base=self._base))
         if any(node.name.endswith("listener") for node in self.parser.model.walk()):
-            raise ValueError(Errors.S534.format(name=self._name, base=self._base))
+            raise SpectralError(Errors.S534.format(name=self._name, base=self._base))
         docs = list(self._tagged(examples, nlp, report))
         folds = plan.folds
         fold_of = blocks(numpy.array([len(doc) for doc in docs]), folds)
@@ -280,7 +280,7 @@ def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -
     for source in (SpectralCandidates, BeamCandidates):
         if isinstance(parser, source.kind):
             return source(parser, symbol, name=name, base=base)
-    raise ValueError(Errors.S531.format(name=name, base=base, kind=type(parser).__name__))
+    raise SpectralError(Errors.S531.format(name=name, base=base, kind=type(parser).__name__))
 
 
 def listed(fold: ForestFold, n: int) -> Fold:

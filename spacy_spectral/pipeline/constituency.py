@@ -12,7 +12,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..models.constituency.evalb import Constituent, Counts
 from ..models.constituency.trees import ROOTS, Parsed
 from .annotations import register
@@ -48,7 +48,7 @@ class SpectralConstituency(SpectralPipe):
         """
         super().__init__(vocab, model, name, scorer=scorer)
         if nbest < 0:
-            raise ValueError(Errors.S704.format(name=name, value=nbest))
+            raise SpectralError(Errors.S704.format(name=name, value=nbest))
         self.nbest = nbest
         self.spans_key = spans_key
         self.set_tags = set_tags
@@ -83,7 +83,7 @@ class SpectralConstituency(SpectralPipe):
                 if found is not None:
                     trees.append(found)
         if not trees:
-            raise ValueError(Errors.S703)
+            raise SpectralError(Errors.S703)
         recipe = self.model.attrs["recipe"]
         found_clusters = find_clusters(clusters, self.vocab)
         self.learn(recipe.fit(trees, clusters=found_clusters, report=self.report))
@@ -137,7 +137,7 @@ class SpectralConstituency(SpectralPipe):
         RETURNS (List[List[Parsed]]): For every sentence, best first.
         """
         if k < 1:
-            raise ValueError(Errors.S120.format(name=self.name, k=k))
+            raise SpectralError(Errors.S120.format(name=self.name, k=k))
         return [tree.nbest for tree in self._trees([doc], k)[0]]
 
 

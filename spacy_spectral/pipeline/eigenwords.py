@@ -8,7 +8,7 @@ from spacy.lookups import Lookups
 from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from .annotations import register_extension
 
 Text: TypeAlias = Doc | Span | Token
@@ -26,7 +26,7 @@ def compare(left: Text, right: Text) -> float:
 
     vocab = left.vocab
     if not len(vocab.vectors):
-        raise ValueError(Errors.S222)
+        raise SpectralError(Errors.S222)
     words = [_words(left), _words(right)]
     a, b = (word_vectors(vocab, forms) for forms in words)
     weights = [word_weights(vocab, forms) for forms in words]

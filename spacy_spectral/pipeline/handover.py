@@ -20,7 +20,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..base.errors import Errors, Warnings
+from ..base.errors import Errors, SpectralError, Warnings
 from ..trees.interface import Parses
 from ..trees.sentences import Batch
 from .annotations import entries, store_entry
@@ -107,7 +107,7 @@ class SecondStage(SpectralPipe):
         nlp (Language): The pipeline.
         """
         if self.base not in nlp.component_names:
-            raise ValueError(Errors.S532.format(name=self.name, base=self.base))
+            raise SpectralError(Errors.S532.format(name=self.name, base=self.base))
         self._attached = [*self._attached, (nlp.vocab, nlp.get_pipe(self.base))]
 
     def find_parser(self, docs: Iterable[Doc]) -> Any:
@@ -128,7 +128,7 @@ class SecondStage(SpectralPipe):
         ):
             return parser
         if not self._attached:
-            raise ValueError(Errors.S532.format(name=self.name, base=self.base))
+            raise SpectralError(Errors.S532.format(name=self.name, base=self.base))
         warnings.warn(Warnings.W501.format(name=self.name, base=self.base), stacklevel=2)
         return self._attached[0][1]
 

@@ -12,13 +12,15 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
+from ..base.learnt import Learnt
 from ..models.refine.model import RefinedGrammar
 from ..models.refine.subtags import SubTags, state_names, sub_tags
 from ..trees.sentences import MISSING
 from .annotations import register, store_sub_tags
 from .component import SpectralPipe
 from .documents import TokenReader, fixed_heads, string_values, training_treebank
+from .parser import SpectralParser
 from .training_data import ParserData, component, warn_of_missing, with_gold_tags
 
 
@@ -52,8 +54,9 @@ class SpectralRefiner(SpectralPipe):
             `SpectralParser`.
         """
         super().__init__(vocab, model, name)
-        if getattr(model.attrs.get("learnt"), "kind", None) is not RefinedGrammar:
-            raise ValueError(Errors.S803.format(name=name, model=model.name))
+        learnt = model.attrs.get("learnt")
+        if not isinstance(learnt, Learnt) or learnt.kind is not RefinedGrammar:
+            raise SpectralError(Errors.S803.format(name=name, model=model.name))
         self.use_heads = use_heads
         self.parser = parser
         self.annotate_with = list(annotate_with)
@@ -73,13 +76,12 @@ class SpectralRefiner(SpectralPipe):
         """RETURNS (RefinedGrammar): The grammar of `parser`, or what is learnt from all training examples."""
         if self.parser is not None:
             pipe = component(nlp, self.parser, parser=self.name)
-            grammar = getattr(pipe, "grammar", None)
-            if not isinstance(grammar, RefinedGrammar):
-                raise ValueError(Errors.S807.format(name=self.name, parser=self.parser))
-            return grammar
+            if not isinstance(pipe, SpectralParser) or not isinstance(pipe.grammar, RefinedGrammar):
+                raise SpectralError(Errors.S807.format(name=self.name, parser=self.parser))
+            return pipe.grammar
         examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
-            raise ValueError(Errors.S117.format(name=self.name))
+            raise SpectralError(Errors.S117.format(name=self.name))
         data = ParserData(
             nlp, self.read, self.name, self.annotate_with, self.jackknife, None, self.report
         )

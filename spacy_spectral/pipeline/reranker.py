@@ -14,7 +14,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..forest.conditions import Condition
 from ..models.eigenwords.vectors import read_vocab, word_vectors
 from ..models.forestrank.architecture import ForestSettings
@@ -114,11 +114,11 @@ class SpectralReranker(SecondStage):
         """
         super().__init__(nlp, model, name, base=base, scorer=scorer)
         if n < 2 or not margin > 0:
-            raise ValueError(Errors.S541.format(name=name, n=n, margin=margin))
+            raise SpectralError(Errors.S541.format(name=name, n=n, margin=margin))
         unknown = [item for item in store if item not in STORABLE]
         if unknown:
             choices = ", ".join(STORABLE)
-            raise ValueError(Errors.S542.format(name=name, value=unknown, choices=choices))
+            raise SpectralError(Errors.S542.format(name=name, value=unknown, choices=choices))
         self.n = n
         self.margin = margin
         self.symbol = symbol
@@ -159,10 +159,10 @@ class SpectralReranker(SecondStage):
         """
         examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
-            raise ValueError(Errors.S117.format(name=self.name))
+            raise SpectralError(Errors.S117.format(name=self.name))
         if nlp is not None:
             if self.base not in nlp.component_names:
-                raise ValueError(Errors.S532.format(name=self.name, base=self.base))
+                raise SpectralError(Errors.S532.format(name=self.name, base=self.base))
             parser = nlp.get_pipe(self.base)
             if not isinstance(parser, FirstStage):
                 self.attach(nlp)  # such parsers do not introduce themselves
@@ -211,7 +211,7 @@ class SpectralReranker(SecondStage):
         """Where forests come from."""
         found = self._source(parser)
         if not isinstance(found, SpectralCandidates):
-            raise ValueError(Errors.S914.format(name=self.name, base=self.base))
+            raise SpectralError(Errors.S914.format(name=self.name, base=self.base))
         return found
 
     def predict(self, docs: Iterable[Doc]) -> Any:
@@ -292,7 +292,7 @@ class SpectralReranker(SecondStage):
     def forest_source(self, docs: Sequence[Doc]) -> SpectralCandidates:
         """RETURNS (SpectralCandidates): Where the forests of documents come from, for models of forests."""
         if not self._is_forest:
-            raise ValueError(Errors.S456.format(name=self.name))
+            raise SpectralError(Errors.S456.format(name=self.name))
         return self._forest_source(self.find_parser(docs))
 
     def parse_with(self, doc: Doc, constraints: Sequence[Condition]) -> list[ConditionedParse]:
@@ -306,7 +306,7 @@ class SpectralReranker(SecondStage):
             heads, and that of the conditions.
         """
         if not self._is_forest:
-            raise ValueError(Errors.S920.format(name=self.name, base=self.base))
+            raise SpectralError(Errors.S920.format(name=self.name, base=self.base))
         batch, base, names = self._forest_source(self.find_parser([doc])).parses([doc])
         parses = self.reranker.parse(batch.tokens, base, names)
         return parse_under(batch, parses, names, constraints)
@@ -321,7 +321,7 @@ class SpectralReranker(SecondStage):
         """
         reranker = self.reranker
         if not isinstance(reranker, Reranker) or not reranker.models:
-            raise ValueError(Errors.S507.format(name=self.name))
+            raise SpectralError(Errors.S507.format(name=self.name))
         batch = self._source(self.find_parser([doc])).read([doc])
         labels = [doc[place].dep_ for place in batch.places.tolist()]
         found = tree_scores(reranker.models, batch.tokens, fixed_heads(batch), labels)
@@ -337,7 +337,7 @@ def find_vectors(path: str | Path | None) -> Callable[[Sequence[str]], NDArray] 
         return None
     vocab = read_vocab(path) if (Path(path) / "vocab").is_dir() else Vocab()
     if not vocab.vectors.shape[0]:
-        raise ValueError(Errors.S216.format(path=path))
+        raise SpectralError(Errors.S216.format(path=path))
     return lambda words: word_vectors(vocab, words)
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, TypeVar
 import numpy
 from numpy.typing import NDArray
 
-from ..base.files import Float, Record
-from ..base.stored import Stored
+from ..base.files import Float, Record, Stored
 from .sentences import Bools, Floats, Ints, Longs, Tokens, Treebank
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy
 from numpy.typing import NDArray
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..base.files import Scope, Strings, pack, unpack
 from ._eisner import is_projective_tree
 from .sentences import MISSING, Ints, Tree, Treebank
@@ -27,7 +27,7 @@ def projectivize(
     cycle = find_cycle(heads)
     if cycle:
         names = (f"'{words[m - 1]}' ({m})" if words else str(m) for m in cycle)
-        raise ValueError(Errors.S410.format(words=" -> ".join(names)))
+        raise SpectralError(Errors.S410.format(words=" -> ".join(names)))
     lifted = [int(h) for h in heads]
     result = list(labels)
     original = list(lifted)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy
 from numpy.typing import NDArray
 
-from ..base.errors import Errors
+from ..base.errors import Errors, SpectralError
 from ..models.shag.estimate import LEFT, RIGHT
 
 if TYPE_CHECKING:
@@ -99,14 +99,14 @@ def head_automaton(
     """
     if direction not in DIRECTIONS:
         choices = ", ".join(DIRECTIONS)
-        raise ValueError(Errors.S151.format(value=direction, choices=choices))
+        raise SpectralError(Errors.S151.format(value=direction, choices=choices))
     if head not in grammar.symbols:
         known = ", ".join(grammar.symbols.names[:-1])
-        raise ValueError(Errors.S150.format(value=head, known=known))
+        raise SpectralError(Errors.S150.format(value=head, known=known))
     if states < 1 or not 0.0 <= threshold <= 1.0:
-        raise ValueError(Errors.S153)
+        raise SpectralError(Errors.S153)
     if grammar.settings.only_lexical:
-        raise ValueError(Errors.S152)
+        raise SpectralError(Errors.S152)
     names = grammar.symbols.names
     settings = grammar.settings
     if settings.min_symbol_count <= 1 and len(names) - 1 < settings.max_symbols:

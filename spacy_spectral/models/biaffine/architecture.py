@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from thinc.api import Model, chain
 
-from ...base.errors import Errors, require_settings
+from ...base.errors import Errors, SpectralError, require_settings
 from ...base.learnt import Learnt, architecture
 from ...trees.interface import NEUTRAL, Resources
 from ...trees.pseudoprojective import Inventory
@@ -50,7 +50,7 @@ def build_biaffine(
     bounds = {"scan_depth": ">= 0", "arc_size": ">= 1", "label_size": ">= 1"}
     require_settings(Errors.S440, sizes, scan_size="even, >= 2", **bounds)
     if max_length < 2:
-        raise ValueError(Errors.S441.format(architecture="Biaffine.v1", value=max_length))
+        raise SpectralError(Errors.S441.format(architecture="Biaffine.v1", value=max_length))
     encoder = sentence_vectors(tok2vec)
     for _ in range(scan_depth):
         encoder = chain(encoder, gated_scan(scan_size))

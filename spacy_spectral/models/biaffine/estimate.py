@@ -18,7 +18,7 @@ import numpy
 from numpy.typing import NDArray
 from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
 
-from ...base.errors import Errors, require_settings
+from ...base.errors import Errors, SpectralError, require_settings
 from ...trees.parses import cut_treebank
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
 from ...trees.sentences import Ints, Longs, Treebank
@@ -68,7 +68,9 @@ class NetworkSettings:
         sizes = {"scan_size": "even, >= 2", "scan_depth": ">= 0", **dict.fromkeys(names, ">= 1")}
         require_settings(Errors.S451, self, **sizes, **rates)
         if self.max_length < 2:
-            raise ValueError(Errors.S441.format(architecture="Biaffine.v2", value=self.max_length))
+            raise SpectralError(
+                Errors.S441.format(architecture="Biaffine.v2", value=self.max_length)
+            )
 
 
 @contextmanager
@@ -155,7 +157,7 @@ def fit(
     treebank = cut_treebank(treebank, settings.max_length)
     heads, names = projective_trees(treebank)
     if not any(names):
-        raise ValueError(Errors.S401)
+        raise SpectralError(Errors.S401)
     inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
     labels, inputs = inventory.encode(names), lexicon(treebank.tokens)
     starts = treebank.tokens.starts

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Bytes, Float, Format, Int, Record, Strings
 from ...trees.calibration import judge
 from ...trees.interface import (
@@ -94,7 +94,7 @@ class BiaffineParser(ParserModel):
     ) -> "BiaffineParser":
         """Train a parser."""
         if not len(treebank.tokens):
-            raise ValueError(Errors.S401)
+            raise SpectralError(Errors.S401)
         lexicon = TokenNumbers.fit(treebank.tokens, clusters=clusters, vectors=vectors)
 
         def progress(epoch: int, loss: float, network: Network) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, require_settings
+from ...base.errors import Errors, SpectralError, require_settings
 from ...base.learnt import architecture
 from ...treebank.brackets import Tree
 from ...trees.interface import Clusters
@@ -76,7 +76,7 @@ class ConstituencyRecipe:
     def __post_init__(self) -> None:
         known = (*ESTIMATORS, None) if self.spans else ESTIMATORS
         if self.estimator not in known:
-            raise ValueError(
+            raise SpectralError(
                 Errors.S701.format(value=self.estimator, choices=", ".join(ESTIMATORS))
             )
         names = ("epochs", "anchored_epochs", "min_count", "em_iterations")
@@ -84,7 +84,7 @@ class ConstituencyRecipe:
         require_settings(Errors.S702, self, states=">= 1, <= 64", rate="> 0, <= 10", **counts)
         sound = len(self.weights) == 3 and all(0 <= weight <= 100 for weight in self.weights)
         if not sound or not 0.01 <= self.temperature <= 100:
-            raise ValueError(Errors.S709)
+            raise SpectralError(Errors.S709)
 
     def fit(
         self, trees: Sequence[Tree], *, clusters: Clusters | None = None, report: Report = _silent
@@ -92,7 +92,7 @@ class ConstituencyRecipe:
         """Train a parser."""
         binary = binary_trees(trees)
         if not binary:
-            raise ValueError(Errors.S703)
+            raise SpectralError(Errors.S703)
         corpus = encode(binary)
         report(
             f"{len(corpus):,} trees, {len(corpus.grammar)} symbols, "

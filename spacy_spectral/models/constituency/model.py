@@ -27,7 +27,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.stored import Stored
+from ...base.files import Stored
 from ._anchored import AnchoredTable
 from ._forest import Forest
 from ._span import items

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from ...base.cache import RowCache
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.files import Bool, Int, List, Scope, loading
 from ...base.linalg import kmeans
 from ...trees.interface import Clusters
@@ -97,7 +97,7 @@ class WordClusters:
         """Use the tables that `to_lookups` made."""
         names = cls._table_names()
         if not all(lookups.has_table(name) for name in names):
-            raise ValueError(Errors.S215.format(name=cls.words_table))
+            raise SpectralError(Errors.S215.format(name=cls.words_table))
         words, classes, sizes = (lookups.get_table(name) for name in names)
         granularities, lowercase = sizes.get("granularities"), sizes.get("lowercase")
         scope = Scope("eigenword clusters")
@@ -132,7 +132,7 @@ def read_lookups(path: str | Path) -> Any:
     from spacy.lookups import Lookups
 
     if not (Path(path) / "vocab" / "lookups.bin").is_file():
-        raise ValueError(Errors.S216.format(path=path))
+        raise SpectralError(Errors.S216.format(path=path))
     return loading(Lookups().from_disk, f"eigenwords in '{path}'", Path(path) / "vocab", ())
 
 

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.linalg import svd, unit_rows
 from .clusters import GRANULARITIES, WordClusters, cluster_words
 from .statistics import Counts
@@ -105,9 +105,9 @@ def estimate_vectors(
     """
     needed = 2 * window if two_step else window
     if window < 1 or counts.window < needed:
-        raise ValueError(Errors.S213.format(window=window, counted=counts.window, needed=needed))
+        raise SpectralError(Errors.S213.format(window=window, counted=counts.window, needed=needed))
     if k < 1:
-        raise ValueError(Errors.S214.format(k=k, rank="the number of words"))
+        raise SpectralError(Errors.S214.format(k=k, rank="the number of words"))
     solve = _two_steps if two_step else _one_step
     vectors, values = solve(counts, k, window, context, seed)
     return unit_rows(vectors * values).astype("float32"), values
@@ -178,5 +178,5 @@ def truncated_svd(
     left, values, right = svd(matrix, k, tolerance=1e-6, seed=seed)
     rank = int((values > values[:1] * _RANK_TOLERANCE).sum())
     if rank < k:
-        raise ValueError(Errors.S214.format(k=k, rank=rank))
+        raise SpectralError(Errors.S214.format(k=k, rank=rank))
     return left, values, right

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ...base.errors import Errors
-from ...base.files import Array, Bool, Float, Format, Map, Record, Strings
-from ...base.stored import Stored
+from ...base.errors import Errors, SpectralError
+from ...base.files import Array, Bool, Float, Format, Map, Record, Stored, Strings
 from .vectors import word_vectors, word_weights
 
 Values: TypeAlias = Sequence[float] | NDArray
@@ -160,18 +159,18 @@ def read_pairs(path: str | Path) -> list[Pair]:
     try:
         lines = Path(path).read_text(encoding="utf8").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(Errors.S218.format(path=path, line="?", reason=error)) from error
+        raise SpectralError(Errors.S218.format(path=path, line="?", reason=error)) from error
     for number, line in enumerate(lines, 1):
         columns = line.split("\t")
         if len(columns) != 3:
             reason = f"it has {len(columns)} columns, not score, sentence and sentence"
-            raise ValueError(Errors.S218.format(path=path, line=number, reason=reason))
+            raise SpectralError(Errors.S218.format(path=path, line=number, reason=reason))
         try:
             pairs.append(Pair(columns[1], columns[2], float(columns[0])))
         except ValueError as error:
-            raise ValueError(Errors.S218.format(path=path, line=number, reason=error)) from error
+            raise SpectralError(Errors.S218.format(path=path, line=number, reason=error)) from error
     if not pairs:
-        raise ValueError(Errors.S218.format(path=path, line=1, reason="the file is empty"))
+        raise SpectralError(Errors.S218.format(path=path, line=1, reason="the file is empty"))
     return pairs
 
 
@@ -181,11 +180,11 @@ def read_extra_columns(path: str | Path, n_pairs: int) -> list[dict[str, float]]
         rows = list(csv.DictReader(file, delimiter="\t"))
     if len(rows) != n_pairs:
         reason = f"there are {len(rows)} lines of numbers for {n_pairs} pairs"
-        raise ValueError(Errors.S219.format(path=path, reason=reason))
+        raise SpectralError(Errors.S219.format(path=path, reason=reason))
     try:
         return [{f"extra:{name}": float(row[name]) for name in row} for row in rows]
     except (TypeError, ValueError) as error:
-        raise ValueError(Errors.S219.format(path=path, reason=error)) from error
+        raise SpectralError(Errors.S219.format(path=path, reason=error)) from error
 
 
 def pair_features(
@@ -197,7 +196,7 @@ def pair_features(
 ) -> list[dict[str, float]]:
     """The features of the regression system."""
     if eigenwords and not len(nlp.vocab.vectors):
-        raise ValueError(Errors.S222)
+        raise SpectralError(Errors.S222)
     pairs = list(pairs)
     docs = list(nlp.pipe(text for pair in pairs for text in (pair.left, pair.right)))
     sentences = [describe(doc, eigenwords=eigenwords) for doc in docs]
@@ -260,7 +259,7 @@ class SimilarityRegression:
         """Fit ridge regression to scores from 0; the penalty is the best of some in cross-validation."""
         gold = numpy.asarray(scores, dtype="float64")
         if len(gold) < _FOLDS:
-            raise ValueError(Errors.S221.format(n=len(gold), least=_FOLDS))
+            raise SpectralError(Errors.S221.format(n=len(gold), least=_FOLDS))
         names = sorted(features[0])
         columns = expand(_table(features, names))
         folds = numpy.random.default_rng(0).permutation(len(gold)) % _FOLDS
@@ -280,7 +279,7 @@ class SimilarityRegression:
         """The predicted score of every pair, clipped."""
         for pair in features:
             if sorted(pair) != self.names:
-                raise ValueError(Errors.S220.format(expected=self.names, found=sorted(pair)))
+                raise SpectralError(Errors.S220.format(expected=self.names, found=sorted(pair)))
         columns = expand(_table(features, self.names))
         predicted = (columns - self.mean) / self.scale @ self.weights + self.intercept
         return predicted.clip(self.lowest, self.highest)

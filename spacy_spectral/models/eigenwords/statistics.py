@@ -26,9 +26,8 @@ import numpy
 from tqdm import tqdm
 
 from ...base.distribute import open_workers
-from ...base.errors import Errors
-from ...base.files import Array, Bool, Format, Int, Strings
-from ...base.stored import Stored
+from ...base.errors import Errors, SpectralError
+from ...base.files import Array, Bool, Format, Int, Stored, Strings
 from ...base.text_files import (
     BLOCK_SIZE,
     PART_SIZE,
@@ -104,7 +103,7 @@ def _doc_bin_lines(path: Path) -> Iterator[str]:
             for span in doc.sents if doc.has_annotation("SENT_START") else [doc]:
                 yield join_tokens(token.text for token in span)
     except (ValueError, KeyError, zlib.error, EOFError) as error:
-        raise ValueError(Errors.S202.format(path=path, reason=error)) from error
+        raise SpectralError(Errors.S202.format(path=path, reason=error)) from error
 
 
 def _join_lines(lines: Iterable[str]) -> Iterator[bytes]:
@@ -219,7 +218,7 @@ def count_pairs(
     for part in parts:
         for block in read_blocks(part, report):
             if not counter.add(block):
-                raise ValueError(Errors.S207.format(path=part.path))
+                raise SpectralError(Errors.S207.format(path=part.path))
         counter.end_line()
     keys = numpy.empty(len(counter), dtype="uint64")
     counts = numpy.empty(len(counter), dtype="int64")
@@ -262,14 +261,14 @@ def count_files(
         on this machine.
     """
     if not 1 <= window <= 2 * MAX_WINDOW:
-        raise ValueError(Errors.S208.format(window=window, largest=2 * MAX_WINDOW))
+        raise SpectralError(Errors.S208.format(window=window, largest=2 * MAX_WINDOW))
     parts = find_parts(paths, part_size=part_size)
     if not parts:
-        raise ValueError(Errors.S205)
+        raise SpectralError(Errors.S205)
     tokenized = [is_tokenized(part) for part in {part.path: part for part in parts}.values()]
     if any(tokenized):
         if tokenize is not None and not all(tokenized):
-            raise ValueError(Errors.S209)
+            raise SpectralError(Errors.S209)
         tokenize = None
     bar = partial(
         tqdm,

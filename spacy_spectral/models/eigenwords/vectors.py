@@ -15,9 +15,8 @@ from spacy.language import Language
 from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
-from ...base.files import Array, Format, Scope, Strings, loading
+from ...base.files import Array, Format, Scope, Stored, Strings, loading
 from ...base.linalg import unit_rows
-from ...base.stored import Stored
 from .clusters import WordClusters
 from .vocabulary import Tokenize, names_of, normalize
 

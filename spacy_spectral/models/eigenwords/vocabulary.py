@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 
 BOUNDARY = "<s>"
 UNKNOWN = "<unk>"
@@ -140,7 +140,7 @@ def build_vocabulary(
         for form in forms:
             form_counts[form] = form_counts.get(form, 0) + chunk_counts[chunk]
     if not form_counts:
-        raise ValueError(Errors.S205)
+        raise SpectralError(Errors.S205)
     normal_forms = {form: normalize(form, lowercase=lowercase) for form in form_counts}
     word_counts: dict[str, int] = {}
     for form, word in normal_forms.items():
@@ -148,7 +148,7 @@ def build_vocabulary(
     frequent = sorted((-count, word) for word, count in word_counts.items() if count >= min_count)
     words = [word for _, word in frequent[:max_words]]
     if len(words) < 2:
-        raise ValueError(
+        raise SpectralError(
             Errors.S206.format(min_count=min_count, n=len(words), n_types=len(word_counts))
         )
     word_ids = {word: i for i, word in enumerate(words)}

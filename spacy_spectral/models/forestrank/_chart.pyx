@@ -28,7 +28,7 @@ from ...base._arena cimport Arena, arena_free, take, take_zeros
 from ...forest._hypergraph cimport NOTHING
 from ...trees._sides cimport LEFT, RIGHT
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...forest._hypergraph import Graph
 
 # A forest while it is built: items, their edges and the parts of trees, in memory that grows with them.
@@ -579,7 +579,7 @@ def forest_of_arcs(
         if status == NO_MEMORY:
             raise MemoryError
         if status == TOO_LARGE:
-            raise ValueError(Errors.S901.format(cells=f"more than {max_edges}", most=max_edges))
+            raise SpectralError(Errors.S901.format(cells=f"more than {max_edges}", most=max_edges))
         if status == NO_TREE:
             return None
         graph = Graph(
@@ -611,4 +611,4 @@ def check_arcs(int n, heads, modifiers):
     sound = sound and bool(((heads >= 0) & (heads <= n) & (heads != modifiers)).all())
     order = modifiers.astype(numpy.int64) * (n + 1) + heads
     if not sound or not (numpy.diff(order) >= 0).all():
-        raise ValueError(Errors.S910.format(n=n, most=MAX_LENGTH))
+        raise SpectralError(Errors.S910.format(n=n, most=MAX_LENGTH))

@@ -29,7 +29,7 @@ from ._units cimport (
     open_sentence, pair_unit, sibling_unit, use_unit,
 )
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ._chart import MAX_EDGES
 
 cdef size_t MOST_EDGES = MAX_EDGES
@@ -78,7 +78,7 @@ cdef class Engine:
                 starts.append(len(atoms))
             kinds.append(len(starts) - 1)
         if len(kinds) != N_KINDS + 1 or max(map(len, templates)) > MOST_TEMPLATES:
-            raise ValueError(Errors.S911)
+            raise SpectralError(Errors.S911)
         for i in range(N_KINDS + 1):
             self.kind_start[i] = kinds[i]
         self.template_start = numpy.array(starts, dtype=numpy.int32)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ...base.errors import Errors, require_settings
+from ...base.errors import Errors, SpectralError, require_settings
 from ...base.learnt import architecture
 from ...trees.interface import Clusters, Parses, Recipe
 from ...trees.pseudoprojective import projective_trees
@@ -102,7 +102,7 @@ class ForestSettings:
         gold = numpy.concatenate(heads)
         target = nearest_trees(forests, gold, labels)
         if not (target >= 0).any():
-            raise ValueError(Errors.S913)
+            raise SpectralError(Errors.S913)
         counts = Counter(word for part in held_out for word in part.tokens.words)
         known = {text_hash(w) for w, n in counts.items() if n >= self.min_word_count}
         words = frozenset(known)

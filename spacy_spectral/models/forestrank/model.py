@@ -13,8 +13,7 @@ from zlib import crc32
 import numpy
 from numpy.typing import NDArray
 
-from ...base.files import Array, Bytes, Float, Format, List, Record, Str
-from ...base.stored import Stored
+from ...base.files import Array, Bytes, Float, Format, List, Record, Stored, Str
 from ...trees.interface import (
     ArcMask,
     ArcProbs,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.learnt import architecture
 from ...trees.interface import Resources
 from ...trees.sentences import Treebank
@@ -30,7 +30,7 @@ class LogLinearRecipe(Settings):
         super().__post_init__()
         if self.max_length < 2:
             value = self.max_length
-            raise ValueError(
+            raise SpectralError(
                 Errors.S408.format(setting="max_length", low=2, high="any", value=value)
             )
 

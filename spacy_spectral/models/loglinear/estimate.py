@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, Warnings
+from ...base.errors import Errors, SpectralError, Warnings
 from ...trees._eisner import is_projective_tree
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING
@@ -104,7 +104,7 @@ class Settings:
         for setting, (low, high) in _RANGES.items():
             value = getattr(self, setting)
             if not low <= value <= high:
-                raise ValueError(
+                raise SpectralError(
                     Errors.S408.format(setting=setting, low=low, high=high, value=value)
                 )
 
@@ -144,10 +144,10 @@ def fit(
     heads = _checked_heads(train)
     gold_labels = numpy.ascontiguousarray(train.labels, dtype="int32")
     if not len(heads) or not ((heads >= 0) & (gold_labels >= 0)).any():
-        raise ValueError(Errors.S401)
+        raise SpectralError(Errors.S401)
     if n_labels > MAX_LABELS:
         counted = {"setting": "the number of labels", "low": 1, "high": MAX_LABELS}
-        raise ValueError(Errors.S408.format(**counted, value=n_labels))
+        raise SpectralError(Errors.S408.format(**counted, value=n_labels))
     missing = {
         name
         for i, name in enumerate(COLUMNS)
@@ -222,7 +222,7 @@ def _checked_heads(train: Annotated) -> NDArray[numpy.int32]:
             or own.min(initial=0) < MISSING
             or (whole and last > first and not is_projective_tree(own))
         ):
-            raise ValueError(Errors.S402.format(sentence=sentence))
+            raise SpectralError(Errors.S402.format(sentence=sentence))
     return heads
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
-from ...base.files import Array, Float, Format, Int, Record, Strings
-from ...base.stored import Stored
+from ...base.errors import Errors, SpectralError
+from ...base.files import Array, Float, Format, Int, Record, Stored, Strings
 from ...trees.conditions import MixedTrees
 from ...trees.interface import NEUTRAL, TEMPERATURE, RankedTrees, Temperature
 from ._features import fill_children
@@ -218,7 +217,7 @@ class LogLinearModel(Stored):
         wider: Keep more arcs, because another model's scores will be added; see `ArcPruner.wider`.
         """
         if sentences.tags.max(initial=0) > len(self.tags):
-            raise ValueError(Errors.S406)
+            raise SpectralError(Errors.S406)
         arcs = (self.pruner.wider() if wider else self.pruner)(sentences)
         sentences = self.with_children(sentences, arcs)
         if constraints is not None:
@@ -242,7 +241,7 @@ class LogLinearModel(Stored):
         """
         check_arcs(arcs, prepared.starts)
         if extra is not None and extra.shape != (len(arcs.heads), len(self.labels)):
-            raise ValueError(Errors.S409.format(arcs=len(arcs.heads), labels=len(self.labels)))
+            raise SpectralError(Errors.S409.format(arcs=len(arcs.heads), labels=len(self.labels)))
         return self._infer(prepared, arcs, constraints, extra)
 
     def _infer(
@@ -268,7 +267,7 @@ class LogLinearModel(Stored):
         )
         failed = numpy.isnan(result["log_probs"]) & numpy.isinf(margins)
         if failed.any():
-            raise ValueError(Errors.S403.format(sentence=int(numpy.flatnonzero(failed)[0])))
+            raise SpectralError(Errors.S403.format(sentence=int(numpy.flatnonzero(failed)[0])))
         arcs = arcs._replace(probs=result.pop("arc_probs"))
         return ModelParses(prepared.starts, arcs, **result)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.files import Bytes, Format, Int
 from ...trees.interface import (
     ArcMask,
@@ -174,7 +174,7 @@ class LogLinearParser(ParserModel):
         treebank = cut_treebank(treebank, max_length)
         heads, names = projective_trees(treebank)
         if not any(names):
-            raise ValueError(Errors.S401)
+            raise SpectralError(Errors.S401)
         inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
         tags = sorted({symbol for symbol in treebank.tokens.symbols if symbol})
         encoder = Encoder(tags)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...trees._eisner import best_tree
 from ...trees.posterior import allowed_arcs
 from ._pruner import prune, train_pruner
@@ -139,13 +139,13 @@ def check_arcs(arcs: Arcs, starts: NDArray[numpy.int32]) -> None:
     lengths = numpy.diff(starts)
     sizes = {len(arcs.heads), len(arcs.probs), int(counts.sum())}
     if len(counts) != lengths.sum() or len(sizes) > 1 or (counts < 1).any() or arcs.starts[0]:
-        raise ValueError(Errors.S407)
+        raise SpectralError(Errors.S407)
     mods = numpy.repeat(numpy.arange(len(counts)), counts)
     position = numpy.arange(len(counts)) - numpy.repeat(starts[:-1], lengths) + 1
     inside = (arcs.heads >= 0) & (arcs.heads <= numpy.repeat(lengths, lengths)[mods])
     ascending = (numpy.diff(arcs.heads) > 0) | (numpy.diff(mods) > 0)
     if not inside.all() or not ascending.all() or (arcs.heads == position[mods]).any():
-        raise ValueError(Errors.S407)
+        raise SpectralError(Errors.S407)
 
 
 def constrain(arcs: Arcs, starts: NDArray[numpy.int32], constraints: NDArray[numpy.int32]) -> Arcs:
@@ -190,7 +190,7 @@ def _agreeing(
     tokens = numpy.arange(1, n + 1)
     wrong = numpy.flatnonzero((fixed > n) | (fixed == tokens))
     if len(wrong):
-        raise ValueError(Errors.S405.format(head=fixed[wrong[0]], token=wrong[0] + 1, n=n))
+        raise SpectralError(Errors.S405.format(head=fixed[wrong[0]], token=wrong[0] + 1, n=n))
     allowed = allowed_arcs(fixed)
     keep = numpy.full((n + 1, n + 1), n <= _MAX_ALL_ARCS)
     if n > _MAX_ALL_ARCS:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinc.api import Model
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.learnt import learnt_model
 from ...trees.interface import Recipe, Resources
 from ...trees.sentences import Treebank
@@ -28,12 +28,12 @@ def build_product(experts: dict[str, Any], weights: dict[str, float] | None = No
     RETURNS (Model): A model that holds the recipe and, once trained, the parser.
     """
     if not experts:
-        raise ValueError(Errors.S454.format(choices=", ".join(KINDS)))
+        raise SpectralError(Errors.S454.format(choices=", ".join(KINDS)))
     recipes = expert_recipes(experts)
     if weights is not None:
         sound = set(weights) == set(experts) and min(weights.values()) >= 0
         if not sound or max(weights.values()) <= 0:
-            raise ValueError(Errors.S453.format(weights=weights))
+            raise SpectralError(Errors.S453.format(weights=weights))
     return learnt_model("product", ProductParser, ProductRecipe(recipes, weights))
 
 
@@ -43,7 +43,7 @@ def expert_recipes(experts: Mapping[str, Model]) -> dict[str, Recipe]:
     for name, expert in experts.items():
         learnt = expert.attrs.get("learnt")
         if learnt is None or learnt.kind not in KINDS.values():
-            raise ValueError(Errors.S455.format(name=name, kind=expert.name))
+            raise SpectralError(Errors.S455.format(name=name, kind=expert.name))
     return {name: expert.attrs["recipe"] for name, expert in experts.items()}
 
 

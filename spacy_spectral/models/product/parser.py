@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.files import Bytes, Float, Format, List, Record, Str
 from ...trees.interface import (
     NEUTRAL,
@@ -90,7 +90,7 @@ class ProductParser(ParserModel):
         self.temperature = temperature
         self._active = [name for name, weight in self.weights.items() if weight > 0]
         if not self._active or min(self.weights.values()) < 0:
-            raise ValueError(Errors.S453.format(weights=self.weights))
+            raise SpectralError(Errors.S453.format(weights=self.weights))
         self._host = next(
             (n for n in self._active if isinstance(self.experts[n], LogLinearParser)), None
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
-from ...base.errors import Errors, require_settings
+from ...base.errors import Errors, SpectralError, require_settings
 from ...base.learnt import architecture
 from ...base.progress import progress_bar
 from ...trees.interface import Resources
@@ -63,10 +63,10 @@ class RefinedRecipe:
     def __post_init__(self) -> None:
         if self.labelling not in LABELLINGS:
             choices = ", ".join(LABELLINGS)
-            raise ValueError(Errors.S801.format(value=self.labelling, choices=choices))
+            raise SpectralError(Errors.S801.format(value=self.labelling, choices=choices))
         if self.children not in CHILDREN:
             choices = ", ".join(CHILDREN)
-            raise ValueError(Errors.S804.format(value=self.children, choices=choices))
+            raise SpectralError(Errors.S804.format(value=self.children, choices=choices))
         counts = dict.fromkeys(("dimensions", "cycles", "sweeps", "min_symbol_count"), ">= 1")
         most = {"states": f">= 1, <= {MAX_STATES}", "max_symbols": f">= 1, < {MAX_STATES}"}
         require_settings(Errors.S802, self, **most, **counts, seed=">= 0")
@@ -78,7 +78,7 @@ class RefinedRecipe:
         """
         report = given.get("report", print)
         if not (treebank.heads >= 0).any():
-            raise ValueError(Errors.S104)
+            raise SpectralError(Errors.S104)
         heads, names = projective_trees(treebank)
         counts = Counter(treebank.tokens.symbols)
         symbols = SymbolTable.from_counts(

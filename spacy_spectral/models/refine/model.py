@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Bool, Float, Format, Int, Record, Strings
 from ...trees.interface import NEUTRAL, TEMPERATURE, ArcScorer, AskedArcs, Temperature
 from ...trees.posterior import Posterior
@@ -269,7 +269,7 @@ class RefinedGrammar(TemperedParser):
         lexicon = Lexicon.fit(trees.words, labelling.states, labelling.tag_states)
         tag_of = labelling.tag_states.tag_of
         if not is_small(tag_of, coarse.contexts, fine.contexts, len(lexicon.pairs)):
-            raise ValueError(Errors.S808.format(states=len(tag_of), tags=n))
+            raise SpectralError(Errors.S808.format(states=len(tag_of), tags=n))
         return cls(
             settings or ChartSettings(),
             symbols,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, require_settings
+from ...base.errors import Errors, SpectralError, require_settings
 from ...base.learnt import architecture
 from ...trees.sentences import MISSING, Treebank
 from .features import GROUPS, Features, Fold
@@ -46,7 +46,7 @@ class Settings:
     def __post_init__(self) -> None:
         Features(self.features, {})  # complains about unknown groups
         if self.learner not in LEARNERS:
-            raise ValueError(Errors.S538.format(value=self.learner, choices=", ".join(LEARNERS)))
+            raise SpectralError(Errors.S538.format(value=self.learner, choices=", ".join(LEARNERS)))
         counts = dict.fromkeys(("states", "max_iterations", "epochs", "parser_epochs"), ">= 1")
         others = {"folds": ">= 2", "l2": "> 0", "sharpness": "> 0", "seed": ">= 0"}
         require_settings(Errors.S539, self, **counts, **others)
@@ -85,7 +85,7 @@ class Settings:
                 gains.append(own.correct(*gold)[1])
             blocks.append(treebank)
         if not described:
-            raise ValueError(Errors.S537)
+            raise SpectralError(Errors.S537)
         lists = make_lists(described, gains)
         report(f"{len(lists)} sentences with {len(lists.gains)} candidates")
         weights = (

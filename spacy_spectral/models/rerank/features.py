@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...trees.sentences import Tokens, Treebank
 from ._features import Extractor
 
@@ -152,7 +152,7 @@ class Features:
         """models: Tree models of "words", "tags" and "labels", for the group "logp"."""
         unknown = [group for group in groups if group not in GROUPS]
         if unknown or not groups:
-            raise ValueError(Errors.S536.format(value=unknown, choices=", ".join(GROUPS)))
+            raise SpectralError(Errors.S536.format(value=unknown, choices=", ".join(GROUPS)))
         self.groups = tuple(group for group in GROUPS if group in groups)
         self.models = models
         self.n_dense = sum(len(DENSE.get(group, ())) for group in self.groups)

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ...base.files import Array, Bytes, Format, List, Map, Str
-from ...base.stored import Stored
+from ...base.files import Array, Bytes, Format, List, Map, Stored, Str
 from ...trees.sentences import Tokens
 from .features import BITS, GROUPS, KINDS, Candidates, Features
 from .learn import Weights, softmax

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, require_settings
+from ...base.errors import Errors, SpectralError, require_settings
 from ...base.linalg import svd
 from ...treebank.conllu import tree_problems
 from ._tree import expected_counts
@@ -186,7 +186,7 @@ class TreeSettings:
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
             choices = ", ".join(ESTIMATORS)
-            raise ValueError(Errors.S501.format(value=self.estimator, choices=choices))
+            raise SpectralError(Errors.S501.format(value=self.estimator, choices=choices))
         require_settings(Errors.S502, self, states=">= 1", ridge=">= 0", em_iterations=">= 0")
 
 
@@ -212,10 +212,10 @@ def estimate_tree_model(
     settings = settings or TreeSettings()
     kept = [(symbols, heads) for symbols, heads in sentences if _is_tree(heads)]
     if not kept:
-        raise ValueError(Errors.S503)
+        raise SpectralError(Errors.S503)
     alphabet = Alphabet.count((symbols for symbols, _ in kept), words=words)
     if not len(alphabet):
-        raise ValueError(Errors.S503)
+        raise SpectralError(Errors.S503)
     lengths = [len(heads) for _, heads in kept]
     trees = Trees(
         symbols=numpy.concatenate([alphabet.encode(symbols) for symbols, _ in kept]),

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
-from ...base.files import Array, Bool, Format, Strings
-from ...base.stored import Stored
+from ...base.errors import Errors, SpectralError
+from ...base.files import Array, Bool, Format, Stored, Strings
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.vocabulary import normalize, signatures
 from ._tree import head_probabilities, score_trees
@@ -160,7 +159,7 @@ class TreeModel(Stored):
         self._check(symbols, heads)
         logs, signs = score_trees(symbols, heads, self.ratios, self._upward, self.root)
         if logs.sum() != logs.sum():  # NaN: the quickest test, this runs for every sentence
-            raise ValueError(Errors.S504.format(tree=int(numpy.isnan(logs).argmax())))
+            raise SpectralError(Errors.S504.format(tree=int(numpy.isnan(logs).argmax())))
         alone = self._log_frequency[ids].sum(axis=-1)
         return alone + numpy.maximum(logs, _FLOOR * heads.shape[1]), signs
 
@@ -195,9 +194,9 @@ class TreeModel(Stored):
         """The kernels do not check bounds."""
         n = heads.shape[1]
         if ids.shape != heads.shape or (heads.size and (heads.min() < 0 or heads.max() > n)):
-            raise ValueError(Errors.S505.format(n=n))
+            raise SpectralError(Errors.S505.format(n=n))
         if ids.size and (ids.min() < 0 or ids.max() >= len(self.ratios)):
-            raise ValueError(Errors.S506)
+            raise SpectralError(Errors.S506)
 
     def extended(self, words: Sequence[str], ratios: NDArray[numpy.float64]) -> "TreeModel":
         """This model with words that the treebank does not have."""

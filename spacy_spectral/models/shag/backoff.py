@@ -23,7 +23,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors
+from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Int, Record, Str, Strings
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING, Floats, Ints, Longs, Tree
@@ -173,7 +173,7 @@ class LexicalModel:
     ) -> "LexicalModel":
         """Count modifiers."""
         if kind not in LEXICAL_MODELS:
-            raise ValueError(Errors.S103.format(value=kind, choices=", ".join(LEXICAL_MODELS)))
+            raise SpectralError(Errors.S103.format(value=kind, choices=", ".join(LEXICAL_MODELS)))
         words = sorted({word.lower() for tree in trees for word in tree.words})
         nothing = BackoffModel.fit(numpy.zeros((0, 1), "uint64"), numpy.zeros(0), 1)
         classes = _classes(trees, symbols, n_symbols, kind)

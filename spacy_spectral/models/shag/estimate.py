@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, require_settings
+from ...base.errors import Errors, SpectralError, require_settings
 from ...base.linalg import kmeans, svd, unit_rows
 from ...trees.sentences import MISSING, Floats, Ints, Longs
 from ._learn import add_operators, expectation_maximisation
@@ -189,7 +189,7 @@ class EstimatorSettings:
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
             choices = ", ".join(ESTIMATORS)
-            raise ValueError(Errors.S101.format(value=self.estimator, choices=choices))
+            raise SpectralError(Errors.S101.format(value=self.estimator, choices=choices))
         bounds = {"states": ">= 1", "smoothing": "> 0", "em_iterations": ">= 1"}
         require_settings(Errors.S102, self, **bounds)
 

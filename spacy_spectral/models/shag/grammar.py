@@ -193,7 +193,7 @@ class GrammarSettings:
             object.__setattr__(self, "lexical", None)
         if self.lexical is not None and self.lexical not in LEXICAL_MODELS:
             choices = ", ".join(LEXICAL_MODELS)
-            raise ValueError(Errors.S103.format(value=self.lexical, choices=choices))
+            raise SpectralError(Errors.S103.format(value=self.lexical, choices=choices))
         bounds = {"max_length": ">= 2", "min_symbol_count": ">= 1", "max_symbols": ">= 1"}
         require_settings(Errors.S105, self, **bounds)
         if self.only_lexical and self.lexical is None:
@@ -247,7 +247,7 @@ class Grammar(TemperedParser):
         progress: Wraps the loop over automata, e.g. in a progress bar.
         """
         if not any(len(tree) and (tree.heads >= 0).any() for tree in trees):
-            raise ValueError(Errors.S104)
+            raise SpectralError(Errors.S104)
         trees = [projective_tree(tree) for tree in trees]
         counts = Counter(symbol for tree in trees for symbol in tree.symbols)
         symbols = SymbolTable.from_counts(

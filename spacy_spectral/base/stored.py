@@ -1,3 +1,0 @@
-"""Old name of `files`."""
-
-from .files import Stored as Stored
