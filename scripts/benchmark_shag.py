@@ -29,7 +29,12 @@ from wasabi import msg
 
 from spacy_spectral.base.files import output_path, write_atomically
 from spacy_spectral.base.progress import progress_bar
-from spacy_spectral.models.shag.estimate import EstimatorSettings, estimate, modifier_sequences
+from spacy_spectral.models.shag.estimate import (
+    EstimatorSettings,
+    SequenceSet,
+    estimate,
+    modifier_sequences,
+)
 from spacy_spectral.models.shag.grammar import Grammar, GrammarSettings
 from spacy_spectral.pipeline.documents import TokenReader, training_treebank
 from spacy_spectral.readers import copy_words
@@ -208,6 +213,15 @@ def draw_curve(rows: Cells, path: Path) -> None:
     msg.good(f"Curve in {path}")
 
 
+def one_by_one(sequences: SequenceSet) -> SequenceSet:
+    """Equal sequences again and again, each with the count 1."""
+    single = [symbols for symbols, count in sequences for _ in range(round(count))]
+    offsets = numpy.cumsum([0, *map(len, single)])
+    return SequenceSet(
+        numpy.concatenate([[], *single]).astype("int32"), offsets, numpy.ones(len(single))
+    )
+
+
 def learning_table(train: list[Tree], states: int) -> Cells:
     """Seconds to learn the automata of all heads."""
     trees = [projective_tree(tree) for tree in train]
@@ -217,7 +231,7 @@ def learning_table(train: list[Tree], states: int) -> Cells:
     start = perf_counter()
     together = modifier_sequences(ids, heads, len(symbols))
     rows: Cells = [("Counting sequences", perf_counter() - start)]
-    single = modifier_sequences(ids, heads, len(symbols), aggregate=False)
+    single = [[one_by_one(sequences) for sequences in pair] for pair in together]
     runs = (
         ("SPECTRAL", "spectral", together),
         ("EM, sequence by sequence", "em", single),
