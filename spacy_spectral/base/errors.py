@@ -630,11 +630,6 @@ class Warnings(metaclass=_WithCodes):
         "The log-linear parser learns nothing from {skipped} of {sentences} training sentences: their "
         "annotation does not agree with any projective tree of the arcs that the pruner keeps."
     )
-    W402 = (
-        "This log-linear parser was trained by an earlier version and looks at the tagger's second guess, "
-        "which parsers do not get any more. It parses without it, so a few parses differ. Train it again with "
-        "the same config: 'python -m spacy train CONFIG --output DIR'."
-    )
     W440 = (
         "'{name}': {unused} of {sentences} training sentences teach no heads: they are longer than "
         "max_length, or no projective tree with one root has their heads."

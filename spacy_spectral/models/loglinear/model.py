@@ -1,6 +1,5 @@
 """The log-linear model: its parameters, its file, and what can be asked of them."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError, Warnings
+from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Float, Format, Int, Record, Stored, Strings
 from ...trees.conditions import MixedTrees
 from ...trees.interface import NEUTRAL, TEMPERATURE, RankedTrees, Temperature
@@ -374,8 +373,6 @@ def _read_templates(read: dict[str, Any], name: str, *, n_flags: int) -> Templat
     FORMAT.require(sound, f"{name}.composites", "looks too far")
     FORMAT.require((read["pairs"][:, :2] < n).all(), f"{name}.pairs", "has unknown composites")
     FORMAT.require((read["pairs"][:, 2] < n_flags).all(), f"{name}.pairs", "has unknown flags")
-    if (columns == COLUMNS.index("")).any():
-        warnings.warn(Warnings.W402, stacklevel=2)
     return Templates(**read)
 
 
