@@ -28,7 +28,8 @@ def random_corpus(rng, lengths):
     words = [[WORDS[t][rng.integers(len(WORDS[t]))] for t in sentence] for sentence in tags]
     clusters = rng.integers(-1, 3, size=(sum(lengths), 4))
     pos = [["X" if t in "DP" else "Y" for t in sentence] for sentence in tags]
-    data = Encoder(TAGS)(words, tags, pos=pos, morphs=pos, clusters=clusters)
+    second = [[TAGS[rng.integers(4)] if rng.random() < 0.3 else "" for _ in s] for s in tags]
+    data = Encoder(TAGS)(words, tags, second=second, pos=pos, morphs=pos, clusters=clusters)
     heads = [h for n in lengths for h in random_tree(rng, n)]
     labels = [0 if h == 0 else int(rng.integers(1, len(LABELS))) for h in heads]
     return data, np.asarray(heads, dtype=np.int32), np.asarray(labels, dtype=np.int32)

@@ -15,7 +15,7 @@ def make_tokens(sentences):
     rows = [row for sentence in sentences for row in sentence]
     starts = numpy.cumsum([0, *map(len, sentences)]).astype("int32")
     blank = [""] * len(rows)
-    return Tokens(starts, [w for w, _ in rows], [t for _, t in rows], blank, blank)
+    return Tokens(starts, [w for w, _ in rows], [t for _, t in rows], blank, blank, blank)
 
 
 def treebank(seed=0, size=150, tags=TAGS):

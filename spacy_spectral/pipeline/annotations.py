@@ -242,6 +242,23 @@ def store_sub_tags(
     store_entry(doc, _SUB_TAGS, {"names": own, "subtags": numbers.astype("int32"), "probs": probs})
 
 
+def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
+    """YIELDS (Tuple[Union[List[int], slice], TagGuesses]): Some tokens and their tags; all tokens at once if
+    the document is as it was tagged."""
+    entry = whole_entry(doc, _TAGS)
+    if entry is not None:
+        yield slice(None), TagGuesses(entry["labels"], entry["tags"], entry["probs"])
+    elif any(True for _ in entries(doc, _TAGS)):
+        for token in doc:
+            place = find_token(token, _TAGS)
+            if place is not None:
+                entry, own = place.entry, slice(place.row, place.row + 1)
+                yield (
+                    [token.i],
+                    TagGuesses(entry["labels"], entry["tags"][own], entry["probs"][own]),
+                )
+
+
 def parse_values(doc: Doc) -> ParseValues | None:
     """A copy of what is kept of a parse, without the values of arcs that
     the document has no longer; None if nothing is kept, or the document has other tokens now."""

@@ -25,7 +25,8 @@ from spacy.vocab import Vocab
 from ..base.cache import Repeated, distinct
 from ..base.errors import Errors, SpectralError
 from ..trees.pseudoprojective import DELIMITER
-from ..trees.sentences import MISSING, Batch, Tokens, Treebank
+from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank
+from .annotations import tag_guesses
 
 WHITESPACE_LABEL = "dep"
 _ANNOTATED = ("TAG", "POS", "MORPH", "LEMMA")
@@ -84,6 +85,7 @@ class TokenReader:
             starts=begins.astype("int32") if len(places) else numpy.zeros(1, dtype="int32"),
             words=Repeated(words, word_of[places]),
             symbols=column(list(range(4, values.shape[1]))),
+            second=_second_tags(docs, offsets, places),
             pos=column([2]),
             morphs=column([3]),
         )
@@ -153,6 +155,25 @@ def _names(
     rows, inverse = numpy.unique(keys, axis=0, return_inverse=True)
     names = ["|".join(map(find, row)) for row in rows.tolist()]
     return names, inverse.ravel()
+
+
+def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> SecondTags:
+    """The second guesses of `spectral_tagger` with their probabilities, where it has left some."""
+    names: list[str] = []
+    first: dict[int, int] = {}  # where the labels of a tagger begin among the names
+    tags = numpy.full(int(offsets[-1]), -1, dtype="int64")
+    probs = numpy.zeros(len(tags), dtype="float32")
+    for doc, begin, end in zip(docs, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        for where, guesses in tag_guesses(doc):
+            if guesses.tags.shape[1] < 2:
+                continue
+            if id(guesses.labels) not in first:
+                first[id(guesses.labels)] = len(names)
+                names += guesses.labels
+            own = guesses.tags[:, 1]
+            tags[begin:end][where] = numpy.where(own < 0, -1, own + first[id(guesses.labels)])
+            probs[begin:end][where] = guesses.probs[:, 1]
+    return SecondTags(names, tags[places], probs[places])
 
 
 def training_batch(

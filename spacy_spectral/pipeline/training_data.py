@@ -19,6 +19,7 @@ from ..base.errors import Errors, SpectralError, Warnings
 from ..treebank.documents import set_sentence_starts
 from ..trees.interface import Clusters, Vectors
 from ..trees.sentences import MISSING, Treebank
+from .annotations import TagGuesses, store_tags
 from .documents import TokenReader, training_treebank, vocabularies
 
 if TYPE_CHECKING:
@@ -274,8 +275,12 @@ def jackknifed(
         begin = own.stop
         if len(doc):
             array = numpy.zeros((len(doc), 3), dtype="uint64")
+            tags = numpy.full((len(doc), result.tags.shape[1]), -1, dtype="int32")
+            probs = numpy.zeros(tags.shape, dtype="float32")
             array[is_word] = values[own]
+            tags[is_word], probs[is_word] = result.tags[own], result.probs[own]
             doc.from_array([TAG, POS, MORPH], array)
+            store_tags(doc, TagGuesses(result.labels, tags, probs))
         yield doc
 
 

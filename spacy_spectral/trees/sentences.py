@@ -20,6 +20,30 @@ Floats = NDArray[numpy.float64]
 Bools = NDArray[numpy.bool_]
 
 
+class SecondTags(Sequence[tuple[str, float] | None]):
+    """What a tagger would have said otherwise.
+
+    names (List[str]): The names of tags.
+    tags (ndarray): int64, which of them each token has, -1 for none.
+    probs (ndarray): float32, their probabilities.
+    """
+
+    def __init__(self, names: list[str], tags: NDArray[numpy.int64], probs: NDArray[numpy.float32]):
+        self.names = names
+        self.tags = tags
+        self.probs = probs
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def __getitem__(self, at: Any) -> Any:
+        """RETURNS (Optional[Tuple[str, float]]): Tag and probability, None for none; a list for a slice."""
+        if isinstance(at, slice):
+            return [self[i] for i in range(len(self))[at]]
+        tag = int(self.tags[at])
+        return (self.names[tag], float(self.probs[at])) if tag >= 0 else None
+
+
 @dataclass
 class Tree:
     """One sentence of a treebank.
@@ -45,12 +69,15 @@ class Tokens:
     starts (ndarray): int32, where sentences start, closed by the number of tokens.
     words (List[str]): The words.
     symbols (List[str]): Their tags, or whatever the setting `symbol` names.
+    second (List[Optional[Tuple[str, float]]]): The tagger's second guess and its probability; None where
+        there is none.
     pos, morphs (List[str]): Coarse tags and morphology, "" for none.
     """
 
     starts: Ints
     words: list[str]
     symbols: list[str]
+    second: Sequence[tuple[str, float] | None]
     pos: list[str]
     morphs: list[str]
 
@@ -67,7 +94,7 @@ class Tokens:
         starts: Where they are to start sentences, closed by their number.
         """
         chosen = range(len(self.words))[places] if isinstance(places, slice) else places.tolist()
-        columns: list[Any] = [self.words, self.symbols, self.pos, self.morphs]
+        columns: list[Any] = [self.words, self.symbols, self.second, self.pos, self.morphs]
         return Tokens(starts, *[[column[i] for i in chosen] for column in columns])
 
     def select(self, chosen: Bools) -> "Tokens":
@@ -101,7 +128,7 @@ class Treebank:
         """The sentences of several, one after the other."""
         lengths = [numpy.diff(part.tokens.starts) for part in parts]
         starts = numpy.concatenate([[0], numpy.cumsum(numpy.concatenate(lengths))])
-        names = ("words", "symbols", "pos", "morphs")
+        names = ("words", "symbols", "second", "pos", "morphs")
         columns = [[v for part in parts for v in getattr(part.tokens, name)] for name in names]
         tokens = Tokens(starts.astype("int32"), *columns)
         heads = numpy.concatenate([part.heads for part in parts])

@@ -215,6 +215,18 @@ def test_storing_anew_replaces_what_was_moved():
     assert annotations.tag_probs(doc[0]) == {"t6": 0.5}
 
 
+def test_guesses_for_the_parser_follow_tokens():
+    doc = sample_doc()
+    ((where, guesses),) = annotations.tag_guesses(doc)
+    assert where == slice(None) and len(guesses.tags) == len(doc)
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    found = {
+        i: guesses.labels[guesses.tags[0, 0]] for (i,), guesses in annotations.tag_guesses(doc)
+    }
+    assert found == {i: f"t{i + 1}" for i in range(1, len(doc))}
+
+
 def test_values_of_a_parse_after_another_was_written():
     doc = sample_doc()
     doc[0].dep_ = "other"

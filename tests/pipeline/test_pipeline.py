@@ -103,9 +103,13 @@ def test_jackknifed_documents_carry_what_the_tagger_would_say(nlp, sample):
     seen = nlp.get_pipe("spectral_tagger").pipe(eg.predicted.copy() for eg in examples)
     tags = [token.tag_ for doc in seen for token in doc if not token.is_space]
     assert numpy.mean(numpy.array(tags) == numpy.array(gold.tokens.symbols)) > agreement
+    rivals = [second for second in guessed.tokens.second if second is not None]
+    assert rivals and {tag for tag, _ in rivals} <= set(gold.tokens.symbols)
+    assert all(0 <= prob <= 0.5 for _, prob in rivals) and any(prob > 0.1 for _, prob in rivals)
     assert set(guessed.tokens.pos) <= set(gold.tokens.pos)
     morphs = numpy.array(guessed.tokens.morphs) == numpy.array(gold.tokens.morphs)
     assert any(gold.tokens.morphs) and 0.9 < morphs.mean() < 1
+    assert not any(gold.tokens.second)
     # the examples are as they were
     assert not any(eg.predicted.has_annotation("TAG") for eg in examples)
 
@@ -179,7 +183,7 @@ def test_labelled_trees_of_a_short_sentence_share_the_whole_probability(nlp):
 
 
 def test_tags_without_probabilities_will_do(nlp, sample):
-    """Gold tags, or those of another tagger."""
+    """Gold tags, or those of another tagger: there is no second guess then."""
     doc = dev_examples(nlp, sample)[0].reference.copy()
     doc.user_data.clear()
     parsed = nlp.get_pipe("spectral_parser")(doc)

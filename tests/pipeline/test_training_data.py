@@ -162,7 +162,9 @@ def crossing_treebank(n):
     words = [word for i in range(n) for word in ("what", f"we{i % 3}", "want", "now")]
     symbols = ["W", "P", "V", "R"] * n
     nothing = [""] * len(words)
-    tokens = Tokens(numpy.arange(0, 4 * n + 1, 4, dtype="int32"), words, symbols, nothing, nothing)
+    tokens = Tokens(
+        numpy.arange(0, 4 * n + 1, 4, dtype="int32"), words, symbols, nothing, nothing, nothing
+    )
     heads = numpy.array([3, 4, 0, 3] * n, dtype="int32")
     return Treebank(tokens, heads, ["obj", "mark", "root", "advmod"] * n)
 

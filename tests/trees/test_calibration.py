@@ -82,7 +82,7 @@ class Coupled:
         self.labels = numpy.zeros(n, dtype="int32")
         names = numpy.where(label_right, "a", "b").tolist()
         starts = numpy.arange(n + 1, dtype="int32")
-        tokens = Tokens(starts, ["w"] * n, ["t"] * n, [""] * n, [""] * n)
+        tokens = Tokens(starts, ["w"] * n, ["t"] * n, [None] * n, [""] * n, [""] * n)
         self.treebank = Treebank(tokens, numpy.where(right, 0, 1).astype("int32"), names)
         self.n_parses = 0
 

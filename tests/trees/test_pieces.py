@@ -314,7 +314,7 @@ def test_parts_of_longer_trees(heads):
 
 def test_treebanks_are_cut():
     words = list("abcdefghij")
-    tokens = Tokens(numpy.array([0, 3, 10], "int32"), *([list(words)] * 4))
+    tokens = Tokens(numpy.array([0, 3, 10], "int32"), *([list(words)] * 5))
     heads = numpy.array([2, 0, 2, 2, 0, 2, 2, 4, -1, 1], dtype="int32")
     labels = [f"l{i}" for i in range(10)]
     cut = cut_treebank(Treebank(tokens, heads, labels), 4)

@@ -29,7 +29,7 @@ def crossing_treebank(n):
             )
             starts.append(len(words))
     nothing = [""] * len(words)
-    columns = words, symbols, nothing, nothing
+    columns = words, symbols, [None] * len(words), nothing, nothing
     tokens = Tokens(numpy.array(starts, dtype="int32"), *columns)
     return Treebank(tokens, numpy.array(heads, dtype="int32"), labels)
 

@@ -12,7 +12,8 @@ from itertools import chain
 import numpy
 from numpy.typing import NDArray
 
-from ...base.cache import Repeated, RowCache
+from ...base.cache import Repeated, RowCache, distinct
+from ...trees.sentences import SecondTags
 from ._features import MAX_PARTS, hash_strings
 
 COLUMNS = (
@@ -23,7 +24,7 @@ COLUMNS = (
     "suffix",
     "shape",
     "tag",
-    "",  # always 0: models of earlier versions looked here at second-best tags
+    "second",
     "pos",
     "morph",
     "cluster0",
@@ -38,6 +39,8 @@ GUESSED = ("left", "right")
 N_WORD_COLUMNS = COLUMNS.index("tag")
 N_CLUSTERS = sum(name.startswith("cluster") for name in COLUMNS)
 _CACHE_SIZE = 50_000
+# A second tag less likely than the first bound is none; the others part the rest into classes.
+_SECOND_BOUNDS = numpy.array([0.02, 0.1, 0.3], dtype="float32")
 
 # A token by itself: says something of its head's direction and distance and of labels.
 UNARIES = """
@@ -57,6 +60,9 @@ suffix+tag
 suffix2+tag
 prefix+tag
 shape+tag
+tag+second
+second+tag@-1
+second+tag@1
 morph+tag
 morph+tag@-1
 morph+tag@1
@@ -97,6 +103,8 @@ lower | tag@-1+tag
 tag@-1+tag | lower
 tag+tag@1 | lower
 tag | suffix+tag
+second | tag
+tag | second
 morph | tag
 tag | morph
 morph | morph
@@ -224,6 +232,30 @@ class Sentences:
         return Sentences(self.columns[tokens], starts, self.tags[tokens], self.wordlike[tokens])
 
 
+def second_names(guesses: Sequence[tuple[str, float] | None]) -> Sequence[str]:
+    """What templates see of second tags.
+
+    guesses (Sequence[Optional[Tuple[str, float]]]): Tags with their probabilities, None for none.
+    RETURNS (Sequence[str]): Tags with a class of their probability ("NN:2"), "" for one without a rival.
+    """
+    if not isinstance(guesses, SecondTags):
+        names = list(dict.fromkeys(guess[0] for guess in guesses if guess))
+        index = {name: i for i, name in enumerate(names)}
+        tags = numpy.array([index[guess[0]] if guess else -1 for guess in guesses], dtype="int64")
+        probs = numpy.array([guess[1] if guess else 0 for guess in guesses], dtype="float32")
+        guesses = SecondTags(names, tags, probs)
+    classes = numpy.searchsorted(_SECOND_BOUNDS, guesses.probs, side="right")
+    n_classes = len(_SECOND_BOUNDS)
+    codes = guesses.tags * n_classes + classes
+    codes[(guesses.tags < 0) | (classes == 0)] = 0
+    found, which = distinct(codes)
+    seen = [
+        f"{guesses.names[(code - 1) // n_classes]}:{(code - 1) % n_classes}" if code else ""
+        for code in found
+    ]
+    return Repeated(seen, which)
+
+
 def _shape(word: str) -> str:
     """Kinds of characters, runs cut to two: "Xx-dd"."""
     shape = ""
@@ -266,12 +298,14 @@ class Encoder:
         words: Sequence[Sequence[str]],
         tags: Sequence[Sequence[str]],
         *,
+        second: Sequence[Sequence[str]] | None = None,
         pos: Sequence[Sequence[str]] | None = None,
         morphs: Sequence[Sequence[str]] | None = None,
         clusters: NDArray[numpy.int32] | None = None,
     ) -> Sentences:
         """Encode sentences.
 
+        second: Second-best tags, from `second_names`.
         clusters: Word clusters of all tokens in order, one column per granularity, coarse to
             fine, -1 for a word without one.
         """
@@ -283,7 +317,7 @@ class Encoder:
         rows, (hashes, wordlike) = self._words(_flat(words))
         columns[:, :N_WORD_COLUMNS] = hashes[rows]
         self._fill(columns, "tag", flat_tags)
-        for name, values in (("pos", pos), ("morph", morphs)):
+        for name, values in (("second", second), ("pos", pos), ("morph", morphs)):
             if values is not None:
                 self._fill(columns, name, _flat(values))
         if clusters is not None:

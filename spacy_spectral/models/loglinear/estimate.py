@@ -66,7 +66,7 @@ class Settings:
     batch_size (int): Sentences per step.
     n_states (int): Classes of labels, the states of the automata.
     siblings (bool): Look at neighbouring modifiers together.
-    second_tag (bool): Without effect; configs of earlier versions have it.
+    second_tag (bool): Look at second-best tags.
     windows (bool): Look at a token in its context by itself, which says much of its label.
     n_blocks, min_blocks (int): A feature is kept if it occurs in `min_blocks` of `n_blocks` equal
         parts of the text, or in as many as there are sentences.
@@ -86,7 +86,7 @@ class Settings:
     batch_size: int = 16
     n_states: int = 12
     siblings: bool = True
-    second_tag: bool = False
+    second_tag: bool = True
     windows: bool = True
     n_blocks: int = 100
     min_blocks: int = 2
@@ -153,6 +153,8 @@ def fit(
         for i, name in enumerate(COLUMNS)
         if name not in GUESSED and not data.columns[:, i].any()
     }
+    if not settings.second_tag:
+        missing.add("second")
     between_bit = separators(data, heads, n_tags=n_tags, n_bits=settings.n_between)
     pruner, arcs = fit_pruner(
         data,

@@ -35,7 +35,7 @@ from ...trees.parses import (
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ...trees.sentences import MISSING, Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
-from .encode import Encoder, Sentences
+from .encode import Encoder, Sentences, second_names
 from .estimate import Annotated, Epoch, Settings, fit
 from .model import LogLinearModel, ModelParses
 
@@ -279,6 +279,7 @@ def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sent
     everything = encoder(
         [tokens.words],
         [tokens.symbols],
+        second=[second_names(tokens.second)],
         pos=[tokens.pos],
         morphs=[tokens.morphs],
         clusters=None if clusters is None else clusters.ids(tokens.words),

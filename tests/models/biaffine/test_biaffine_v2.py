@@ -37,7 +37,7 @@ def treebank(n=60, length=5, seed=0):
         labels += [own[i] for i in range(length - 1)] + ["root"]
     starts = numpy.arange(0, n * length + 1, length, dtype="int32")
     blank = [""] * len(words)
-    tokens = Tokens(starts, words, tags, blank, blank)
+    tokens = Tokens(starts, words, tags, [None] * len(words), blank, blank)
     return Treebank(tokens, numpy.array(heads, dtype="int32"), labels)
 
 
@@ -179,7 +179,8 @@ def test_temperature(parser):
 def test_words_and_tags_that_training_did_not_have(parser):
     words = ["Никогда", "123", "d0", "", "🙂"]
     starts = numpy.array([0, 5], dtype="int32")
-    tokens = Tokens(starts, words, ["?"] * 5, ["X"] * 5, ["A=B"] * 5)
+    nothing = [None] * 5
+    tokens = Tokens(starts, words, ["?"] * 5, nothing, ["X"] * 5, ["A=B"] * 5)
     parses = parser.parse(tokens)
     assert (parses.heads == 0).sum() == 1
     assert numpy.isfinite(parses.head_probs()).all()

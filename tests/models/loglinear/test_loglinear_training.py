@@ -210,12 +210,19 @@ def test_round_trip_and_damage(toy_model):
             LogLinearModel.from_bytes(pack("loglinear", 2, payload))
 
 
-@pytest.mark.parametrize("part, left_out", [("siblings", "siblings"), ("windows", "unaries")])
+@pytest.mark.parametrize(
+    "part, left_out", [("siblings", "siblings"), ("windows", "unaries"), ("second_tag", None)]
+)
 def test_a_part_left_out(part, left_out):
     train, test = toy_corpus(0, 120), toy_corpus(1, 30)
+    second = COLUMNS.index("second")
+    for data in (train, test):
+        data.sentences.columns[:, second] = data.sentences.columns[:, COLUMNS.index("tag")]
     settings = Settings(**{**vars(SMALL), part: False})
     model = fit(train, tags=TAGS, labels=LABELS, settings=settings)
-    assert len(getattr(model.templates, left_out)) == 0
+    if left_out is not None:
+        assert len(getattr(model.templates, left_out)) == 0
+    assert (model.templates.composites[..., 1] == second).any() == (part != "second_tag")
     parses = model.parse(test.sentences)
     assert (parses.heads == test.heads).mean() > 0.95
     data = model.to_bytes()
@@ -334,20 +341,3 @@ def test_useless_training_data_is_named():
     train.heads[:] = 0
     with pytest.raises(ValueError, match="S402"):
         fit(train, tags=TAGS, labels=LABELS)
-
-
-def test_models_that_looked_at_second_tags_parse_without_them(toy_model):
-    """Earlier versions had second-best tags in a column that is empty now."""
-    templates, data = toy_model.templates, toy_corpus(1, 30).sentences
-    looked = np.array([[[0, COLUMNS.index("")], [0, COLUMNS.index("tag")], [0, -1], [0, -1]]])
-    n = len(templates.composites)
-    older = replace(
-        templates,
-        composites=np.concatenate([templates.composites, looked.astype("int32")]),
-        unaries=np.append(templates.unaries, np.int32(n)),
-        pairs=np.concatenate([templates.pairs, np.array([[n, 0, 0]], dtype="int32")]),
-    )
-    model = LogLinearModel.from_bytes(replace(toy_model, templates=older).to_bytes())
-    expected, parses = toy_model.parse(data), model.parse(data)
-    assert (parses.heads == expected.heads).all() and (parses.labels == expected.labels).all()
-    assert (parses.label_probs == expected.label_probs).all()

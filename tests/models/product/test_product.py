@@ -44,7 +44,8 @@ def sentences(lengths, seed=0):
         heads += tree
         labels += ["a" if tag == "D" else "b" for tag in own[:-1]] + ["root"]
     starts = numpy.append(0, numpy.cumsum(lengths)).astype("int32")
-    tokens = Tokens(starts, words, tags, [""] * len(words), [""] * len(words))
+    nothing = [None] * len(words)
+    tokens = Tokens(starts, words, tags, nothing, [""] * len(words), [""] * len(words))
     return Treebank(tokens, numpy.array(heads, dtype="int32"), labels)
 
 

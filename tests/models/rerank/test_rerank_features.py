@@ -181,6 +181,7 @@ def two():
     words = ["a", "b", "c", "d"]
     tokens = Tokens(
         numpy.array([0, 3, 4], dtype="int32"), words, ["X", "Y", "X", "Z"], [""] * 4, [""] * 4,
+        [""] * 4,
     )  # fmt: skip
     names = ["root", "dep"]
     first = Candidates(

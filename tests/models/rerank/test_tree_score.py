@@ -56,7 +56,9 @@ def test_corrupted_arcs_are_found(sample):
                 [h for h in range(1, n + 1) if h not in (corrupted + 1, heads[corrupted])]
             )
         none = [""] * n
-        tokens = Tokens(numpy.array([0, n], "int32"), sentence.words, sentence.xpos, none, none)
+        tokens = Tokens(
+            numpy.array([0, n], "int32"), sentence.words, sentence.xpos, none, none, none
+        )
         (score,) = tree_scores(models, tokens, heads, sentence.deps)
         assert numpy.isnan(score.head_probs).tolist() == (heads == 0).tolist()
         arcs = score.head_probs[heads > 0]

@@ -245,7 +245,7 @@ def test_fallback_when_automata_fail():
 
 
 def parse_tokens(grammar, tags, fixed=None):
-    columns = [[tag.lower() for tag in tags], tags, *([""] * len(tags) for _ in range(2))]
+    columns = [[tag.lower() for tag in tags], tags, *([""] * len(tags) for _ in range(3))]
     tokens = Tokens(numpy.array([0, len(tags)], dtype="int32"), *columns)
     return grammar.parse(tokens, fixed=fixed)
 
