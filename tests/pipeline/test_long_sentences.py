@@ -55,9 +55,11 @@ SCRIPTS = str(Path(__file__).parents[2] / "scripts")
 # kinds whose charts are all tried by others
 ELSEWHERE = {
     "tagger": ["lemmatizer"],
-    "Biaffine.v1": ["Biaffine"],
+    "Biaffine.v1": ["product"],
+    "Biaffine": ["product"],
+    "LogLinear": ["product", "forest reranker"],
     "refiner": ["SHAG", "refined"],
-    "reranker": ["LogLinear"],
+    "reranker": ["forest reranker"],
     "spans": ["constituency"],
 }
 # Sentences are cut into pieces: time grows with their number. These take the longest for one.
