@@ -509,6 +509,11 @@ class Errors(metaclass=_WithCodes):
         "Lost the connection to the Dask scheduler: {reason}. Start the cluster again, then run the "
         "same command again; finished files are kept."
     )
+    S623 = "--min-prob leaves out arcs, which the format '{format}' does not have. Use conllu, json or table."
+    S624 = (
+        "--min-prob needs the probabilities of arcs, and this pipeline gives none. Use one with a "
+        'spectral_parser that stores "head_prob" and "dep_prob".'
+    )
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
     S702 = "A parser for constituents needs {bounds}, not {found}."
     S703 = (

@@ -130,7 +130,7 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
     if not text.strip():
         raise SpectralError(Errors.S158)
     pieces = [piece.rpartition("_") for piece in text.split()]
-    known = _known_tags(nlp)
+    known = known_tags(nlp)
     tagged = all(word and tag for word, _, tag in pieces)
     if tagged and (not known or any(tag in known for _, _, tag in pieces)):
         doc = Doc(
@@ -150,7 +150,7 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
         return nlp(doc)
 
 
-def _known_tags(nlp: "Language") -> set[str]:
+def known_tags(nlp: "Language") -> set[str]:
     """The tags that taggers and grammars of a pipeline have learnt."""
     from ..models.shag.grammar import Grammar
     from ..pipeline.parser import SpectralParser

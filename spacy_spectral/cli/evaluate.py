@@ -61,6 +61,7 @@ def evaluate_cli(
 
     from ..base.errors import Errors, SpectralError
     from ..base.files import require_writable
+    from ..trees.calibration import THRESHOLDS
     from ..viz.plots import render_reliability
     from .brackets import bracketed_docs, evaluate_brackets
 
@@ -121,6 +122,15 @@ def evaluate_cli(
             ],
             aligns=("l", *"rrrrr"),
         )
+        msg.table(
+            [("Probability at least", *(f"{t:g}" for t in THRESHOLDS))]
+            + [
+                (f"{_CURVES[name]}, {what}", *(_percent(getattr(row, key)) for row in curve.above))
+                for name, curve in curves.items()
+                for what, key in (("share", "share"), ("of them right", "right"))
+            ],
+            aligns=("l", *"r" * len(THRESHOLDS)),
+        )
     if sample_ceiling:
         print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
     speed = f"{scores['words_per_second']:,.0f} words per CPU second"
@@ -171,13 +181,14 @@ def evaluate(
     return scores | {name: _summary(curve) for name, curve in curves.items()}, curves
 
 
-def _summary(curve: Any) -> dict[str, float]:
+def _summary(curve: Any) -> dict[str, Any]:
     return {
         "expected": curve.mean_probability,
         "right": curve.share_right,
         "calibration_error": curve.error,
         "brier": curve.brier,
         "log_likelihood": curve.log_likelihood,
+        "above": [row._asdict() for row in curve.above],
     }
 
 

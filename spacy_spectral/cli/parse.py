@@ -9,11 +9,12 @@ from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from ._app import (
+    known_tags,
     load_pipeline,
     output_option,
     reported,
@@ -22,13 +23,22 @@ from ._app import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from spacy.language import Language
     from spacy.tokens import Doc
 
     from ..treebank.texts import Source, TextPart
     from .parse_record import Record
 
-FORMATS = {"conllu": ".conllu", "spacy": ".spacy", "brackets": ".ptb"}
+FORMATS = {
+    "conllu": ".conllu",
+    "spacy": ".spacy",
+    "brackets": ".ptb",
+    "json": ".jsonl",
+    "table": ".tsv",
+}
+# Formats that arcs can be left out of.
+_PARTIAL = ("conllu", "json", "table")
 # one document at a time: memory zones of a vocabulary can't be nested, and Dask's workers have threads
 _parsing = Lock()
 
@@ -47,8 +57,20 @@ def parse_cli(
         output_option("--output", "-o", help="Directory to write to; printed if there is none"),
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", "-f", help="What to write: conllu, spacy or brackets")
+        str, typer.Option("--format", "-f", help=f"What to write: {', '.join(FORMATS)}")
     ] = "conllu",
+    probs: Annotated[
+        bool,
+        typer.Option("--probs", help="With probabilities of arcs and the likeliest other arcs"),
+    ] = False,
+    min_prob: Annotated[
+        float,
+        typer.Option("--min-prob", help="Leave out arcs that are less likely", min=0.0, max=1.0),
+    ] = 0.0,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Keep tags, lemmas and arcs of CoNLL-U, add what is missing"),
+    ] = False,
     lines: Annotated[
         bool, typer.Option("--lines", help="Every line of a text is a document of its own")
     ] = False,
@@ -64,7 +86,9 @@ def parse_cli(
 
     A file becomes one of the same name; a large one becomes several, with numbers. What was finished when the
     command is started again is not parsed again. CoNLL-U keeps its tokens, sentences and comments, and is
-    tagged and parsed anew.
+    tagged and parsed anew; with --keep it keeps all annotation that it has, and gets what is missing.
+
+    json writes a document a line, table a word a line, both with the probabilities that the pipeline stores.
     """
     from wasabi import msg
 
@@ -78,26 +102,33 @@ def parse_cli(
             raise SpectralError(Errors.S705.format(value=format_, choices=", ".join(FORMATS)))
         if output is None and format_ == "spacy":
             raise SpectralError(Errors.S610)
+        if min_prob and format_ not in _PARTIAL:
+            raise SpectralError(Errors.S623.format(format=format_))
+        way = Way(format_, probs=probs, min_prob=min_prob, keep=keep)
         jobs = find_jobs(files, record, FORMATS[format_])
         _require_apart(jobs, lines)
         # workers may stand in other directories
         name = str(Path(model).absolute()) if Path(model).exists() else model
-        nlp = load_pipeline(name, load=_pipeline)
+        nlp = load_pipeline(name, load=partial(_pipeline, way=way))
         if format_ == "conllu" and _has_constituents_only(nlp):
             raise SpectralError(Errors.S620.format(model=model))
         if record is not None:
-            way = {"pipeline": fingerprint(nlp), "format": format_, "lines": lines}
-            record.begin(jobs, way, overwrite=overwrite)
+            known = {"pipeline": fingerprint(nlp), "format": format_, "lines": lines}
+            # what is as it always was is not told, for records of earlier versions
+            record.begin(jobs, known | way.changed(), overwrite=overwrite)
         total = Total()
         with (
             _bar(jobs) as bar,
             open_workers(workers=workers, scheduler=scheduler) as pool,
         ):
             parts = _parts(jobs, record, total, bar.update, lines=lines)
-            work = partial(parse_part, name, format_=format_)
+            work = partial(parse_part, name, way=way)
             for work_item, (data, counts) in pool.stream(work, parts):
                 if record is None:
-                    print(data.decode("utf8"), end="", flush=True)
+                    text = data.decode("utf8")
+                    if total.docs and format_ == "table":
+                        text = text.partition("\n")[2]  # one header is enough
+                    print(text, end="", flush=True)
                 elif not work_item.job.has_changed():
                     record.write(work_item, data)
                 total.add(counts)
@@ -106,6 +137,35 @@ def parse_cli(
             raise SpectralError(Errors.S621.format(paths=", ".join(changed)))
     if output is not None:
         msg.good(f"{total}: {output}")
+
+
+class Way(NamedTuple):
+    """How texts are parsed and written."""
+
+    format: str
+    probs: bool = False
+    min_prob: float = 0.0
+    keep: bool = False
+
+    def changed(self) -> dict[str, Any]:
+        """The settings that are not the default."""
+        return {k: v for k, v in self._asdict().items() if k != "format" and v}
+
+    def overrides(self, nlp: "Language") -> dict[str, Any]:
+        """The settings of components that this takes."""
+        from ..pipeline.parser import SpectralParser
+
+        found: dict[str, Any] = {}
+        for name, pipe in nlp.components:
+            settings = nlp.get_pipe_config(name)
+            if self.probs and isinstance(pipe, SpectralParser):
+                wanted = dict.fromkeys([*pipe.store, "head_prob", "dep_prob", "alternative"])
+                found[f"components.{name}.store"] = list(wanted)
+            if self.keep and isinstance(pipe, SpectralParser):
+                found[f"components.{name}.constrain"] = True
+            if self.keep and "overwrite" in settings:
+                found[f"components.{name}.overwrite"] = False
+        return found
 
 
 @dataclass
@@ -318,19 +378,24 @@ def _interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def parse_part(model: str, item: WorkItem, *, format_: str) -> tuple[bytes, tuple[int, int, int]]:
+def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[int, int, int]]:
     """Parse some documents of a file; workers do this.
 
     RETURNS: The parsed file, and how many documents, sentences and words it has.
     """
     from ..base.errors import Errors, SpectralError
+    from ..pipeline.table import leave_out_unlikely
 
     with _parsing:
-        nlp = _pipeline(model)
+        nlp = _pipeline(model, way=way)
     sources = item.part.sources
     try:
         with _parsing, nlp.memory_zone():
-            return _written(list(_parsed(nlp, sources)), sources, format_, model)
+            docs = list(_parsed(nlp, sources, keep=way.keep))
+            if way.min_prob:
+                for doc in docs:
+                    leave_out_unlikely(doc, way.min_prob)
+            return _written(docs, sources, way, model)
     except ValueError as error:
         if not sources:
             raise
@@ -341,22 +406,39 @@ def parse_part(model: str, item: WorkItem, *, format_: str) -> tuple[bytes, tupl
 
 
 @lru_cache(maxsize=1)
-def _pipeline(model: str) -> "Language":
+def _pipeline(model: str, way: Way) -> "Language":
     """The pipeline, loaded once in each process."""
     from spacy.util import load_model
 
-    return load_model(model)
+    nlp = load_model(model)
+    overrides = way.overrides(nlp)
+    return load_model(model, config=overrides) if overrides else nlp
 
 
-def _parsed(nlp: "Language", sources: list["Source"]) -> Iterator["Doc"]:
+def _parsed(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iterator["Doc"]:
+    from ..pipeline.handover import SecondStage
 
     given = any(source.sentences for source in sources)
     names = superseded(nlp, gold_tags=False) if given else []
+    if given and keep:
+        # a second stage does not know of given heads
+        names += [name for name, pipe in nlp.pipeline if isinstance(pipe, SecondStage)]
+    known = known_tags(nlp) if keep else set()
+    docs = (_doc(nlp, source, keep=known if keep else None) for source in sources)
     with nlp.select_pipes(disable=names) if names else nullcontext():
-        yield from nlp.pipe(_doc(nlp, source) for source in sources)
+        if keep:
+            for doc, arcs in nlp.pipe(((doc, _arcs(doc)) for doc in docs), as_tuples=True):
+                _keep_arcs(doc, arcs)
+                yield doc
+        else:
+            yield from nlp.pipe(docs)
 
 
-def _doc(nlp: "Language", source: "Source") -> "Doc":
+def _doc(nlp: "Language", source: "Source", *, keep: set[str] | None) -> "Doc":
+    """What the pipeline gets.
+
+    keep: The tags that the pipeline knows, if annotation is kept.
+    """
     from spacy.tokens import Doc
 
     from ..readers import copy_words
@@ -368,30 +450,78 @@ def _doc(nlp: "Language", source: "Source") -> "Doc":
     if not source.sentences:
         return nlp.make_doc(source.text)
     gold = sentences_to_doc([as_tokens(s) for s in source.sentences], nlp.vocab)
+    if keep is not None:
+        for token in gold:
+            # a part of speech stands for a tag that is not given; but not if tags are something else
+            if token.tag_ == token.pos_ and token.tag_ not in keep:
+                token.tag = 0
+            if not token.morph:
+                token.set_morph(None)
+        return gold
     doc = copy_words(gold, ["sents"])
     if MULTIWORD in gold.spans:
         doc.spans[MULTIWORD] = [doc[span.start : span.end] for span in gold.spans[MULTIWORD]]
     return doc
 
 
+def _arcs(doc: "Doc") -> "NDArray":
+    """Heads, as how far away they are, and labels; the label is 0 if there is none."""
+    from spacy.attrs import DEP, HEAD
+
+    return doc.to_array([HEAD, DEP]).reshape(-1, 2)
+
+
+def _keep_arcs(doc: "Doc", given: "NDArray") -> None:
+    """Put given arcs back, with their labels. Where they cross, the parser can't look at them; its own arcs
+    are left out then, unless all together are a tree."""
+    import numpy
+    from spacy.attrs import DEP, HEAD
+
+    from ..treebank.conllu import tree_problems
+    from ..treebank.documents import set_sentence_starts
+
+    is_given = given[:, 1] != 0
+    arcs = numpy.where(is_given[:, None], given, _arcs(doc))
+    if not is_given.any() or (arcs == _arcs(doc)).all():
+        return
+    starts = [1 if token.is_sent_start else -1 for token in doc]
+    heads = numpy.arange(len(doc)) + arcs[:, 0].astype("int64")
+    for sent in list(doc.sents):
+        if tree_problems((heads[sent.start : sent.end] - sent.start).tolist()):
+            arcs[[token.i for token in sent if not is_given[token.i]]] = 0
+    doc.from_array([HEAD, DEP], arcs)
+    set_sentence_starts(doc, numpy.array(starts))
+
+
 def _written(
-    docs: list["Doc"], sources: list["Source"], format_: str, model: str
+    docs: list["Doc"], sources: list["Source"], way: Way, model: str
 ) -> tuple[bytes, tuple[int, int, int]]:
+    import srsly
     from spacy.tokens import DocBin
 
+    from ..pipeline.table import arc_probs, to_json, write_rows
     from ..treebank.write import write_doc
 
     sents = [s for doc in docs for s in (doc.sents if doc.has_annotation("SENT_START") else [doc])]
     words = [sum(not word.is_space for word in sent) for sent in sents]
     counts = len(docs), sum(n > 0 for n in words), sum(words)
-    if format_ == "spacy":
+    if way.format == "spacy":
         return DocBin(docs=docs, store_user_data=True).to_bytes(), counts
-    if format_ == "brackets":
+    if way.format == "brackets":
         return _brackets(docs, model).encode(), counts
     texts = []
     for doc, source in zip(docs, sources, strict=True):
-        comments = [sentence.comments for sentence in source.sentences]
-        texts.append(write_doc(doc, name=source.name, comments=comments if any(comments) else ()))
+        if way.format == "json":
+            texts.append(srsly.json_dumps(to_json(doc, name=source.name)) + "\n")
+        elif way.format == "table":
+            texts.append(write_rows(doc, name=source.name))
+        else:
+            comments = [sentence.comments for sentence in source.sentences]
+            own = comments if any(comments) else ()
+            misc = arc_probs(doc) if way.probs else None
+            texts.append(write_doc(doc, name=source.name, comments=own, misc=misc))
+    if way.format == "table":
+        texts.insert(0, write_rows(None))
     return "".join(texts).encode("utf8", errors="replace"), counts
 
 

@@ -160,6 +160,34 @@ class TagGuesses(NamedTuple):
     probs: NDArray[numpy.float32]
 
 
+class Alternative(NamedTuple):
+    """The likeliest arc to a token that is not in the tree.
+
+    head: Its head; the token itself for the root.
+    dep: Its label.
+    prob: The probability of the arc with this label.
+    """
+
+    head: Token
+    dep: str
+    prob: float
+
+
+class OtherArcs(NamedTuple):
+    """The likeliest arcs that are not in the tree, by token.
+
+    names: Labels.
+    heads: int32, how far away the head is, 0 for the root.
+    labels: int32, indices of names, -1 where there is no other arc.
+    probs: float32, the probabilities of arcs with these labels.
+    """
+
+    names: list[str]
+    heads: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
+    probs: NDArray[numpy.float32]
+
+
 @dataclass
 class ParseValues:
     """What a parser knows about the parse of a document, as far as it is to be kept.
@@ -176,6 +204,7 @@ class ParseValues:
     dep_prob: NDArray[numpy.float32] | None = None
     parse_logprob: NDArray[numpy.float32] | None = None
     marginals: list[NDArray[numpy.float32] | None] | None = None
+    alternative: OtherArcs | None = None
 
 
 class SentenceCandidates(NamedTuple):
@@ -213,8 +242,11 @@ def store_tags(doc: Doc, guesses: TagGuesses) -> None:
 def store_parse(doc: Doc, values: ParseValues) -> None:
     """Keep values of the parse that a document has now."""
     arcs = doc.to_array([HEAD, DEP])
-    tree = {"head": arcs[:, 0].astype("int32"), "dep": arcs[:, 1]}
-    store_entry(doc, _PARSE, tree | {k: v for k, v in vars(values).items() if v is not None})
+    found = {"head": arcs[:, 0].astype("int32"), "dep": arcs[:, 1]}
+    found |= {k: v for k, v in vars(values).items() if v is not None}
+    if values.alternative is not None:
+        found["alternative"] = values.alternative._asdict()
+    store_entry(doc, _PARSE, found)
 
 
 def store_candidates(
@@ -266,6 +298,8 @@ def parse_values(doc: Doc) -> ParseValues | None:
     if entry is None:
         return None
     kept: dict[str, Any] = {field.name: entry.get(field.name) for field in fields(ParseValues)}
+    if kept["alternative"] is not None:
+        kept["alternative"] = OtherArcs(**kept["alternative"])
     values = ParseValues(**kept)
     if values.head_prob is not None:
         values.head_prob = numpy.array([head_prob(token) for token in doc], dtype="float32")
@@ -314,6 +348,37 @@ def dep_prob(token: Token) -> float | None:
     RETURNS: The probability; None if the parser did not choose this head and label.
     """
     return _arc_value(token, "dep_prob", labelled=True)
+
+
+def alternative(token: Token) -> Alternative | None:
+    """The likeliest arc to a token that is not in the tree: `token._.alternative`.
+
+    RETURNS: None if the parser did not choose this head, or found no other arc with a probability above 0.01.
+    """
+    place = find_token(token, _PARSE)
+    if place is None or "alternative" not in place.entry or not _has_head(place, token):
+        return None
+    others = OtherArcs(**place.entry["alternative"])
+    entry, row, begin = place
+    if others.labels[row] < 0:
+        return None
+    at = row + int(others.heads[row])
+    char = begin + int(entry["idx"][at])
+    head = token.doc.char_span(char, char + 1, alignment_mode="expand")[0]
+    if row_of(entry, begin, head) != at:
+        return None
+    return Alternative(head, others.names[others.labels[row]], float(others.probs[row]))
+
+
+def parse_confidence(tokens: Doc | Span) -> float | None:
+    """Which part of the labelled arcs of a document or span is right, as far as the parser can tell: the mean
+    of `token._.head_prob * token._.dep_prob`, without white space: `doc._.parse_confidence`.
+
+    RETURNS: None if there are no such probabilities.
+    """
+    pairs = [(head_prob(token), dep_prob(token)) for token in tokens if not token.is_space]
+    known = [head * dep for head, dep in pairs if head is not None and dep is not None]
+    return sum(known) / len(known) if known else None
 
 
 def parse_logprob(span: Span) -> float | None:
@@ -396,7 +461,11 @@ def subtag_prob(token: Token) -> float | None:
 _EXTENSIONS: dict[str, list[tuple[type, Callable]]] = {
     _STARTS: [(Token, sent_start_prob)],
     _TAGS: [(Token, tag_probs)],
-    _PARSE: [(Token, head_prob), (Token, dep_prob), (Span, parse_logprob), (Span, marginals)],
+    _PARSE: [
+        *((Token, head_prob), (Token, dep_prob), (Token, alternative)),
+        *((Span, parse_logprob), (Span, marginals), (Span, parse_confidence)),
+        (Doc, parse_confidence),
+    ],
     _CANDIDATES: [(Span, parses)],
     _SUB_TAGS: [(Token, subtag), (Token, subtag_prob)],
 }
@@ -433,12 +502,15 @@ def _sentences(span: Span) -> tuple[Place, slice] | None:
 
 def _arc_value(token: Token, name: str, *, labelled: bool) -> float | None:
     place = find_token(token, _PARSE)
-    if place is None or name not in place.entry:
+    if place is None or name not in place.entry or not _has_head(place, token):
         return None
-    entry, row, begin = place
-    if row + entry["head"][row] != row_of(entry, begin, token.head):
+    if labelled and place.entry["dep"][place.row] != token.dep:
         return None
-    if labelled and entry["dep"][row] != token.dep:
-        return None
-    value = float(entry[name][row])
+    value = float(place.entry[name][place.row])
     return None if isnan(value) else value
+
+
+def _has_head(place: Place, token: Token) -> bool:
+    """Whether a token's head is the one that the parser chose."""
+    entry, row, begin = place
+    return bool(row + entry["head"][row] == row_of(entry, begin, token.head))

@@ -85,7 +85,7 @@ class SpectralParser(FirstStage):
             Biaffine).
         constrain (bool): Whether heads that a document has already are kept.
         store (Sequence[str]): What is kept on documents beside the parse: any of "head_prob",
-            "dep_prob", "parse_logprob", "marginals".
+            "dep_prob", "parse_logprob", "marginals", "alternative".
         annotate_with (Sequence[str]): Components to run over the training documents, so that the
             parser is trained on tags like those it will meet, e.g. ["tagger"]: components that were
             trained before. Without, on gold tags.
@@ -223,7 +223,7 @@ class SpectralParser(FirstStage):
         RETURNS (List[Prediction]): One parse per document.
         """
         batch, parses = self.parse(docs)
-        result = predictions(batch, parses, self.store)
+        result = predictions(batch, parses, self.store, self.grammar.label_names)
         if not self.constrain:  # a reranker could not tell given heads from others
             found = self.found(batch, parses, list(self.grammar.label_names))
             for prediction, own in zip(result, found, strict=True):

@@ -256,7 +256,7 @@ class SpectralReranker(SecondStage):
             parses = cache(lambda: self._forest_source(self.find_parser(docs)).parses(docs)[1])
         result = self.reranker.parse(batch.tokens, parses, names, forests=forests)
         candidates = _likeliest(batch, result, self.n) if self.store else None
-        return _Forests(names, predictions(batch, result, store), bool(store), candidates)
+        return _Forests(names, predictions(batch, result, store, names), bool(store), candidates)
 
     def _as_seen(self, batch: Batch) -> Batch:
         """Documents by the symbol that the reranker looks at."""
@@ -393,6 +393,7 @@ def _correct_probs(doc: Doc, sentences: list[_Sentence]) -> None:
         if values.parse_logprob is not None:
             sentence = numpy.searchsorted(values.sents, own.tokens[0], side="right") - 1
             values.parse_logprob[sentence] = own.candidates.log_probs[best]
+    values.alternative = None  # it may be in the tree now
     store_parse(doc, values)
 
 

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from ..trees.interface import Parses
 from ..trees.pseudoprojective import plain
 from ..trees.sentences import Batch
-from .annotations import ParseValues, SentenceParse
+from .annotations import OtherArcs, ParseValues, SentenceParse
 
-STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals")
+STORABLE = ("head_prob", "dep_prob", "parse_logprob", "marginals", "alternative")
+# Less likely arcs are nobody's second choice.
+_LEAST = 0.01
 
 
 @dataclass
@@ -32,7 +34,9 @@ class Prediction:
     found: dict[str, Any] | None = None
 
 
-def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Prediction]:
+def predictions(
+    batch: Batch, parses: Parses, store: Sequence[str], label_names: Sequence[str]
+) -> list[Prediction]:
     """The parse of every document, and what is kept beside it."""
     n = int(batch.offsets[-1])
     heads, labels = numpy.full(n, -1, dtype="int64"), numpy.zeros(n, dtype="int64")
@@ -53,6 +57,7 @@ def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Pred
     if "marginals" in store:
         for s, sentence in enumerate(sentences.tolist()):
             tables[sentence] = by_modifier(parses.marginals(s)).astype("float32")
+    others = _other_arcs(batch, parses, label_names) if "alternative" in store else None
     bounds = numpy.searchsorted(sents, batch.offsets).tolist()
     shift = numpy.repeat(batch.offsets[:-1], numpy.diff(batch.offsets))
     heads = numpy.where(heads < 0, -1, heads - shift)
@@ -66,10 +71,50 @@ def predictions(batch: Batch, parses: Parses, store: Sequence[str]) -> list[Pred
             sents=sents[a : b + 1] - numpy.int32(begin),
             parse_logprob=log_probs[a:b].copy() if "parse_logprob" in store else None,
             marginals=tables[a:b] if "marginals" in store else None,
+            alternative=None if others is None else _own_arcs(others, begin, end),
             **{name: own[begin:end].copy() for name, own in by_token.items()},
         )
         result.append(Prediction(heads[begin:end], labels[begin:end], values))
     return result
+
+
+def _other_arcs(batch: Batch, parses: Parses, label_names: Sequence[str]) -> OtherArcs:
+    """The likeliest arcs that are not in the trees, by token of all documents."""
+    n = int(batch.offsets[-1])
+    # a decorated label is that of a lifted arc, whose head is another
+    is_plain = numpy.array([plain(name) == name for name in label_names], dtype=bool)
+    result = OtherArcs(
+        list(label_names),
+        numpy.zeros(n, dtype="int32"),
+        numpy.full(n, -1, dtype="int32"),
+        numpy.zeros(n, dtype="float32"),
+    )
+    for s, begin in enumerate(batch.tokens.starts[:-1].tolist()):
+        arcs = parses.arcs(s, labelled=True, min_prob=_LEAST)
+        words = arcs.modifiers - 1
+        in_tree = arcs.heads == parses.heads[begin + words]
+        in_tree &= arcs.labels == parses.labels[begin + words]
+        order = numpy.lexsort((-arcs.probs, words))
+        order = order[(is_plain[arcs.labels] & ~in_tree)[order]]
+        word, first = numpy.unique(words[order], return_index=True)
+        best = order[first]
+        own, heads = batch.places[begin + word], arcs.heads[best]
+        at = numpy.where(heads > 0, batch.places[begin + heads - 1], own)
+        result.heads[own], result.labels[own] = at - own, arcs.labels[best]
+        result.probs[own] = arcs.probs[best]
+    return result
+
+
+def _own_arcs(others: OtherArcs, begin: int, end: int) -> OtherArcs:
+    """Those of one document, with the labels that it has."""
+    used, numbers = numpy.unique(others.labels[begin:end], return_inverse=True)
+    missing = int(numpy.searchsorted(used, 0))  # 1 if there is a -1
+    return OtherArcs(
+        [others.names[label] for label in used[missing:].tolist()],
+        others.heads[begin:end].copy(),
+        (numbers - missing).astype("int32"),
+        others.probs[begin:end].copy(),
+    )
 
 
 def sentence_parses(

@@ -1,7 +1,7 @@
 """Documents as CoNLL-U, with the white space that they have: `documents.read_docs` gives them back."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spacy.tokens import Doc, Token
 
@@ -11,12 +11,19 @@ _TEXT = re.compile(r"#\s*text\s*=")
 _ESCAPES = {" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n"}
 
 
-def write_doc(doc: Doc, *, name: str = "", comments: Sequence[Sequence[str]] = ()) -> str:
+def write_doc(
+    doc: Doc,
+    *,
+    name: str = "",
+    comments: Sequence[Sequence[str]] = (),
+    misc: Mapping[int, Sequence[str]] | None = None,
+) -> str:
     """Write a document.
 
     doc: The document; what it does not have is unspecified (`_`).
     comments: The comments of its sentences, if they have some already; that with the text is written
         anew.
+    misc: What else is known of tokens, for the column MISC.
     RETURNS: CoNLL-U; "" for a document without words.
     """
     before, after = _white_space(doc)
@@ -40,7 +47,8 @@ def write_doc(doc: Doc, *, name: str = "", comments: Sequence[Sequence[str]] = (
         text = "".join(_clean(token.text) + " " * bool(after[token.i]) for token in words)
         own.append(f"# text = {text.rstrip()}")
         is_end = words[-1].i == max(after)
-        rows = _rows(words, after, multiword, before if not blocks else "", is_end=is_end)
+        first = before if not blocks else ""
+        rows = _rows(words, after, multiword, first, misc or {}, is_end=is_end)
         blocks.append("\n".join([*own, *rows]) + "\n\n")
         last = after[words[-1].i]
     return "".join(blocks)
@@ -79,6 +87,7 @@ def _rows(
     after: dict[int, str],
     multiword: dict[int, int],
     before: str,
+    known: Mapping[int, Sequence[str]],
     *,
     is_end: bool,
 ) -> list[str]:
@@ -108,7 +117,7 @@ def _rows(
             head,
             dep,
             "_",
-            _join(misc),
+            _join([*misc, *known.get(token.i, ())]),
         ]
         rows.append("\t".join(columns))
     return rows
@@ -120,11 +129,13 @@ def _features(token: Token) -> str:
 
 
 def _heads(words: list[Token], number: dict[int, int]) -> list[tuple[str, str]]:
-    """Heads and labels as they are written: one root, white space is no head."""
-    if not all(token.dep for token in words):
-        return [("_", "_")] * len(words)
+    """Heads and labels as they are written: at most one root, white space is no head; a token without a
+    label has no head."""
     heads = []
     for token in words:
+        if not token.dep:
+            heads.append(-1)
+            continue
         head = token.head
         while head.i not in number and head.head.i != head.i:
             head = head.head
@@ -132,7 +143,9 @@ def _heads(words: list[Token], number: dict[int, int]) -> list[tuple[str, str]]:
     roots = [token.i for token, head in zip(words, heads, strict=True) if head == token.i]
     result = []
     for token, head in zip(words, heads, strict=True):
-        if head != token.i:
+        if head < 0:
+            result.append(("_", "_"))
+        elif head != token.i:
             # a root is what hangs on nothing
             dep = token.dep_ if token.dep_.lower() != "root" else "parataxis"
             result.append((str(number[head]), dep))

@@ -21,6 +21,8 @@ from .interface import ParserModel, Parses, Temperature
 from .sentences import MISSING, Bools, Floats, Longs, Treebank
 
 N_BINS = 15
+# Of which probabilities it is told how good predictions are that have them or higher ones.
+THRESHOLDS = (0.5, 0.7, 0.9, 0.95)
 # The range of temperatures, and of how many tokens it takes the evidence to believe in a temperature e times
 # as high.
 _LOW, _HIGH, PRIOR = 0.25, 20.0, 10.0
@@ -40,6 +42,14 @@ _MAX_SENTENCES = 1200
 _SMALLEST = 1e-6
 
 
+class Above(NamedTuple):
+    """Predictions with a probability of at least `threshold`: which share of all, and of them is right."""
+
+    threshold: float
+    share: float
+    right: float | None
+
+
 @dataclass
 class Reliability:
     """Predictions in bins of equal width, by their probability.
@@ -50,6 +60,7 @@ class Reliability:
     variance: Of how many of them are right, if probabilities are true.
     brier: The mean of (probability - 1)^2 where right, probability^2 where wrong.
     log_likelihood: The mean of log(probability) where right, log(1 - probability) where wrong.
+    above: How good the likely ones are, by threshold.
     """
 
     counts: Longs
@@ -58,6 +69,7 @@ class Reliability:
     variance: Floats
     brier: float
     log_likelihood: float
+    above: "list[Above]"
 
     @classmethod
     def of(cls, probs: NDArray, right: Bools, *, n_bins: int = N_BINS) -> "Reliability":
@@ -77,6 +89,10 @@ class Reliability:
             numpy.bincount(bins, probs * (1.0 - probs), minlength=n_bins).astype("float64"),
             brier=float(((probs - right) ** 2).mean()),
             log_likelihood=float(log_scores(probs, right).mean()),
+            above=[
+                Above(t, float(own.mean()), float(right[own].mean()) if own.any() else None)
+                for t, own in ((t, probs >= t) for t in THRESHOLDS)
+            ],
         )
 
     @property

@@ -20,10 +20,11 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from pipelines import from_raw_text
+from spacy_spectral import to_table
 from spacy_spectral.base import text_files
 from spacy_spectral.base.distribute import _OnDask, open_workers
 from spacy_spectral.cli import parse as parse_module
-from spacy_spectral.cli.parse import _written
+from spacy_spectral.cli.parse import Way, _written
 from spacy_spectral.cli.parse_record import Record
 from spacy_spectral.treebank import brackets, conllu, texts
 from spacy_spectral.treebank.check import check_treebanks
@@ -313,12 +314,12 @@ def test_an_empty_text_gives_an_empty_file(model, tmp_path):
 def test_sentences_of_white_space_are_not_counted():
     nlp = spacy.blank("en")
     docs = [nlp("A dog. A cat.\n"), nlp(" ")]
-    assert _written(docs, [], "spacy", "")[1] == (2, 1, 6)
+    assert _written(docs, [], Way("spacy"), "")[1] == (2, 1, 6)
     nlp.add_pipe("sentencizer")
     docs = [nlp("A dog. A cat.\n"), nlp(" ")]
     assert [len(list(doc.sents)) for doc in docs] == [3, 1]
-    assert _written(docs, [], "spacy", "")[1] == (2, 2, 6)
-    assert _written(docs[1:], [], "brackets", "")[0] == b""
+    assert _written(docs, [], Way("spacy"), "")[1] == (2, 2, 6)
+    assert _written(docs[1:], [], Way("brackets"), "")[0] == b""
 
 
 def test_the_evaluation_reads_it(model, sample, tmp_path):
@@ -620,3 +621,112 @@ def test_memory_does_not_depend_on_names_and_comments(small_parts, tmp_path):
         assert max(len(part.sources) for part in parts) <= 20
         sizes = [sum(len(s.sentences) for s in part.sources) for part in parts]
         assert max(sizes) <= 20
+
+
+PARTLY = """\
+# sent_id = 1
+1\tThe\tTHE\tDET\tDT\t_\t_\t_\t_\t_
+2\tdog\t_\t_\t_\t_\t3\tobj\t_\t_
+3\tsees\t_\t_\t_\t_\t_\t_\t_\t_
+4\ta\t_\t_\t_\tFoo=Bar\t_\t_\t_\t_
+5\tman\t_\t_\tVBD\t_\t_\t_\t_\t_
+
+"""
+# 1 -> 3 and 2 -> 4 cross
+CROSSING = """\
+1\tThe\t_\t_\t_\t_\t3\tdet\t_\t_
+2\tdog\t_\t_\t_\t_\t4\tobj\t_\t_
+3\tsees\t_\t_\t_\t_\t0\troot\t_\t_
+4\ta\t_\t_\t_\t_\t_\t_\t_\t_
+
+"""
+
+
+def rows(text):
+    return [line.split("\t") for line in text.splitlines() if line and line[0].isdigit()]
+
+
+def test_what_is_annotated_is_kept(model, tmp_path):
+    path = tmp_path / "partly.conllu"
+    path.write_text(PARTLY, "utf8")
+    found = rows(parse(model, path, "--keep"))
+    given = rows(PARTLY)
+    for row, wanted in zip(found, given, strict=True):
+        for column in range(8):
+            assert wanted[column] in ("_", row[column]), (row, wanted)
+        assert row[2] != "_" and row[3] != "_" and row[4] != "_" and row[6] != "_"
+    assert found[1][6:8] == ["3", "obj"]
+    anew = rows(parse(model, path))
+    assert anew[0][2] == "the" and anew[1][7] == "nsubj" and anew[4][4] != "VBD"
+
+
+def test_crossing_arcs_are_kept(model, tmp_path):
+    path = tmp_path / "crossing.conllu"
+    path.write_text(CROSSING, "utf8")
+    found = rows(parse(model, path, "--keep"))
+    assert [row[6:8] for row in found[:3]] == [row[6:8] for row in rows(CROSSING)[:3]]
+    assert len(found) == 4
+
+
+def test_a_whole_treebank_is_kept(model, sample):
+    """Nothing is left to be parsed."""
+    found, given = parse(model, sample["dev"], "--keep"), sample["dev"].read_text("utf8")
+    assert [row[:8] for row in rows(found)] == [row[:8] for row in rows(given)]
+
+
+def test_probabilities_in_conllu(nlp, model, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, "utf8", newline="")
+    doc = nlp(TEXT)
+    words = [token for token in doc if not token.is_space]
+    found = rows(parse(model, path, "--probs"))
+    likely = 0
+    for token, row in zip(words, found, strict=True):
+        values = dict(item.split("=", 1) for item in row[9].split("|"))
+        assert float(values["HeadProb"]) == pytest.approx(token._.head_prob, abs=5e-4)
+        assert float(values["DepProb"]) == pytest.approx(token._.dep_prob, abs=5e-4)
+        if "Alt" in values:
+            head, _, rest = values["Alt"].partition(":")
+            dep, _, prob = rest.rpartition(":")
+            assert (head, dep) != (row[6], row[7])
+            assert float(prob) <= 1 - token._.head_prob * token._.dep_prob + 1e-3
+            likely += 1
+    assert likely
+    assert "Prob" not in parse(model, path)
+
+
+def test_unlikely_arcs_are_left_out(nlp, model, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, "utf8", newline="")
+    words = [token for token in nlp(TEXT) if not token.is_space]
+    probs = [token._.head_prob * token._.dep_prob for token in words]
+    least = sorted(probs)[len(probs) // 2]
+    found = rows(parse(model, path, "--min-prob", str(least)))
+    assert [row[6] == "_" for row in found] == [prob < least for prob in probs]
+    assert [row[7] == "_" for row in found] == [prob < least for prob in probs]
+    assert {row[3] for row in found} >= {"NOUN", "VERB"}
+    assert "S623" in failure(model, path, "--min-prob", "0.5", "-f", "brackets")
+
+
+def test_json_and_tables(nlp, model, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, "utf8", newline="")
+    doc = nlp(TEXT)
+    record = json.loads(parse(model, path, "-f", "json"))
+    assert record["text"] == TEXT and record["id"] == "text"
+    assert record["parse_confidence"] == pytest.approx(doc._.parse_confidence, abs=1e-6)
+    table = to_table(doc)
+    assert [row["text"] for row in table] == [t.text for t in doc if not t.is_space]
+    assert all(TEXT[row["start"] : row["end"]] == row["text"] for row in table)
+    for row, other in zip(table, record["tokens"], strict=True):
+        assert {k: pytest.approx(v, abs=1e-6) for k, v in row.items()} == other
+    header, *lines = parse(model, path, "-f", "table").splitlines()
+    assert header.split("\t") == ["doc", *table[0]]
+    assert [line.split("\t")[3] for line in lines] == [row["text"] for row in table]
+
+
+def test_one_header_for_all_files(model, tmp_path):
+    paths = [tmp_path / name for name in ("a.txt", "b.txt")]
+    for path in paths:
+        path.write_text("A man sleeps.", "utf8")
+    assert parse(model, *paths, "-f", "table").count("head_prob") == 1

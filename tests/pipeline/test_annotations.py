@@ -272,6 +272,7 @@ def test_importing_claims_no_names():
         "print(*(name for names in Underscore.get_state() for name in names))\n"
     )
     probabilities = {"head_prob", "dep_prob", "parse_logprob", "marginals", "tag_probs"}
+    probabilities |= {"alternative", "parse_confidence"}
     # those of the senter can be asked for without one
     assert set(run(code)) == probabilities | {"sent_start_prob"}
     assert run(code.replace("nlp.add_pipe", "# nlp.add_pipe")) == []

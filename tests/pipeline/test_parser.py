@@ -602,3 +602,43 @@ def test_long_sentence(trained):
     for token in doc:
         low, high = sorted((token.i, token.head.i))
         assert all(low <= doc[k].head.i <= high for k in range(low + 1, high))
+
+
+def test_the_second_best_arc(trained, examples):
+    """Beside a search through all labelled arcs."""
+    parser = trained.get_pipe("spectral_parser")
+    nlp = make(
+        model=trained.get_pipe_config("spectral_parser")["model"],
+        store=["alternative", "head_prob"],
+    )
+    nlp.get_pipe("spectral_parser").from_bytes(parser.to_bytes())
+    docs = list(nlp.pipe(eg.predicted for eg in examples(nlp, "dev")[:20]))
+    n_found = 0
+    for doc in docs:
+        batch, parses = parser.parse([doc])
+        best = {}
+        for s, (begin, end) in enumerate(batch.tokens.bounds()):
+            places = batch.places[begin:end].tolist()
+            for h, m, label, prob in parses.arcs(s, labelled=True, min_prob=0.01).rows():
+                token = doc[places[m - 1]]
+                head = doc[places[h - 1]] if h else token
+                name = parser.grammar.label_names[label]
+                is_other = (head, name) != (token.head, token.dep_) and "||" not in name
+                if is_other and prob > best.get(token.i, (None, None, 0.0))[2]:
+                    best[token.i] = head.i, name, prob
+        for token in doc:
+            found = token._.alternative
+            assert (found is None) == (token.i not in best)
+            if found is not None:
+                n_found += 1
+                head, name, prob = best[token.i]
+                assert (found.head.i, found.dep) == (head, name)
+                assert found.prob == pytest.approx(prob, abs=1e-6)
+    assert n_found > 20
+    again = DocBin(docs=docs, store_user_data=True).to_bytes()
+    doc = next(DocBin().from_bytes(again).get_docs(spacy.blank("en").vocab))
+    assert [t._.alternative is None for t in doc] == [t._.alternative is None for t in docs[0]]
+    doc = next(d for d in docs for t in d if t._.alternative and t._.alternative.head != t.head)
+    token = next(t for t in doc if t._.alternative and t._.alternative.head != t.head)
+    token.head = token._.alternative.head
+    assert token._.alternative is None
