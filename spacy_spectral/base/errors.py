@@ -255,8 +255,8 @@ class Errors(metaclass=_WithCodes):
         "'python -m spacy spectral eigenwords TEXT --output DIR' and load the pipeline from DIR."
     )
     S216 = (
-        "There are no eigenwords in '{path}'. Give the directory that 'python -m spacy spectral "
-        "eigenwords TEXT --output DIR' wrote."
+        "There are no word vectors in '{path}'. Give the directory that 'python -m spacy spectral eigenwords "
+        "TEXT --output DIR' or 'python -m spacy init vectors' wrote, or any pipeline with vectors."
     )
     S217 = "The word '{word}' has no vector: neither it nor a word that looks like it was counted."
     S218 = "Can't read the sentence pairs in '{path}', line {line}: {reason}."

@@ -287,15 +287,23 @@ def jackknifed(
 def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:
     """Word clusters of a directory, or else of the vocabulary's lookups if there are some.
 
-    path: A directory made by `spacy spectral eigenwords`.
+    path: A directory made by `spacy spectral eigenwords`, or any pipeline with vectors, whose words are
+        clustered then.
     """
     if path is None and not vocab.lookups.has_table("eigenword_clusters"):
         return None
     from ..models.eigenwords.clusters import WordClusters
 
-    if path is not None:
-        return WordClusters.from_disk(path)
-    return WordClusters.from_lookups(vocab.lookups).checked()
+    if path is None:
+        return WordClusters.from_lookups(vocab.lookups).checked()
+    from ..models.eigenwords.vectors import clusters_of_vectors, read_vocab
+
+    if not (Path(path) / "vocab").is_dir():
+        raise SpectralError(Errors.S216.format(path=path))
+    found = read_vocab(path)
+    if found.vectors.size and not found.lookups.has_table(WordClusters.words_table):
+        return clusters_of_vectors(found)
+    return WordClusters.from_lookups(found.lookups)
 
 
 def find_word_vectors(path: str | Path | None, vocab: Vocab) -> "WordVectors | None":
@@ -305,12 +313,12 @@ def find_word_vectors(path: str | Path | None, vocab: Vocab) -> "WordVectors | N
     """
     if path is None and not vocab.vectors.size:
         return None
-    from ..models.eigenwords.vectors import WordVectors
+    from ..models.eigenwords.vectors import WordVectors, read_vocab
 
     if path is None:
         return WordVectors.from_vocab(vocab)
-    directory = Path(path) / "vocab"
-    vectors = WordVectors.from_vocab(Vocab().from_disk(directory)) if directory.is_dir() else None
+    is_there = (Path(path) / "vocab").is_dir()
+    vectors = WordVectors.from_vocab(read_vocab(path)) if is_there else None
     if vectors is None:
         raise SpectralError(Errors.S216.format(path=path))
     return vectors

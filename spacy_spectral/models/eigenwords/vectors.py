@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import spacy
 from numpy.typing import NDArray
+from spacy.attrs import LOWER
 from spacy.language import Language
 from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
 from ...base.files import Array, Format, Scope, Stored, Strings, loading
 from ...base.linalg import unit_rows
-from .clusters import WordClusters
-from .vocabulary import Tokenize, names_of, normalize
+from .clusters import GRANULARITIES, WordClusters, cluster_words
+from .vocabulary import LEAST_OF_CLASS, Tokenize, choose_classes, names_of, normalize
 
 if TYPE_CHECKING:
     from .model import Eigenwords
@@ -27,6 +28,8 @@ WEIGHTS_TABLE = "eigenword_weights"
 _BATCH = 1000
 # numerals are counted by their shape; up to this many digits each gets a key of its own
 _MAX_DIGITS = 4
+# of tables of others; models keep a copy
+_MOST_WORDS = 200_000
 
 
 def make_pipeline(model: "Eigenwords", *, lang: str = "en", meta: dict[str, Any]) -> Language:
@@ -183,6 +186,54 @@ def word_weights(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
     )
 
 
+def look_alikes(vocab: Vocab) -> tuple[list[str], NDArray[numpy.floating]]:
+    """Classes of rare words for vectors that have none, so that unknown words have a vector.
+
+    Vectors are made by many programs, but all put frequent words first. The rare half of the words is what
+    unknown words are most like.
+    RETURNS: Names of classes, and the mean direction of their words; nothing for a small table.
+    """
+    names = _forms(vocab)
+    rare = sorted(names)[len(names) // 2 :]
+    if len(rare) < LEAST_OF_CLASS:
+        rare = []
+    data = unit_rows(numpy.asarray(vocab.vectors.data))
+    members: dict[str, list[int]] = {}
+    class_of = choose_classes({names[row]: 1 for row in rare})
+    for row in rare:
+        members.setdefault(class_of[names[row]], []).append(row)
+    classes = sorted(members)
+    means = [data[members[name]].mean(axis=0) for name in classes]
+    return classes, unit_rows(numpy.array(means).reshape(-1, data.shape[1]))
+
+
+def clusters_of_vectors(vocab: Vocab, *, seed: int = 0) -> WordClusters:
+    """Clusters for vectors that came without: those of words and of `look_alikes`."""
+    names = _forms(vocab)
+    rows = sorted(names)
+    classes, of_classes = look_alikes(vocab)
+    data = unit_rows(numpy.asarray(vocab.vectors.data)[rows])
+    points = numpy.concatenate([data, of_classes]).astype("float32")
+    # frequencies are not known; they fall about as fast as this (Zipf's law)
+    counts = len(rows) / numpy.arange(1, len(points) + 1)
+    found = cluster_words(points, counts, seed=seed).tolist()
+    of_row = dict(zip(rows, found, strict=False))
+    words = {names[row]: of_row[row] for row in rows}
+    # words that share the vector of another
+    others = ((row, vocab.strings[key]) for key, row in vocab.vectors.key2row.items())
+    for row, form in sorted(others):
+        if row in of_row and len(words) < _MOST_WORDS:
+            words.setdefault(form, of_row[row])
+    of_class = dict(zip(classes, found[len(rows) :], strict=True))
+    return WordClusters(words, of_class, GRANULARITIES, lowercase=vocab.vectors.attr == LOWER)
+
+
+def _forms(vocab: Vocab) -> dict[int, str]:
+    """A word of every row that has one and is not zero."""
+    lengths = numpy.linalg.norm(numpy.asarray(vocab.vectors.data), axis=1).tolist()
+    return {row: name for row, name in row_names(vocab).items() if lengths[row] > 0}
+
+
 _FORMAT = Format(
     "word vectors",
     1,
@@ -206,14 +257,17 @@ class WordVectors(Stored):
 
     @classmethod
     def from_vocab(cls, vocab: Vocab) -> "WordVectors | None":
-        """The vectors of a vocabulary; None if it has none."""
+        """The vectors of a vocabulary, and of its classes of rare words; None if it has none."""
         if not vocab.vectors.size:
             return None
         found = {vocab.strings[key]: row for key, row in vocab.vectors.key2row.items()}
         # numerals that are looked up by their shape anyway
         names = sorted(n for n in found if normalize(n) == n or normalize(n) not in found)
-        data = numpy.asarray(vocab.vectors.data)[[found[name] for name in names]]
-        return cls(names, unit_rows(data.astype("float64")).astype("float16"))
+        data = unit_rows(numpy.asarray(vocab.vectors.data)[[found[name] for name in names]])
+        if not vocab.lookups.has_table(WordClusters.classes_table):
+            classes, of_classes = look_alikes(vocab)
+            names, data = [*names, *classes], numpy.concatenate([data, of_classes])
+        return cls(names, data.astype("float16"))
 
     def __call__(self, forms: Sequence[str]) -> NDArray[numpy.float32]:
         """The vectors of words, with the fall-backs of `find_row`."""

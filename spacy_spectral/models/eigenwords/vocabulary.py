@@ -21,7 +21,7 @@ Tokenize = Callable[[list[str]], list[list[str]]]
 # words of some languages contain spaces; inside a line they are written with this byte instead
 INNER_SPACE = "\x1f"
 # a class of look-alikes has this many tokens, or is part of a wider one
-_LEAST_OF_CLASS = 100
+LEAST_OF_CLASS = 100
 _DIGITS = str.maketrans("123456789", "000000000")
 
 
@@ -156,7 +156,7 @@ def build_vocabulary(
         form: word_ids.get(normal, word_ids.get(normal.lower(), -1))
         for form, normal in normal_forms.items()
     }
-    class_of = _choose_classes({f: form_counts[f] for f, r in rows.items() if r < 0})
+    class_of = choose_classes({f: form_counts[f] for f, r in rows.items() if r < 0})
     classes = sorted(set(class_of.values()))
     class_ids = {name: i + len(words) for i, name in enumerate(classes)}
     rows.update((form, class_ids[name]) for form, name in class_of.items())
@@ -172,7 +172,7 @@ def build_vocabulary(
     return vocabulary, ChunkMap(chunks, starts, ids, len(vocabulary))
 
 
-def _choose_classes(rare: dict[str, int]) -> dict[str, str]:
+def choose_classes(rare: dict[str, int]) -> dict[str, str]:
     """The narrowest class of each form that is frequent enough by what is not in a narrower one."""
     class_of: dict[str, str] = {}
     left = {form: signatures(form) for form in rare}
@@ -182,7 +182,7 @@ def _choose_classes(rare: dict[str, int]) -> dict[str, str]:
         for form, names in left.items():
             if len(names) >= -level:
                 counts[names[level]] += rare[form]
-        good = {name for name, n in counts.items() if n >= _LEAST_OF_CLASS or level == -1}
+        good = {name for name, n in counts.items() if n >= LEAST_OF_CLASS or level == -1}
         chosen = {
             form: names[level]
             for form, names in left.items()

@@ -9,11 +9,18 @@ import srsly
 from spacy.lookups import Lookups
 from spacy.tokens import Doc
 from spacy.util import load_config_from_str
+from spacy.vectors import Vectors
+from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
 from spacy_spectral.cli import spectral_cli
-from spacy_spectral.models.eigenwords.clusters import WordClusters
+from spacy_spectral.models.eigenwords.clusters import (
+    GRANULARITIES,
+    WordClusters,
+    clusters_to_bytes,
+)
 from spacy_spectral.models.eigenwords.vectors import find_row, nearest_words
+from spacy_spectral.pipeline.training_data import find_clusters, find_word_vectors
 
 run = CliRunner().invoke
 
@@ -84,6 +91,52 @@ def test_clusters_of_known_and_unknown_words(directory, tmp_path):
         WordClusters.from_disk(tmp_path)
     with pytest.raises(ValueError, match="S215"):
         WordClusters.from_lookups(spacy.blank("en").vocab.lookups)
+
+
+PARTS = [a + b for a in "abcdefghijkl" for b in "abcdefghijklmnopqrstuvwxy"]
+
+
+@pytest.fixture(scope="module")
+def of_others(tmp_path_factory):
+    """Vectors as other programs make them: frequent words first; verbs point up, names point right."""
+    rng, vocab = numpy.random.default_rng(0), Vocab()
+    forms = [word for part in PARTS for word in (f"run{part}ing", f"Mc{part}son")]
+    up = numpy.array([[form.startswith("run")] * 5 + [form.startswith("Mc")] * 5 for form in forms])
+    data = (up + 0.1 * rng.normal(size=up.shape)).astype("float32")
+    data[7] = 0.0
+    keys = [vocab.strings.add(form) for form in forms]
+    vocab.vectors = Vectors(strings=vocab.strings, data=data, keys=keys)
+    path = tmp_path_factory.mktemp("others")
+    spacy.blank("en", vocab=vocab).to_disk(path)
+    return path
+
+
+def test_vectors_of_others_get_clusters_and_classes(of_others):
+    found = find_clusters(of_others, Vocab())
+    known, unknown = found.ids(["runabing", "Mcabson"]), found.ids(["rxzing", "Mxzson"])
+    assert found.granularities == GRANULARITIES
+    assert (known >= 0).all() and (unknown >= 0).all()
+    # the class of an unknown word is with the words that look like it
+    assert len(set(known[:, 0])) == 2
+    verbs = set(found.ids([f"run{part}ing" for part in PARTS])[:, 0].tolist())
+    names = set(found.ids([f"Mc{part}son" for part in PARTS[4:]])[:, 0].tolist())
+    assert not verbs & names
+    assert unknown[0, 0] in verbs and unknown[1, 0] in names
+    vectors = find_word_vectors(of_others, Vocab())(["runabing", "rxzing", "Mxzson", "Mcadson"])
+    lengths = numpy.linalg.norm(vectors, axis=1)
+    numpy.testing.assert_allclose(lengths, [1.0, 1.0, 1.0, 0.0], atol=2e-3)
+    cosines = vectors @ vectors.T
+    assert cosines[0, 1] > 0.9 and cosines[0, 2] < 0.2
+    again = find_clusters(of_others, Vocab())
+    assert clusters_to_bytes(again) == clusters_to_bytes(found)
+
+
+def test_small_tables_have_no_classes(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.vocab.set_vector("dog", numpy.array([3.0, 4.0], dtype="float32"))
+    nlp.to_disk(tmp_path)
+    found = find_clusters(tmp_path, Vocab()).ids(["dog", "Ω"])
+    assert (found[0] == 0).all() and (found[1] == -1).all()
 
 
 def test_clusters_separate_nouns_from_verbs(directory, sentences):
