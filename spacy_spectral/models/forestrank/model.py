@@ -336,10 +336,10 @@ class ForestParses:
     def _trees(self, sentence: int) -> GraphTrees:
         own, arcs = self._forests.tokens(sentence), self._forests.arcs(sentence)
         _, tokens, _, *columns = arguments(self._forests, self._tokens)
-        columns = [column[arcs] for column in columns]
-        graph, scores, arc_of = self._engine.graph(tokens[own], *columns)
+        heads, modifiers, hashes, dense = (column[arcs] for column in columns)
+        graph, scores, arc_of = self._engine.graph(tokens[own], heads, modifiers, hashes, dense)
         labels = self._forests.labels[arcs]
-        return GraphTrees(own.stop - own.start, graph, scores, *columns[:2], labels, arc_of)
+        return GraphTrees(own.stop - own.start, graph, scores, heads, modifiers, labels, arc_of)
 
 
 def encode(
