@@ -19,7 +19,7 @@ The order is greedy: next is always the variable whose table is smallest, ties g
 exponential in the width of the order, so that their size is known, and refused, before anything is computed.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy
@@ -348,17 +348,6 @@ class PackedForest:
             chosen = group.cell == cell
             numpy.add.at(result, group.property[chosen], group.value[chosen])
         return result
-
-    def features(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], dict[int, float]]]:
-        """Variables, values that they have together, and the properties of trees in which they do."""
-        for scope, cells, numbers, values in self._features:
-            shape = tuple(self.domains[i] for i in scope)
-            for cell in numpy.unique(cells).tolist():
-                own: dict[int, float] = {}
-                for j, value in zip(numbers[cells == cell], values[cells == cell], strict=True):
-                    own[int(j)] = own.get(int(j), 0.0) + float(value)
-                place = numpy.unravel_index(cell, shape) if shape else ()
-                yield scope, tuple(map(int, place)), own
 
     def contradiction(self) -> list[int] | None:
         """The numbers of some of `factors` that no assignment satisfies, though it would without any one
