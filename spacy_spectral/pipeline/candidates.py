@@ -16,7 +16,7 @@ from thinc.api import Adam, fix_random_seed
 
 from ..base.errors import Errors, SpectralError
 from ..models.forestrank.architecture import ForestFold
-from ..models.forestrank.forests import Forests, forests_of
+from ..models.forestrank.forests import Forests, likely_arcs, of_arcs
 from ..models.product.architecture import ProductRecipe
 from ..models.rerank.features import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses
@@ -80,22 +80,12 @@ class LikelyArcs(Wish):
     threshold: float
 
     def of(self, batch: Batch, parses: Parses, names: list[str]) -> list[dict[str, Any]]:
-        thresholds = numpy.full(len(batch.tokens), self.threshold)
-        forests = forests_of(parses, batch.tokens.starts, names, thresholds)
-        bounds = numpy.searchsorted(docs_of(batch), numpy.arange(len(batch.docs) + 1))
-        result = []
-        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            own = slice(int(forests.arc_starts[first]), int(forests.arc_starts[last]))
-            result.append(
-                {
-                    "threshold": self.threshold,
-                    "counts": numpy.diff(forests.arc_starts[first : last + 1]),
-                    "heads": forests.heads[own].copy(),
-                    "modifiers": forests.modifiers[own].copy(),
-                    "labels": forests.labels[own].copy(),
-                    "dense": forests.dense[own].copy(),
-                }
-            )
+        result: list[dict[str, Any]] = [
+            {"threshold": self.threshold, "arcs": []} for _ in batch.docs
+        ]
+        sizes = numpy.diff(batch.tokens.starts).tolist()
+        for s, (doc, n) in enumerate(zip(docs_of(batch), sizes, strict=True)):
+            result[doc]["arcs"].append(tuple(likely_arcs(parses, s, n, self.threshold)))
         return result
 
     @staticmethod
@@ -105,12 +95,8 @@ class LikelyArcs(Wish):
         """The forests of all sentences, from what `of` has given; None if the threshold was another."""
         if any(own["threshold"] != threshold for own in values):
             return None
-        counts, heads, modifiers, labels, dense = (
-            numpy.concatenate([own[name] for own in values])
-            for name in ("counts", "heads", "modifiers", "labels", "dense")
-        )
-        arc_starts = numpy.concatenate([[0], numpy.cumsum(counts)]).astype("int32")
-        return Forests(batch.tokens.starts, arc_starts, heads, modifiers, labels, names, dense)
+        arcs = [ArcProbs(*columns) for own in values for columns in own["arcs"]]
+        return of_arcs(arcs, batch.tokens.starts, names)
 
 
 def docs_of(batch: Batch) -> NDArray[numpy.int64]:

@@ -195,14 +195,11 @@ class ForestParses:
         if self._own.any() or not len(self._own):
             self.heads, self.labels = self._restored(forests.starts, self._arcs)
         if not self._own.all():
-            parses = base()
-            kept = (parses.heads, parses.labels)
+            heads, labels = base().heads, base().labels
             if self._own.any():
-                kept = (
-                    numpy.where(self._own, self.heads, kept[0]),
-                    numpy.where(self._own, self.labels, kept[1]),
-                )
-            self.heads, self.labels = kept
+                heads = numpy.where(self._own, self.heads, heads)
+                labels = numpy.where(self._own, self.labels, labels)
+            self.heads, self.labels = heads, labels
 
     def _restored(
         self, starts: NDArray[numpy.int32], arcs: NDArray[numpy.int64]
@@ -220,9 +217,7 @@ class ForestParses:
     def _head_probs(self) -> NDArray[numpy.float64]:
         """By arc: with any label."""
         forests, mu = self._forests, self._mu
-        token = forests.modifiers + numpy.repeat(
-            forests.starts[:-1], numpy.diff(forests.arc_starts)
-        )
+        token = forests.token_of()
         new = (numpy.diff(token, prepend=-1) != 0) | (numpy.diff(forests.heads, prepend=-1) != 0)
         start = numpy.flatnonzero(new)
         if not len(start):
