@@ -176,7 +176,7 @@ def conditioned(
     count as its trees, with the weights that it gives them; if none of these does, an error names some
     conditions that contradict each other.
 
-    told (Optional[Sequence[Condition]]): The conditions as somebody wrote them, for the error.
+    told: The conditions as somebody wrote them, for the error.
     """
     found = _found(n, trees, conditions, names)
     if found is None:
@@ -280,7 +280,7 @@ def smallest_contradiction(
 ) -> list[T] | None:
     """Leave out one condition after the other, as long as the rest still contradicts itself.
 
-    RETURNS (Optional[List[T]]): Some that can't, though they could without any one of them; None if all
+    RETURNS: Some that can't, though they could without any one of them; None if all
         can.
     """
     kept = list(conditions)

@@ -36,11 +36,7 @@ MAX_CELLS = 1 << 22
 
 
 class Factor(NamedTuple):
-    """A function of some variables.
-
-    scope (Tuple[int, ...]): The variables.
-    table (ndarray): float64, logarithms of weights by the values of these variables.
-    """
+    """A function of the variables of its scope: logarithms of weights by their values."""
 
     scope: tuple[int, ...]
     table: NDArray[numpy.float64]
@@ -49,10 +45,9 @@ class Factor(NamedTuple):
 class Plan(NamedTuple):
     """An order of elimination.
 
-    order (Tuple[int, ...]): The variables.
-    scopes (Tuple[Tuple[int, ...], ...]): What is left in the message of each.
-    cells (int): The cells of all tables together.
-    largest (int): Those of the largest table.
+    scopes: What is left in the message of each variable.
+    cells: Of all tables together.
+    largest: Those of the largest table.
     """
 
     order: tuple[int, ...]
@@ -205,9 +200,9 @@ def _onto(scope: tuple[int, ...], axes: tuple[int, ...], table: NDArray) -> NDAr
 class Feature(NamedTuple):
     """A feature of trees.
 
-    scope (Sequence[int]): The variables that its condition looks at; none if it always holds.
-    holds (ArrayLike): Whether the condition holds, by the values of these variables.
-    properties (Mapping[int, float]): What the feature adds to each property of a tree.
+    scope: The variables that its condition looks at; none if it always holds.
+    holds: Whether the condition holds, by the values of these variables.
+    properties: What the feature adds to each property of a tree.
     """
 
     scope: Sequence[int]
@@ -216,10 +211,9 @@ class Feature(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A tree of a forest.
+    """A tree of a forest: the value of every variable.
 
-    values (ndarray): int64, the value of every variable.
-    score (float): The logarithm of its weight; subtract `log_z` for that of its probability.
+    score: The logarithm of its weight; subtract `log_z` for that of its probability.
     """
 
     values: Assignment
@@ -229,9 +223,9 @@ class Tree(NamedTuple):
 class PackedForest:
     """A set of trees with weights. Immutable: `given` and `with_factors` make others.
 
-    domains (Tuple[int, ...]): How many values each variable has.
-    factors (Tuple[Factor, ...]): No-goods, and weights that are not learnt.
-    n_properties (int): One more than the largest property.
+    domains: How many values each variable has.
+    factors: No-goods, and weights that are not learnt.
+    n_properties: One more than the largest property.
     """
 
     def __init__(
@@ -242,10 +236,10 @@ class PackedForest:
         *,
         max_cells: int = MAX_CELLS,
     ):
-        """factors (Iterable[Tuple[Sequence[int], ArrayLike]]): Scopes and tables: logarithms of weights, by
+        """factors: Scopes and tables: logarithms of weights, by
             the values of the variables, -inf where they are forbidden; or bools, False for forbidden.
-        features (Iterable[Feature]): The features, with weights that are given when something is asked.
-        max_cells (int): More cells than this are never computed; see `plan`.
+        features: The features, with weights that are given when something is asked.
+        max_cells: More cells than this are never computed; see `plan`.
         """
         self.domains = tuple(map(int, domains))
         empty = [i for i, size in enumerate(self.domains) if size < 1]
@@ -259,7 +253,7 @@ class PackedForest:
     def given(self, values: Mapping[int, int | Collection[int]]) -> "PackedForest":
         """The trees that agree with an observation, whole or partial.
 
-        values (Mapping[int, Union[int, Collection[int]]]): The value of each variable that is known, or
+        values: The value of each variable that is known, or
             those that it may have.
         """
         seen = []
@@ -306,7 +300,7 @@ class PackedForest:
 
     def expectations(self, weights: ArrayLike = ()) -> tuple[float, NDArray[numpy.float64]]:
         """weights (ArrayLike): The weight of every property; at least `n_properties`.
-        RETURNS (Tuple[float, ndarray]): log Z, and the expected value of every property."""
+        RETURNS: log Z, and the expected value of every property."""
         theta = self._weights(weights)
         log_z, found, _ = self._marginals(theta)
         expected = numpy.zeros(len(theta))

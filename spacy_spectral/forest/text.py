@@ -33,10 +33,10 @@ _PROPERTY = re.compile(rf"({_NAME})(?:=(\S+))?")
 class NamedForest:
     """A packed forest with names.
 
-    variables (Dict[str, List[str]]): The values of every variable.
-    properties (List[str]): The names of properties.
-    forest (PackedForest): The forest; its factors are the no-goods, in their order.
-    lines (List[int]): The line of every no-good.
+    variables: The values of every variable.
+    properties: The names of properties.
+    forest: The forest; its factors are the no-goods, in their order.
+    lines: The line of every no-good.
     """
 
     variables: dict[str, list[str]]

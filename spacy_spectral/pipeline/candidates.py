@@ -37,9 +37,9 @@ Beam = tuple[NDArray[numpy.int64], list[list[str]], NDArray[numpy.float64]]
 class Plan(NamedTuple):
     """How candidates are found by jack-knifing.
 
-    n (int): How many candidates a sentence has at most.
-    folds (int): How many blocks.
-    epochs (int): Passes over the sentences, for parsers whose own settings do not tell.
+    n: How many candidates a sentence has at most.
+    folds: How many blocks.
+    epochs: Passes over the sentences, for parsers whose own settings do not tell.
     """
 
     n: int
@@ -106,11 +106,8 @@ def docs_of(batch: Batch) -> NDArray[numpy.int64]:
 
 
 class CandidateSource:
-    """Gives the candidates of sentences, and those of training sentences by jack-knifing.
-
-    parser (Any): The base parser, a `kind`.
-    read (TokenReader): Reads what a reranker sees of documents.
-    """
+    """Gives the candidates of sentences, and those of training sentences by jack-knifing. `kind` is the class
+    of the base parser; `read` reads what a reranker sees of documents."""
 
     kind: type
 
@@ -258,10 +255,8 @@ class BeamCandidates(CandidateSource):
 def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -> CandidateSource:
     """The candidates of a parser in a pipeline.
 
-    parser (Any): The parser.
-    base (str): Its name in the pipeline.
-    symbol (Optional[str]): The attribute that is a token's tag; None for what the parser looks at.
-    name (str): The component that asks, for error messages.
+    symbol: The attribute that is a token's tag; None for what the parser looks at.
+    name: The component that asks, for error messages.
     """
     for source in (SpectralCandidates, BeamCandidates):
         if isinstance(parser, source.kind):

@@ -61,11 +61,9 @@ class Settings:
     ) -> Reranker:
         """Train a reranker.
 
-        folds (Iterable[Fold]): All training sentences, in blocks.
-        margin (float): Less likely candidates are left out, see `Candidates.within`.
-        vectors (Optional[Callable]): Gives vectors of words, for the tree model of words.
-        report (Callable[[str], None]): Told how far it has come.
-        RETURNS (Reranker): The reranker.
+        folds: All training sentences, in blocks.
+        margin: Less likely candidates are left out, see `Candidates.within`.
+        vectors: Gives vectors of words, for the tree model of words.
         """
         described, gains, blocks = [], [], []
         for fold in folds:

@@ -6,7 +6,6 @@ relative to the first.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 from zlib import crc32
 
 import numpy
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors, SpectralError
 from ...trees.sentences import Tokens, Treebank
 from ._features import extract
+from .tree_model import TreeModel
 
 
 @dataclass
@@ -121,16 +121,6 @@ _SMALLEST_PROB = 1e-3
 _ROOT, _END = 0x5EED, 0xE4D
 
 
-class TreeScores(Protocol):
-    """A model of whole trees; see `tree_model`."""
-
-    def encode(self, symbols: Sequence[str]) -> NDArray[numpy.int32]: ...
-
-    def log_scores(
-        self, ids: NDArray[numpy.int32], heads: NDArray[numpy.int32]
-    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]: ...
-
-
 @dataclass
 class Described:
     """The trees of some sentences, each relative to the first of its sentence.
@@ -150,7 +140,7 @@ class Described:
 class Features:
     """Describes candidates."""
 
-    def __init__(self, groups: Sequence[str], models: Mapping[str, TreeScores]):
+    def __init__(self, groups: Sequence[str], models: Mapping[str, TreeModel]):
         """models: Tree models of "words", "tags" and "labels", for the group "logp"."""
         unknown = [group for group in groups if group not in GROUPS]
         if unknown or not groups:
