@@ -176,7 +176,7 @@ def conditioned(
     count as its trees, with the weights that it gives them; if none of these does, an error names some
     conditions that contradict each other.
 
-    told (Optional[Sequence[Condition]]): The conditions as somebody wrote them, for the error.
+    told: The conditions as somebody wrote them, for the error.
     """
     found = _found(n, trees, conditions, names)
     if found is None:
@@ -280,7 +280,7 @@ def smallest_contradiction(
 ) -> list[T] | None:
     """Leave out one condition after the other, as long as the rest still contradicts itself.
 
-    RETURNS (Optional[List[T]]): Some that can't, though they could without any one of them; None if all
+    RETURNS: Some that can't, though they could without any one of them; None if all
         can.
     """
     kept = list(conditions)
@@ -342,16 +342,28 @@ class GraphTrees:
         heads: NDArray[numpy.int32],
         modifiers: NDArray[numpy.int32],
         labels: NDArray[numpy.int32],
+        arc_of: NDArray[numpy.int32] | None = None,
     ):
-        """heads, modifiers, labels (ndarray): int32, the labelled arcs that its first slots stand for."""
+        """scores: By slot.
+        heads, modifiers, labels: The labelled arcs.
+        arc_of: int32[slots], the arc that each slot adds to a tree, -1 for none. By default these are the
+            first slots, in the order of the arcs.
+        """
         self._n, self._graph, self._scores = n, graph, scores
-        self._heads, self._modifiers, self._labels = heads, modifiers, labels
+        if arc_of is None:
+            arc_of = numpy.full(len(scores), -1, dtype="int32")
+            arc_of[: len(heads)] = numpy.arange(len(heads))
+        self._arc_of, self._heads, self._labels = arc_of, heads, labels
+        self._slots = numpy.flatnonzero(arc_of >= 0)
+        arcs = arc_of[self._slots]
+        self._places, self._slot_labels = (heads[arcs], modifiers[arcs]), labels[arcs]
+        self._modifiers = modifiers
         self.has_tree = graph is not None
 
     def arcs(self, labels: Labels) -> ArcMask:
         found = numpy.zeros((self._n + 1, self._n + 1), dtype=bool)
-        chosen = self._labelled(labels)
-        found[self._heads[chosen], self._modifiers[chosen]] = True
+        kept = self._given(~found, labels)[self._slots] > -numpy.inf
+        found[tuple(column[kept] for column in self._places)] = True
         return found
 
     def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
@@ -359,7 +371,7 @@ class GraphTrees:
         if self._graph is None:
             return -numpy.inf, marginals
         log_z, mu = self._graph.expectations(self._given(allowed, labels))
-        numpy.add.at(marginals, (self._heads, self._modifiers), mu[: len(self._heads)])
+        numpy.add.at(marginals, self._places, mu[self._slots])
         return log_z, marginals
 
     def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
@@ -377,19 +389,16 @@ class GraphTrees:
     def _tree(self, edges: NDArray[numpy.int32], score: float) -> BestTree:
         assert self._graph is not None
         slots = self._graph.slots[edges]
-        arcs = slots[(slots >= 0) & (slots < len(self._heads))]
+        arcs = self._arc_of[slots[slots >= 0]]
+        arcs = arcs[arcs >= 0]
         arcs = arcs[numpy.argsort(self._modifiers[arcs])]
         return BestTree(self._heads[arcs], self._labels[arcs], score)
 
-    def _labelled(self, labels: Labels) -> NDArray[numpy.bool_]:
-        """Labelled arcs with labels that their modifiers may have."""
-        kept = self._scores[: len(self._heads)] > -numpy.inf
-        for token, allowed in labels.items():
-            kept &= (self._modifiers != token) | numpy.isin(self._labels, sorted(allowed))
-        return kept
-
     def _given(self, allowed: NDArray[numpy.bool_], labels: Labels) -> NDArray[numpy.float64]:
+        """Scores without the arcs that are not allowed, or not with their labels."""
+        kept = allowed[self._places]
+        for token, own in labels.items():
+            kept &= (self._places[1] != token) | numpy.isin(self._slot_labels, sorted(own))
         scores = self._scores.copy()
-        kept = self._labelled(labels) & allowed[self._heads, self._modifiers]
-        scores[: len(self._heads)][~kept] = -numpy.inf
+        scores[self._slots[~kept]] = -numpy.inf
         return scores

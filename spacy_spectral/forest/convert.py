@@ -20,7 +20,7 @@ def from_list(
 ) -> PackedForest:
     """The trees of an n-best list: one variable.
 
-    RETURNS (PackedForest): The value of its variable is a tree's place in the list.
+    RETURNS: The value of its variable is a tree's place in the list.
     """
     n = len(log_weights)
     places = numpy.arange(n)
@@ -31,8 +31,8 @@ def from_list(
 class ArcForest(NamedTuple):
     """The projective trees, with one root, of some arcs.
 
-    forest (PackedForest): Variable m - 1 tells the arc of token m.
-    arcs (List[ndarray]): For every token the numbers of its arcs, in the order of the variable's values.
+    forest: Variable m - 1 tells the arc of token m.
+    arcs: For every token the numbers of its arcs, in the order of the variable's values.
     """
 
     forest: PackedForest
@@ -133,10 +133,10 @@ def _cycles(head: NDArray, modifier: NDArray, n: int) -> list[list[tuple[int, in
 class Edge(NamedTuple):
     """One way to make an item of a chart.
 
-    item (Hashable): What is made.
-    parts (Sequence[Hashable]): Of what; nothing for a leaf.
+    item: What is made.
+    parts: Of what; nothing for a leaf.
     log_weight (float): The logarithm of its weight.
-    properties (Mapping[int, float]): Its properties.
+    properties: Its properties.
     """
 
     item: Hashable
@@ -148,10 +148,10 @@ class Edge(NamedTuple):
 class ChartForest(NamedTuple):
     """The derivations of a chart.
 
-    forest (PackedForest): Its first variables are items: value 0 if they are not in a tree, else one of
+    forest: Its first variables are items: value 0 if they are not in a tree, else one of
         their edges. Others help to tell whether an item is needed.
-    items (List[Hashable]): The item of each of these.
-    edges (List[List[int]]): The numbers of its edges, for the values from 1.
+    items: The item of each of these.
+    edges: The numbers of its edges, for the values from 1.
     """
 
     forest: PackedForest

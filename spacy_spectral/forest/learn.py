@@ -41,7 +41,7 @@ def fit(
     """Find the likeliest weights by L-BFGS. Where all observations are whole trees there is but one
     optimum; else it is one that is near to weights of zero.
 
-    data (Sequence[Tuple[PackedForest, PackedForest]]): Forests, each with what was observed of it, from
+    data: Forests, each with what was observed of it, from
         `PackedForest.given`.
     """
     from scipy.optimize import minimize

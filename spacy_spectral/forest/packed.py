@@ -12,22 +12,21 @@ one variable after the other: a product of factors is summed (or maximised) over
 
     M_v(rest) = plus_{x_v} times_{factors and messages with v} table
 
-in logarithms, so that times is + and a forbidden cell is -inf. `plus` is the logarithm of the sum, or the k
-best. All steps are recorded: going back through them gives the adjoints of the sum, which are the marginals
-of all factors, or the assignments behind the best values.
+This is a sum over a hypergraph (see `_hypergraph`): a cell of a message is an item, a value of v an edge
+that makes it, whose slot is a cell of v's table and whose parts are the cells of messages with v.
 
 The order is greedy: next is always the variable whose table is smallest, ties go to the first. Tables are
 exponential in the width of the order, so that their size is known, and refused, before anything is computed.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.errors import Errors, SpectralError
+from ._hypergraph import Graph
 from .conditions import smallest_contradiction
 
 Assignment = NDArray[numpy.int64]
@@ -37,11 +36,7 @@ MAX_CELLS = 1 << 22
 
 
 class Factor(NamedTuple):
-    """A function of some variables.
-
-    scope (Tuple[int, ...]): The variables.
-    table (ndarray): float64, logarithms of weights by the values of these variables.
-    """
+    """A function of the variables of its scope: logarithms of weights by their values."""
 
     scope: tuple[int, ...]
     table: NDArray[numpy.float64]
@@ -50,10 +45,9 @@ class Factor(NamedTuple):
 class Plan(NamedTuple):
     """An order of elimination.
 
-    order (Tuple[int, ...]): The variables.
-    scopes (Tuple[Tuple[int, ...], ...]): What is left in the message of each.
-    cells (int): The cells of all tables together.
-    largest (int): Those of the largest table.
+    scopes: What is left in the message of each variable.
+    cells: Of all tables together.
+    largest: Those of the largest table.
     """
 
     order: tuple[int, ...]
@@ -104,209 +98,111 @@ def plan(
     return Plan(tuple(order), tuple(left), cells, largest)
 
 
-class Semiring(Protocol):
-    """How tables are combined.
-
-    places (int): How many values a cell of a message has.
-    """
-
-    places: int
-
-    def step(
-        self, tables: Sequence[NDArray], messages: Sequence[NDArray], shape: tuple[int, ...]
-    ) -> tuple[NDArray, Any]:
-        """Combine tables and do away with their last axis.
-
-        tables (Sequence[ndarray]): Logarithms of weights, with axes as in `shape` (some of length 1).
-        messages (Sequence[ndarray]): Messages of earlier steps likewise, with one more axis, for places.
-        RETURNS (Tuple[ndarray, Any]): The message, and what is needed to go back.
-        """
-        ...
-
-
-def _sum(tables: Sequence[NDArray], shape: tuple[int, ...]) -> NDArray[numpy.float64]:
-    total = numpy.zeros(shape)
-    for table in tables:
-        total += table
-    return total
-
-
-class LogSum:
-    """(log of the sum, +)."""
-
-    places = 1
-
-    def step(
-        self, tables: Sequence[NDArray], messages: Sequence[NDArray], shape: tuple[int, ...]
-    ) -> tuple[NDArray, Any]:
-        total = _sum(tables, shape)
-        for message in messages:
-            total += message[..., 0]
-        top = total.max(axis=-1, keepdims=True)
-        top[top == -numpy.inf] = 0.0
-        with numpy.errstate(divide="ignore"):
-            sums = numpy.log(numpy.exp(total - top).sum(axis=-1)) + top[..., 0]
-        # p(x_v | rest); where the rest is forbidden, nothing has a probability
-        shifted = total - numpy.where(sums > -numpy.inf, sums, 0.0)[..., None]
-        return sums[..., None], numpy.exp(shifted)
-
-
-@dataclass
-class KBest:
-    """(the k best, +); with k = 1, (max, +). Values of a cell stand in descending order."""
-
-    places: int
-
-    def step(
-        self, tables: Sequence[NDArray], messages: Sequence[NDArray], shape: tuple[int, ...]
-    ) -> tuple[NDArray, Any]:
-        found, picks = _sum(tables, shape)[..., None], []
-        for message in messages:
-            pairs = self._pairs(found.shape[-1], message.shape[-1])
-            first, second = numpy.array(pairs).T
-            found, pick = self._best(found[..., first] + message[..., second])
-            picks.append((pick, pairs))
-        per_value = found.shape[-1]
-        found, chosen = self._best(found.reshape(*shape[:-1], -1))
-        return found, (chosen, per_value, picks)
-
-    def _pairs(self, first: int, second: int) -> list[tuple[int, int]]:
-        """Places of two lists in descending order whose sum can be one of the k best: there are no k pairs
-        with both values at least as good."""
-        return [(i, j) for i in range(first) for j in range(min(second, self.places // (i + 1)))]
-
-    def _best(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        chosen = numpy.argsort(-values, axis=-1, kind="stable")[..., : self.places]
-        return numpy.take_along_axis(values, chosen, axis=-1), chosen
-
-
 class _Step(NamedTuple):
-    """variable and scope (what its message is about), the numbers of the factors and of the messages that
-    went into it, and what the semiring recorded."""
+    """The elimination of a variable.
 
-    variable: int
-    scope: tuple[int, ...]
-    factors: list[int]
-    messages: list[int]
-    record: Any
-
-
-class Eliminated:
-    """All variables gone, with what was recorded on the way.
-
-    value (float): The sum, or the best value; -inf if everything is forbidden.
+    axes: The variables of its table, itself the last.
+    first: The slot of the table's first cell.
+    factors: The numbers of those that went into it.
     """
 
-    def __init__(self, factors: Sequence[Factor], steps: list[_Step], message: NDArray):
-        """The step of the root, which all others wait for, is last; `message` came out of it."""
-        self.value = float(message[0])
-        self._factors = factors
-        self._steps = steps
-        self._message = message
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    first: int
+    factors: list[int]
 
-    def adjoints(self) -> tuple[list[NDArray[numpy.float64]], list[NDArray[numpy.float64]]]:
-        """After LogSum, the derivatives of log Z by all cells of factors, which are their probabilities;
-        and the probabilities of the variables' values."""
-        nothing = numpy.ones(())
-        of_factors, of_messages = [nothing] * len(self._factors), [nothing] * len(self._steps)
-        of_values = [nothing] * len(self._steps)
-        for i, step in reversed([*enumerate(self._steps)]):
-            adjoint = of_messages[i][..., None] * step.record
-            axes = (*step.scope, step.variable)
-            of_values[step.variable] = _onto((step.variable,), axes, adjoint)
+
+class _Elimination:
+    """All variables eliminated, as a hypergraph with the scores of its slots."""
+
+    def __init__(self, domains: Sequence[int], factors: Sequence[Factor], max_cells: int):
+        order, scopes, *_ = plan(domains, [own.scope for own in factors], max_cells=max_cells)
+        # a root with a single value comes last: what has no variable left goes there
+        order, scopes, domains = (*order, len(domains)), (*scopes, ()), (*domains, 1)
+        position = {variable: i for i, variable in enumerate(order)}
+        waiting: list[list[int]] = [[] for _ in order]
+        arriving: list[list[int]] = [[] for _ in order]
+
+        def target(scope: tuple[int, ...]) -> int:
+            """Every factor and message goes into the step of the first of its variables."""
+            return min((position[variable] for variable in scope), default=len(order) - 1)
+
+        for number, factor in enumerate(factors):
+            waiting[target(factor.scope)].append(number)
+        self._factors, self._steps = factors, list[_Step]()
+        messages: list[NDArray[numpy.int32]] = []  # items, by the cells of messages
+        scores, edges, counts = [], [], [numpy.zeros(1, dtype="int32")]
+        n_items = n_slots = 0
+        for i, (variable, scope) in enumerate(zip(order, scopes, strict=True)):
+            axes = (*scope, variable)
+            shape = tuple(domains[v] for v in axes)
+            table = numpy.zeros(shape)
+            for number in waiting[i]:
+                table += _aligned(*factors[number], axes)
+            cells = numpy.arange(table.size, dtype="int32")
+            nothing = numpy.full(table.size, -1, dtype="int32")
+            parts = [
+                numpy.broadcast_to(_aligned(scopes[m], messages[m], axes), shape).ravel()
+                for m in arriving[i]
+            ]
+            while len(parts) > 2:  # edges have two parts: pairs become items of their own
+                edges.append((*parts[:2], nothing))
+                counts.append(numpy.ones_like(cells))
+                parts = [*parts[2:], n_items + cells]
+                n_items += table.size
+            edges.append((*(*parts, nothing, nothing)[:2], n_slots + cells))
+            found = numpy.arange(table.size // shape[-1], dtype="int32")
+            counts.append(numpy.full(len(found), shape[-1], dtype="int32"))
+            messages.append(n_items + found.reshape(shape[:-1]))
+            scores.append(table.ravel())
+            self._steps.append(_Step(axes, shape, n_slots, waiting[i]))
+            n_items += len(found)
+            n_slots += table.size
+            if i < len(order) - 1:
+                arriving[target(scope)].append(i)
+        columns = map(numpy.concatenate, zip(*edges, strict=True))
+        starts = numpy.cumsum(numpy.concatenate(counts), dtype="int32")
+        self.graph, self.scores = Graph(starts, *columns), numpy.concatenate(scores)
+
+    def marginals(self, mu: NDArray) -> tuple[list[NDArray], list[NDArray]]:
+        """The probabilities of all cells of factors and of the variables' values, given those of slots."""
+        of_factors, of_values = [numpy.ones(())] * len(self._factors), [mu] * len(self._steps)
+        for step in self._steps:
+            table = mu[step.first :][: numpy.prod(step.shape)].reshape(step.shape)
+            of_values[step.axes[-1]] = _onto(step.axes[-1:], step.axes, table)
             for number in step.factors:
-                of_factors[number] = _onto(self._factors[number].scope, axes, adjoint)
-            for number in step.messages:
-                of_messages[number] = _onto(self._steps[number].scope, axes, adjoint)
+                of_factors[number] = _onto(self._factors[number].scope, step.axes, table)
         return of_factors, of_values[:-1]
 
-    def assignments(self) -> tuple[list[NDArray[numpy.int64]], list[float]]:
-        """After KBest, the assignments and their values."""
-        values = self._message[numpy.isfinite(self._message)].tolist()
-        return [self._assignment(place) for place in range(len(values))], values
-
-    def _assignment(self, place: int) -> NDArray[numpy.int64]:
+    def values(self, edges: NDArray[numpy.int32]) -> Assignment:
+        """The values of variables in a derivation."""
+        slots = self.graph.slots[edges]
         chosen = numpy.zeros(len(self._steps), dtype="int64")
-        places = {len(self._steps) - 1: place}
-        for i, step in reversed([*enumerate(self._steps)]):
-            best, per_value, picks = step.record
-            cell = tuple(chosen[list(step.scope)])
-            value, rank = divmod(int(best[(*cell, places[i])]), per_value)
-            chosen[step.variable] = value
-            for (pick, pairs), number in reversed([*zip(picks, step.messages, strict=True)]):
-                rank, places[number] = pairs[pick[(*cell, value, rank)]]
+        for step, slot in zip(self._steps, numpy.sort(slots[slots >= 0]).tolist(), strict=True):
+            chosen[step.axes[-1]] = (slot - step.first) % step.shape[-1]
         return chosen[:-1]
-
-    def sample(self, rng: numpy.random.Generator) -> NDArray[numpy.int64]:
-        """After LogSum, an assignment drawn with its probability."""
-        chosen = numpy.zeros(len(self._steps), dtype="int64")
-        for step in reversed(self._steps):
-            ends = numpy.cumsum(step.record[tuple(chosen[list(step.scope)])])
-            chosen[step.variable] = numpy.searchsorted(ends, rng.random() * ends[-1], side="right")
-        return chosen[:-1]
-
-
-def eliminate(
-    domains: Sequence[int],
-    factors: Sequence[Factor],
-    semiring: Semiring,
-    *,
-    max_cells: int = MAX_CELLS,
-) -> Eliminated:
-    """Eliminate all variables."""
-    cells = max_cells // semiring.places
-    order, scopes, *_ = plan(domains, [factor.scope for factor in factors], max_cells=cells)
-    # a root with a single value comes last: what has no variable left goes there
-    order, scopes, domains = (*order, len(domains)), (*scopes, ()), (*domains, 1)
-    position = {variable: i for i, variable in enumerate(order)}
-
-    def target(scope: tuple[int, ...]) -> int:
-        """Every factor and message goes into the step of the first of its variables."""
-        return min((position[variable] for variable in scope), default=len(order) - 1)
-
-    waiting: list[list[int]] = [[] for _ in order]
-    arriving: list[list[int]] = [[] for _ in order]
-    for number, factor in enumerate(factors):
-        waiting[target(factor.scope)].append(number)
-    steps: list[_Step] = []
-    messages: list[NDArray] = []
-    for i, (variable, scope) in enumerate(zip(order, scopes, strict=True)):
-        axes = (*scope, variable)
-        message, record = semiring.step(
-            [_aligned(*factors[number], axes) for number in waiting[i]],
-            [_aligned(scopes[number], messages[number], axes) for number in arriving[i]],
-            tuple(domains[v] for v in axes),
-        )
-        steps.append(_Step(variable, scope, waiting[i], arriving[i], record))
-        messages.append(message)
-        if i < len(order) - 1:
-            arriving[target(scope)].append(i)
-    return Eliminated(factors, steps, messages[-1])
 
 
 def _aligned(scope: tuple[int, ...], table: NDArray, axes: tuple[int, ...]) -> NDArray:
-    """A table with axes in a given order, those that it lacks of length 1; more axes stay at the end."""
+    """A table with axes in a given order, those that it lacks of length 1."""
     own = [v for v in axes if v in scope]
-    extra = range(len(scope), table.ndim)
-    moved = table.transpose(*(scope.index(v) for v in own), *extra)
-    lengths = iter(moved.shape)
-    shape = [next(lengths) if v in scope else 1 for v in axes]
-    return moved.reshape(*shape, *lengths)
+    moved = table.transpose([scope.index(v) for v in own])
+    return moved.reshape([table.shape[scope.index(v)] if v in scope else 1 for v in axes])
 
 
 def _onto(scope: tuple[int, ...], axes: tuple[int, ...], table: NDArray) -> NDArray:
     """Sum a table over all axes but those of a scope, in its order."""
     kept = [v for v in axes if v in scope]
     summed = table.sum(axis=tuple(i for i, v in enumerate(axes) if v not in scope))
-    return summed.transpose(*(kept.index(v) for v in scope))
+    return summed.transpose([kept.index(v) for v in scope])
 
 
 class Feature(NamedTuple):
     """A feature of trees.
 
-    scope (Sequence[int]): The variables that its condition looks at; none if it always holds.
-    holds (ArrayLike): Whether the condition holds, by the values of these variables.
-    properties (Mapping[int, float]): What the feature adds to each property of a tree.
+    scope: The variables that its condition looks at; none if it always holds.
+    holds: Whether the condition holds, by the values of these variables.
+    properties: What the feature adds to each property of a tree.
     """
 
     scope: Sequence[int]
@@ -315,10 +211,9 @@ class Feature(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A tree of a forest.
+    """A tree of a forest: the value of every variable.
 
-    values (ndarray): int64, the value of every variable.
-    score (float): The logarithm of its weight; subtract `log_z` for that of its probability.
+    score: The logarithm of its weight; subtract `log_z` for that of its probability.
     """
 
     values: Assignment
@@ -328,9 +223,9 @@ class Tree(NamedTuple):
 class PackedForest:
     """A set of trees with weights. Immutable: `given` and `with_factors` make others.
 
-    domains (Tuple[int, ...]): How many values each variable has.
-    factors (Tuple[Factor, ...]): No-goods, and weights that are not learnt.
-    n_properties (int): One more than the largest property.
+    domains: How many values each variable has.
+    factors: No-goods, and weights that are not learnt.
+    n_properties: One more than the largest property.
     """
 
     def __init__(
@@ -341,10 +236,10 @@ class PackedForest:
         *,
         max_cells: int = MAX_CELLS,
     ):
-        """factors (Iterable[Tuple[Sequence[int], ArrayLike]]): Scopes and tables: logarithms of weights, by
+        """factors: Scopes and tables: logarithms of weights, by
             the values of the variables, -inf where they are forbidden; or bools, False for forbidden.
-        features (Iterable[Feature]): The features, with weights that are given when something is asked.
-        max_cells (int): More cells than this are never computed; see `plan`.
+        features: The features, with weights that are given when something is asked.
+        max_cells: More cells than this are never computed; see `plan`.
         """
         self.domains = tuple(map(int, domains))
         empty = [i for i, size in enumerate(self.domains) if size < 1]
@@ -358,7 +253,7 @@ class PackedForest:
     def given(self, values: Mapping[int, int | Collection[int]]) -> "PackedForest":
         """The trees that agree with an observation, whole or partial.
 
-        values (Mapping[int, Union[int, Collection[int]]]): The value of each variable that is known, or
+        values: The value of each variable that is known, or
             those that it may have.
         """
         seen = []
@@ -388,7 +283,8 @@ class PackedForest:
 
     def log_z(self, weights: ArrayLike = ()) -> float:
         """The logarithm of the sum of all trees' weights; -inf without a tree."""
-        return self._eliminated(LogSum(), weights).value
+        found = self._eliminated(self._weights(weights))
+        return found.graph.expectations(found.scores)[0]
 
     def count(self) -> float:
         """How many trees there are: a whole number, exact up to about 10**12."""
@@ -396,38 +292,40 @@ class PackedForest:
 
     def marginals(self, weights: ArrayLike = ()) -> list[NDArray[numpy.float64]]:
         """The probability of every value, for each variable."""
-        return self._tree_exists(weights).adjoints()[1]
+        return self._marginals(self._weights(weights))[2]
 
     def factor_marginals(self, weights: ArrayLike = ()) -> list[NDArray[numpy.float64]]:
         """For each of `factors` the probability of every cell of its table."""
-        found, _ = self._tree_exists(weights).adjoints()
-        return found[: len(self.factors)]
+        return self._marginals(self._weights(weights))[1][: len(self.factors)]
 
     def expectations(self, weights: ArrayLike = ()) -> tuple[float, NDArray[numpy.float64]]:
         """weights (ArrayLike): The weight of every property; at least `n_properties`.
-        RETURNS (Tuple[float, ndarray]): log Z, and the expected value of every property."""
+        RETURNS: log Z, and the expected value of every property."""
         theta = self._weights(weights)
-        eliminated = self._tree_exists(theta)
-        found, _ = eliminated.adjoints()
+        log_z, found, _ = self._marginals(theta)
         expected = numpy.zeros(len(theta))
         for own, mu in zip(self._features, found[len(self.factors) :], strict=True):
             moved = own.value * mu.ravel()[own.cell]
             expected += numpy.bincount(own.property, weights=moved, minlength=len(theta))
-        return eliminated.value, expected
+        return log_z, expected
 
     def best(self, weights: ArrayLike = (), k: int = 1) -> list[Tree]:
         """The k best trees, or all; best first, ties in a fixed order."""
         if k < 1:
             return []
-        found = self._eliminated(KBest(k), weights)
-        return list(map(Tree, *found.assignments())) if numpy.isfinite(found.value) else []
+        found = self._eliminated(self._weights(weights), k)
+        best = found.graph.k_best(found.scores, k)
+        return [Tree(found.values(edges), score) for edges, score in best]
 
     def sample(
         self, rng: numpy.random.Generator, n: int = 1, weights: ArrayLike = ()
     ) -> list[Assignment]:
         """Trees, each drawn with its probability: the value of every variable."""
-        eliminated = self._tree_exists(weights)
-        return [eliminated.sample(rng) for _ in range(n)]
+        found = self._eliminated(self._weights(weights))
+        drawn = found.graph.sample(found.scores, rng, n)
+        if not drawn and n:
+            raise SpectralError(Errors.S905)
+        return [found.values(edges) for edges in drawn]
 
     def score(self, values: ArrayLike, weights: ArrayLike = ()) -> float:
         """The logarithm of the tree's weight."""
@@ -444,17 +342,6 @@ class PackedForest:
             chosen = group.cell == cell
             numpy.add.at(result, group.property[chosen], group.value[chosen])
         return result
-
-    def features(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], dict[int, float]]]:
-        """Variables, values that they have together, and the properties of trees in which they do."""
-        for scope, cells, numbers, values in self._features:
-            shape = tuple(self.domains[i] for i in scope)
-            for cell in numpy.unique(cells).tolist():
-                own: dict[int, float] = {}
-                for j, value in zip(numbers[cells == cell], values[cells == cell], strict=True):
-                    own[int(j)] = own.get(int(j), 0.0) + float(value)
-                place = numpy.unravel_index(cell, shape) if shape else ()
-                yield scope, tuple(map(int, place)), own
 
     def contradiction(self) -> list[int] | None:
         """The numbers of some of `factors` that no assignment satisfies, though it would without any one
@@ -498,15 +385,16 @@ class PackedForest:
     def _tables(self, theta: NDArray[numpy.float64]) -> list[Factor]:
         return [*self.factors, *(own.factor(self.domains, theta) for own in self._features)]
 
-    def _eliminated(self, semiring: Semiring, weights: ArrayLike) -> Eliminated:
-        factors = self._tables(self._weights(weights))
-        return eliminate(self.domains, factors, semiring, max_cells=self.max_cells)
+    def _eliminated(self, theta: NDArray[numpy.float64], k: int = 1) -> _Elimination:
+        return _Elimination(self.domains, self._tables(theta), self.max_cells // k)
 
-    def _tree_exists(self, weights: ArrayLike) -> Eliminated:
-        found = self._eliminated(LogSum(), weights)
-        if not numpy.isfinite(found.value):
+    def _marginals(self, theta: NDArray) -> tuple[float, list[NDArray], list[NDArray]]:
+        """log Z, and the probabilities of all cells of tables and of the variables' values."""
+        found = self._eliminated(theta)
+        log_z, mu = found.graph.expectations(found.scores)
+        if not numpy.isfinite(log_z):
             raise SpectralError(Errors.S905)
-        return found
+        return log_z, *found.marginals(mu)
 
 
 class _Group(NamedTuple):

@@ -15,7 +15,7 @@ must. A feature without a condition always holds. Everything after # is a commen
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy
@@ -33,10 +33,10 @@ _PROPERTY = re.compile(rf"({_NAME})(?:=(\S+))?")
 class NamedForest:
     """A packed forest with names.
 
-    variables (Dict[str, List[str]]): The values of every variable.
-    properties (List[str]): The names of properties.
-    forest (PackedForest): The forest; its factors are the no-goods, in their order.
-    lines (List[int]): The line of every no-good.
+    variables: The values of every variable.
+    properties: The names of properties.
+    forest: The forest; its factors are the no-goods, in their order.
+    lines: The line of every no-good.
     """
 
     variables: dict[str, list[str]]
@@ -142,23 +142,3 @@ class _Reader:
 def read_forest(text: str) -> NamedForest:
     """Read a packed forest."""
     return _Reader().read(text)
-
-
-def write_forest(named: NamedForest) -> str:
-    """The text of a forest whose factors are no-goods. No-goods and features are written cell by cell:
-    longer, perhaps, than what was read, but the same forest."""
-    names = [*named.variables]
-    lines = [f"variable {name} = {' '.join(values)}" for name, values in named.variables.items()]
-
-    def tests(scope: Sequence[int], cell: Sequence[int]) -> str:
-        return " ".join(
-            f"{names[v]}={named.variables[names[v]][i]}" for v, i in zip(scope, cell, strict=True)
-        )
-
-    for scope, table in named.forest.factors:
-        for forbidden in numpy.argwhere(~numpy.isfinite(table)).tolist():
-            lines.append(f"nogood {tests(scope, forbidden)}")
-    for scope, cell, properties in named.forest.features():
-        told = " ".join(f"{named.properties[j]}={value!r}" for j, value in properties.items())
-        lines.append(f"feature {told}: {tests(scope, cell)}".rstrip())
-    return "\n".join(lines) + "\n"

@@ -16,7 +16,7 @@ from thinc.api import Adam, fix_random_seed
 
 from ..base.errors import Errors, SpectralError
 from ..models.forestrank.architecture import ForestFold
-from ..models.forestrank.forests import Forests, forests_of
+from ..models.forestrank.forests import Forests, likely_arcs, of_arcs
 from ..models.product.architecture import ProductRecipe
 from ..models.rerank.features import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses
@@ -37,9 +37,9 @@ Beam = tuple[NDArray[numpy.int64], list[list[str]], NDArray[numpy.float64]]
 class Plan(NamedTuple):
     """How candidates are found by jack-knifing.
 
-    n (int): How many candidates a sentence has at most.
-    folds (int): How many blocks.
-    epochs (int): Passes over the sentences, for parsers whose own settings do not tell.
+    n: How many candidates a sentence has at most.
+    folds: How many blocks.
+    epochs: Passes over the sentences, for parsers whose own settings do not tell.
     """
 
     n: int
@@ -80,22 +80,12 @@ class LikelyArcs(Wish):
     threshold: float
 
     def of(self, batch: Batch, parses: Parses, names: list[str]) -> list[dict[str, Any]]:
-        thresholds = numpy.full(len(batch.tokens), self.threshold)
-        forests = forests_of(parses, batch.tokens.starts, names, thresholds)
-        bounds = numpy.searchsorted(docs_of(batch), numpy.arange(len(batch.docs) + 1))
-        result = []
-        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            own = slice(int(forests.arc_starts[first]), int(forests.arc_starts[last]))
-            result.append(
-                {
-                    "threshold": self.threshold,
-                    "counts": numpy.diff(forests.arc_starts[first : last + 1]),
-                    "heads": forests.heads[own].copy(),
-                    "modifiers": forests.modifiers[own].copy(),
-                    "labels": forests.labels[own].copy(),
-                    "dense": forests.dense[own].copy(),
-                }
-            )
+        result: list[dict[str, Any]] = [
+            {"threshold": self.threshold, "arcs": []} for _ in batch.docs
+        ]
+        sizes = numpy.diff(batch.tokens.starts).tolist()
+        for s, (doc, n) in enumerate(zip(docs_of(batch), sizes, strict=True)):
+            result[doc]["arcs"].append(tuple(likely_arcs(parses, s, n, self.threshold)))
         return result
 
     @staticmethod
@@ -105,12 +95,8 @@ class LikelyArcs(Wish):
         """The forests of all sentences, from what `of` has given; None if the threshold was another."""
         if any(own["threshold"] != threshold for own in values):
             return None
-        counts, heads, modifiers, labels, dense = (
-            numpy.concatenate([own[name] for own in values])
-            for name in ("counts", "heads", "modifiers", "labels", "dense")
-        )
-        arc_starts = numpy.concatenate([[0], numpy.cumsum(counts)]).astype("int32")
-        return Forests(batch.tokens.starts, arc_starts, heads, modifiers, labels, names, dense)
+        arcs = [ArcProbs(*columns) for own in values for columns in own["arcs"]]
+        return of_arcs(arcs, batch.tokens.starts, names)
 
 
 def docs_of(batch: Batch) -> NDArray[numpy.int64]:
@@ -120,11 +106,8 @@ def docs_of(batch: Batch) -> NDArray[numpy.int64]:
 
 
 class CandidateSource:
-    """Gives the candidates of sentences, and those of training sentences by jack-knifing.
-
-    parser (Any): The base parser, a `kind`.
-    read (TokenReader): Reads what a reranker sees of documents.
-    """
+    """Gives the candidates of sentences, and those of training sentences by jack-knifing. `kind` is the class
+    of the base parser; `read` reads what a reranker sees of documents."""
 
     kind: type
 
@@ -272,10 +255,8 @@ class BeamCandidates(CandidateSource):
 def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -> CandidateSource:
     """The candidates of a parser in a pipeline.
 
-    parser (Any): The parser.
-    base (str): Its name in the pipeline.
-    symbol (Optional[str]): The attribute that is a token's tag; None for what the parser looks at.
-    name (str): The component that asks, for error messages.
+    symbol: The attribute that is a token's tag; None for what the parser looks at.
+    name: The component that asks, for error messages.
     """
     for source in (SpectralCandidates, BeamCandidates):
         if isinstance(parser, source.kind):

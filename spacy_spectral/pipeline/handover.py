@@ -59,7 +59,7 @@ class FirstStage(SpectralPipe):
         return False
 
     def find_listeners(self, component: Any) -> None:
-        """component (Any): A component that stands behind the parser."""
+        """Part of spaCy's protocol: what stands behind the parser."""
         if isinstance(component, SecondStage) and component.base == self.name:
             component.listen_to(self)
             self.listener_map[component.name] = component.wish
@@ -102,10 +102,7 @@ class SecondStage(SpectralPipe):
     def attach(self, nlp: Language) -> None:
         """Use the parser of a pipeline for its documents, those of its vocabulary. Parsers of ours introduce
         themselves and leave what they find on documents, so this is for spaCy's own, and for documents that
-        do not come from the parser.
-
-        nlp (Language): The pipeline.
-        """
+        do not come from the parser."""
         if self.base not in nlp.component_names:
             raise SpectralError(Errors.S532.format(name=self.name, base=self.base))
         self._attached = [*self._attached, (nlp.vocab, nlp.get_pipe(self.base))]
@@ -113,8 +110,7 @@ class SecondStage(SpectralPipe):
     def find_parser(self, docs: Iterable[Doc]) -> Any:
         """The parser to ask of documents; an error says so if there is none.
 
-        docs (Iterable[Doc]): The documents.
-        RETURNS (Any): That which was attached for their vocabulary; or the latest that introduced itself, if
+        RETURNS: That which was attached for their vocabulary; or the latest that introduced itself, if
             they have its vocabulary, or a parser of ours has parsed them. Parsers of spaCy's own do not
             introduce themselves: then it is the first that was attached, with a warning.
         """
@@ -159,10 +155,9 @@ class SecondStage(SpectralPipe):
 class Found(NamedTuple):
     """What a parser has left on documents.
 
-    batch (Batch): The documents, as the parser has read them.
-    values (List[Dict[str, Any]]): From `Wish.of`, by document; empty documents are left out.
-    names (List[str]): The parser's labels.
-    store (List[str]): What the parser keeps on documents.
+    batch: The documents, as the parser has read them.
+    values: From `Wish.of`, by document; empty documents are left out.
+    store: What the parser keeps on documents.
     """
 
     batch: Batch

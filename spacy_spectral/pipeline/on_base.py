@@ -18,9 +18,8 @@ def create_on_base(path: str | Path | None) -> Callable[[Language], Language]:
     beforehand (`annotations`), so that a parser that was trained on given tags meets them again. The pipeline
     that is saved has all of this by itself, and does not look for the base when it is loaded.
 
-    path (Optional[Union[str, Path]]): The trained pipeline. Without one nothing is done, so that a config can
-        be filled before there is a base.
-    RETURNS (Callable[[Language], Language]): The callback.
+    path: The trained pipeline. Without one nothing is done, so that a config can be filled before there is
+        a base.
     """
 
     def put_on_base(nlp: Language) -> Language:

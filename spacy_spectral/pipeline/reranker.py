@@ -62,13 +62,8 @@ class _Sentence:
 
 @dataclass
 class _Forests:
-    """What `predict` hands to `set_annotations`, of models of forests.
-
-    names (List[str]): The parser's labels.
-    documents (List[Prediction]): The parse of each document.
-    is_kept (bool): Whether probabilities are kept, as the parser keeps them.
-    candidates (Optional[List[List[SentenceCandidates]]]): The likeliest trees of each document's sentences.
-    """
+    """What `predict` hands to `set_annotations`, of models of forests: by document its parse and, if they are
+    kept, the likeliest trees of its sentences. `is_kept` tells whether probabilities are."""
 
     names: list[str]
     documents: list[Prediction]
@@ -98,19 +93,17 @@ class SpectralReranker(SecondStage):
         store: Sequence[str] = (),
         scorer: Callable | None = None,
     ):
-        """nlp (Language): The pipeline. Sourced into others, the reranker uses the parser of each.
-        model (Model): From `spacy-spectral.Reranker.v1`, which chooses from a list of trees, or
+        """nlp: The pipeline. Sourced into others, the reranker uses the parser of each.
+        model: From `spacy-spectral.Reranker.v1`, which chooses from a list of trees, or
             `spacy-spectral.ForestReranker.v1`, which looks at all that are likely at all.
-        name (str): The component's name in the pipeline.
-        base (str): The name of the parser: a `spectral_parser` or, for lists, a `beam_parser`.
-        n (int): How many candidates a sentence has at most; of a `beam_parser` as many as its beam has.
+        base: The name of the parser: a `spectral_parser` or, for lists, a `beam_parser`.
+        n: How many candidates a sentence has at most; of a `beam_parser` as many as its beam has.
             Forests have no such limit: of their trees so many are kept, if they are.
-        margin (float): Candidates are left out whose log-probability is this much below the likeliest's:
+        margin: Candidates are left out whose log-probability is this much below the likeliest's:
             they are hardly ever chosen, and take time.
-        symbol (Optional[str]): The token attribute that is a tag. By default what a `spectral_parser`
+        symbol: The token attribute that is a tag. By default what a `spectral_parser`
             looks at, and TAG after a `beam_parser`.
-        store (Sequence[str]): ["parses"] to keep all candidates in `span._.parses`.
-        scorer (Optional[Callable]): The scoring method.
+        store: ["parses"] to keep all candidates in `span._.parses`.
         """
         super().__init__(nlp, model, name, base=base, scorer=scorer)
         if n < 2 or not margin > 0:
@@ -149,12 +142,11 @@ class SpectralReranker(SecondStage):
         Copies of the base parser are trained on parts of the training data, and the reranker learns from
         what they make of the rest, so the base parser must have been trained before.
 
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline, for what the base parser is trained on.
-        labels (Optional[Sequence[str]]): Accepted for `spacy init labels`; the base parser decides.
-        vectors (Optional[Union[str, Path]]): A directory with eigenwords, for the tree model of words. By
+        nlp: The pipeline, for what the base parser is trained on.
+        labels: Accepted for `spacy init labels`; the base parser decides.
+        vectors: A directory with eigenwords, for the tree model of words. By
             default it learns from the treebank alone.
-        dev_corpus (Optional[str]): The corpus of the config to learn from how sure a model of forests may be,
+        dev_corpus: The corpus of the config to learn from how sure a model of forests may be,
             e.g. "corpora.dev".
         """
         examples = self.training_examples(get_examples, nlp)
@@ -215,11 +207,7 @@ class SpectralReranker(SecondStage):
         return found
 
     def predict(self, docs: Iterable[Doc]) -> Any:
-        """Judge the candidates of documents without changing them.
-
-        docs (Iterable[Doc]): The documents.
-        RETURNS (Any): What `set_annotations` writes.
-        """
+        """What `set_annotations` writes; documents are not changed."""
         docs = list(docs)
         reranker = self.reranker
         if self._is_forest:
@@ -264,11 +252,7 @@ class SpectralReranker(SecondStage):
         return batch if read is None else read(batch.docs)
 
     def set_annotations(self, docs: Iterable[Doc], scores: Any) -> None:
-        """Write the chosen trees to documents.
-
-        docs (Iterable[Doc]): The documents.
-        scores (Any): From `predict`.
-        """
+        """Write the chosen trees, from `predict`, to documents."""
         docs = list(docs)
         for doc in docs:
             take_off(doc)
@@ -290,7 +274,7 @@ class SpectralReranker(SecondStage):
                 store_candidates(doc, names, list(map(_kept, sentences)))
 
     def forest_source(self, docs: Sequence[Doc]) -> SpectralCandidates:
-        """RETURNS (SpectralCandidates): Where the forests of documents come from, for models of forests."""
+        """Where the forests of documents come from, for models of forests."""
         if not self._is_forest:
             raise SpectralError(Errors.S456.format(name=self.name))
         return self._forest_source(self.find_parser(docs))
@@ -299,11 +283,6 @@ class SpectralReranker(SecondStage):
         """Parse a document under conditions, without changing it; see `SpectralParser.parse_with`. The
         distribution is that of the second stage, over the trees of its forests; if none of these meets the
         conditions, it is that of the parser.
-
-        doc (Doc): A document with sentence boundaries and tags.
-        constraints (Sequence[Condition]): Conditions on its tokens.
-        RETURNS (List[ConditionedParse]): Per sentence, the likeliest labelled tree, the probabilities of its
-            heads, and that of the conditions.
         """
         if not self._is_forest:
             raise SpectralError(Errors.S920.format(name=self.name, base=self.base))
@@ -314,8 +293,8 @@ class SpectralReranker(SecondStage):
     def spectral_tree_score(self, doc: Doc) -> list[TreeScore | None]:
         """How likely the trees of a document are; nothing is parsed.
 
-        doc (Doc): A document with sentence boundaries, tags, heads and labels.
-        RETURNS (List[Optional[TreeScore]]): For every one of `doc.sents` log p(tree), how much above
+        doc: A document with sentence boundaries, tags, heads and labels.
+        RETURNS: For every one of `doc.sents` log p(tree), how much above
             chance that is, and the probability of each token's head given the rest of the tree (white
             space left out); None where heads are missing, or there is nothing but white space.
         """
@@ -331,8 +310,7 @@ class SpectralReranker(SecondStage):
 
 
 def find_vectors(path: str | Path | None) -> Callable[[Sequence[str]], NDArray] | None:
-    """path (Optional[Union[str, Path]]): A directory made by `spacy spectral eigenwords`.
-    RETURNS (Optional[Callable]): Gives the vectors of words; None without a directory."""
+    """What gives the vectors of words, from a directory made by `spacy spectral eigenwords`."""
     if path is None:
         return None
     vocab = read_vocab(path) if (Path(path) / "vocab").is_dir() else Vocab()

@@ -95,12 +95,8 @@ def test_lists_give_the_optimum_of_the_reranker():
         k = int(rng.integers(2, 6))
         dense = rng.normal(size=(k, 3))
         dense -= dense[0]
-        empty = numpy.zeros(0)
-        described.append(
-            Described(
-                dense, numpy.zeros(k + 1, "int32"), empty.astype("int32"), empty.astype("int8")
-            )
-        )
+        sparse = numpy.zeros(k, "int64"), numpy.zeros(0, "int32"), numpy.zeros(0, "int8")
+        described.append(Described(numpy.array([k]), dense, *sparse))
         best = int(rng.integers(k))
         gains.append(numpy.arange(k) == best)
         forest = from_list(numpy.zeros(k), [dict(enumerate(row)) for row in dense.tolist()])

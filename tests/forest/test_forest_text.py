@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from spacy_spectral.forest.learn import fit
-from spacy_spectral.forest.text import read_forest, write_forest
+from spacy_spectral.forest.text import read_forest
 
 TEXT = """
 # I read a book on the plane
@@ -44,17 +44,6 @@ def test_learns_from_what_is_observed():
     theta = fit([(forest, forest.given({0: 0}))] * 3 + [(forest, forest.given({0: 1}))], l2=1e-6)
     # three of four readings are high: the maximum of likelihood says so, too
     assert forest.marginals(theta)[0] == pytest.approx([0.75, 0.25], abs=1e-4)
-
-
-def test_writes_the_same_forest():
-    named = read_forest(TEXT)
-    again = read_forest(write_forest(named))
-    theta = numpy.random.default_rng(0).normal(size=4)
-    order = [again.properties.index(name) for name in named.properties]
-    moved = numpy.empty(4)
-    moved[order] = theta
-    assert again.forest.log_z(moved) == pytest.approx(named.forest.log_z(theta), abs=1e-12)
-    assert write_forest(again) == write_forest(read_forest(write_forest(again)))
 
 
 @pytest.mark.parametrize(

@@ -51,3 +51,5 @@ cdef int build_arcs(
 ) noexcept nogil
 
 cdef int build_forest(Forest *forest, size_t max_edges, Arena *arena) noexcept nogil
+
+cdef tuple read_forest(const Forest *forest)

@@ -15,13 +15,12 @@ and in mirror image to the left (< and > are the halves). Two labels of one arc 
 before c must have another modifier. What is written in capitals is a part of a tree; its score is a sum over
 features of up to three arcs and what they link.
 
-Whether an item can be made does not depend on arcs to heads or on labels, so that first spans are marked by
-what can be made of tokens, then by what a whole tree needs, and only these become items of a hypergraph. What
-is left there that no tree has (a modifier whose own modifier is its head) is taken out at the end.
+All items that can be made become items of a hypergraph, from the inside out; those that no whole tree needs are
+taken out at the end.
 """
 import numpy
 
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from ...base._arena cimport Arena, arena_free, take, take_zeros
@@ -64,6 +63,15 @@ cdef inline int open_item(Building *b) noexcept nogil:
     b.start[b.n_items] = b.n_edges
     b.n_items += 1
     return b.n_items - 1
+
+
+cdef inline bint close_item(Building *b) noexcept nogil:
+    """Whether the latest item has an edge; otherwise there is no such item."""
+    if b.start[b.n_items - 1] == b.n_edges:
+        b.n_items -= 1
+        return False
+    b.start[b.n_items] = b.n_edges
+    return True
 
 
 cdef inline int add_edge(Building *b, int first, int second, int slot) noexcept nogil:
@@ -136,166 +144,6 @@ cdef inline int compact(Building *b) noexcept nogil:
     return DONE
 
 
-# Which spans trees can have: what can be made of tokens, from the inside out, then what a whole tree needs, from the
-# outside in. It does not depend on arcs to heads or on labels (see `_chart`).
-
-# Marks of spans and arcs.
-cdef enum:
-    POSSIBLE = 1
-    NEEDED = 2
-    KNOWN = 4   # of joins, which are looked at when they are asked for
-
-
-cdef struct Marks:
-    Py_ssize_t width
-    uint8_t *right      # [head, end]
-    uint8_t *left       # [head, end]
-    uint8_t *join       # [i, j]: C>[k] of an arc to i next to C<[k + 1] of one to j
-    uint8_t *inner      # [arc]
-
-
-cdef inline bint can_join(Marks *marks, int i, int j) noexcept nogil:
-    cdef uint8_t *mark = marks.join + i * marks.width + j
-    cdef int k
-    if not mark[0] & KNOWN:
-        mark[0] |= KNOWN
-        for k in range(i, j):
-            if marks.right[i * marks.width + k] and marks.left[j * marks.width + k + 1]:
-                mark[0] |= POSSIBLE
-                break
-    return mark[0] & POSSIBLE
-
-
-cdef inline bint joins(Marks *marks, int m, int before) noexcept nogil:
-    """Whether a modifier can come after another of the same head."""
-    return can_join(marks, before, m) if before < m else can_join(marks, m, before)
-
-
-cdef inline uint8_t *half_mark(Marks *marks, int side, int h, int end) noexcept nogil:
-    return (marks.right if side == RIGHT else marks.left) + h * marks.width + end
-
-
-cdef inline uint8_t *inner_half(Marks *marks, int h, int m) noexcept nogil:
-    """The half of m that lies between it and its head, all the way."""
-    return half_mark(marks, LEFT, m, h + 1) if m > h else half_mark(marks, RIGHT, m, h - 1)
-
-
-cdef inline bint _can_link(const Arcs *arcs, Marks *marks, int c) noexcept nogil:
-    """Whether I[c] can be made."""
-    cdef int h = arcs.head[c], m = arcs.mod[c], side = 2 * h + (m > h), i, s
-    if inner_half(marks, h, m)[0]:
-        return True
-    for i in range(arcs.side_start[side], arcs.side_start[side] + arcs.n_inner[c]):
-        s = arcs.side_arcs[i]
-        if marks.inner[s] and joins(marks, m, arcs.mod[s]):
-            return True
-    return False
-
-
-cdef inline bint _can_end(const Arcs *arcs, Marks *marks, int h, int side, int end) noexcept nogil:
-    """Whether the half of a head can reach to an end."""
-    cdef int i, c
-    for i in range(arcs.side_start[2 * h + side], arcs.side_start[2 * h + side + 1]):
-        c = arcs.side_arcs[i]
-        if (arcs.mod[c] > end) if side == RIGHT else (arcs.mod[c] < end):
-            break
-        if marks.inner[c] and half_mark(marks, side, arcs.mod[c], end)[0]:
-            return True
-    return False
-
-
-cdef inline void mark_possible(const Arcs *arcs, Marks *marks) noexcept nogil:
-    """From the inside out: by right ends, then left ends."""
-    cdef int i, j
-    for j in range(1, arcs.n + 1):
-        half_mark(marks, RIGHT, j, j)[0] = POSSIBLE
-        half_mark(marks, LEFT, j, j)[0] = POSSIBLE
-        for i in range(j - 1, 0, -1):
-            _link(arcs, marks, i, j)
-            _link(arcs, marks, j, i)
-            half_mark(marks, RIGHT, i, j)[0] = _can_end(arcs, marks, i, RIGHT, j)
-            half_mark(marks, LEFT, j, i)[0] = _can_end(arcs, marks, j, LEFT, i)
-
-
-cdef inline void _link(const Arcs *arcs, Marks *marks, int h, int m) noexcept nogil:
-    """Mark the arcs from h to m, which are neighbours among those to m."""
-    cdef int c, first = first_arc(arcs, h, m)
-    cdef bint possible
-    if first < 0:
-        return
-    possible = _can_link(arcs, marks, first)
-    c = first
-    while c < arcs.in_start[m + 1] and arcs.head[c] == h:
-        marks.inner[c] = possible
-        c += 1
-
-
-cdef inline int first_arc(const Arcs *arcs, int h, int m) noexcept nogil:
-    cdef int c
-    for c in range(arcs.in_start[m], arcs.in_start[m + 1]):
-        if arcs.head[c] == h:
-            return c
-    return NOTHING
-
-
-cdef inline bint mark_needed(const Arcs *arcs, Marks *marks) noexcept nogil:
-    """From the outside in. RETURNS (bool): Whether there is a tree at all."""
-    cdef int i, j, k, c, m, n = arcs.n
-    cdef bint found = False
-    cdef Py_ssize_t width = marks.width
-    for i in range(arcs.side_start[1], arcs.side_start[2]):
-        c = arcs.side_arcs[i]
-        m = arcs.mod[c]
-        if half_mark(marks, LEFT, m, 1)[0] and half_mark(marks, RIGHT, m, n)[0]:
-            half_mark(marks, LEFT, m, 1)[0] |= NEEDED
-            half_mark(marks, RIGHT, m, n)[0] |= NEEDED
-            marks.inner[c] = POSSIBLE | NEEDED
-            found = True
-    for j in range(n, 0, -1):
-        for i in range(1, j):
-            _need_end(arcs, marks, i, RIGHT, j)
-            _need_end(arcs, marks, j, LEFT, i)
-            _need_link(arcs, marks, i, j)
-            _need_link(arcs, marks, j, i)
-            if marks.join[i * width + j] & NEEDED:
-                for k in range(i, j):
-                    if marks.right[i * width + k] and marks.left[j * width + k + 1]:
-                        marks.right[i * width + k] |= NEEDED
-                        marks.left[j * width + k + 1] |= NEEDED
-    return found
-
-
-cdef inline void _need_end(const Arcs *arcs, Marks *marks, int h, int side, int end) noexcept nogil:
-    cdef int i, c
-    cdef uint8_t *rest
-    if not half_mark(marks, side, h, end)[0] & NEEDED:
-        return
-    for i in range(arcs.side_start[2 * h + side], arcs.side_start[2 * h + side + 1]):
-        c = arcs.side_arcs[i]
-        if (arcs.mod[c] > end) if side == RIGHT else (arcs.mod[c] < end):
-            break
-        rest = half_mark(marks, side, arcs.mod[c], end)
-        if marks.inner[c] and rest[0]:
-            marks.inner[c] |= NEEDED
-            rest[0] |= NEEDED
-
-
-cdef inline void _need_link(const Arcs *arcs, Marks *marks, int h, int m) noexcept nogil:
-    cdef int i, s, side = 2 * h + (m > h), c = first_arc(arcs, h, m), before
-    cdef uint8_t *half
-    if c < 0 or not marks.inner[c] & NEEDED:
-        return
-    half = inner_half(marks, h, m)
-    if half[0]:
-        half[0] |= NEEDED
-    for i in range(arcs.side_start[side], arcs.side_start[side] + arcs.n_inner[c]):
-        s = arcs.side_arcs[i]
-        before = arcs.mod[s]
-        if marks.inner[s] and joins(marks, m, before):
-            marks.inner[s] |= NEEDED
-            marks.join[min(m, before) * marks.width + max(m, before)] |= NEEDED
-
-
 # A sentence has n^2 spans, so that very long ones are out of reach whatever their arcs.
 MAX_LENGTH = 2_000
 MAX_EDGES = 2_000_000
@@ -355,6 +203,8 @@ cdef int build_arcs(
 
 
 cdef struct Numbers:
+    # which items there are, NOTHING where no tree of some tokens can be made
+    Py_ssize_t width
     int32_t *right      # [head, end]: the item of the first arc to the head
     int32_t *left
     int32_t *inner      # [arc]: I of the first arc to its head
@@ -362,17 +212,24 @@ cdef struct Numbers:
     int32_t *join       # [pair of siblings]
 
 
-cdef inline int32_t *_number(Numbers *numbers, const Marks *marks, int side, int h, int end) noexcept nogil:
-    return (numbers.right if side == RIGHT else numbers.left) + h * marks.width + end
+cdef inline int32_t *_half(Numbers *numbers, int side, int h, int end) noexcept nogil:
+    return (numbers.right if side == RIGHT else numbers.left) + h * numbers.width + end
 
 
-cdef int _leaves(
-    Building *b, const Arcs *arcs, Marks *marks, Numbers *numbers, int h, int side
+cdef inline int _first_arc(const Arcs *arcs, int h, int m) noexcept nogil:
+    """The first of the arcs from h to m, which are neighbours among those to m."""
+    cdef int c
+    for c in range(arcs.in_start[m], arcs.in_start[m + 1]):
+        if arcs.head[c] == h:
+            return c
+    return NOTHING
+
+
+cdef int _make_leaves(
+    Building *b, const Arcs *arcs, Numbers *numbers, int h, int side
 ) noexcept nogil:
     cdef int a, item, slot
-    if not half_mark(marks, side, h, h)[0] & NEEDED:
-        return DONE
-    _number(numbers, marks, side, h, h)[0] = b.n_items
+    _half(numbers, side, h, h)[0] = b.n_items
     for a in range(arcs.in_start[h], arcs.in_start[h + 1]):
         item = open_item(b)
         slot = add_part(b, EMPTY, a, side, NOTHING)
@@ -381,92 +238,84 @@ cdef int _leaves(
     return DONE
 
 
-cdef int _make_join(
-    Building *b, const Arcs *arcs, Marks *marks, Numbers *numbers, int i, int j
-) noexcept nogil:
+cdef int _make_join(Building *b, const Arcs *arcs, Numbers *numbers, int i, int j) noexcept nogil:
     """J of all arcs to i and j that siblings can have."""
     cdef int u, v, s, c, k, h, at, status
-    cdef Py_ssize_t width = marks.width
-    if not marks.join[i * width + j] & NEEDED:
-        return DONE
+    cdef const int32_t *right = _half(numbers, RIGHT, i, 0)
+    cdef const int32_t *left = _half(numbers, LEFT, j, 0)
     for u in range(arcs.in_start[i], arcs.in_start[i + 1]):
         h = arcs.head[u]
-        if h == 0 or i < h < j or h == j:
+        if h == 0 or i < h <= j:
             continue
         for v in range(arcs.in_start[j], arcs.in_start[j + 1]):
             if arcs.head[v] != h:
                 continue
             s, c = (u, v) if h < i else (v, u)
-            if not (marks.inner[s] & NEEDED and marks.inner[c] & NEEDED):
-                continue
             at = open_item(b)
             if at < 0:
                 return NO_MEMORY
-            numbers.join[arcs.sibling_start[c] + 1 + arcs.rank[s]] = at
             for k in range(i, j):
-                if marks.right[i * width + k] and marks.left[j * width + k + 1]:
+                if right[k] >= 0 and left[k + 1] >= 0:
                     status = add_edge(
-                        b, numbers.right[i * width + k] + u - arcs.in_start[i],
-                        numbers.left[j * width + k + 1] + v - arcs.in_start[j], NOTHING)
+                        b, right[k] + u - arcs.in_start[i], left[k + 1] + v - arcs.in_start[j], NOTHING)
                     if status:
                         return status
+            if close_item(b):
+                numbers.join[arcs.sibling_start[c] + 1 + arcs.rank[s]] = at
     return DONE
 
 
-cdef int _make_link(
-    Building *b, const Arcs *arcs, Marks *marks, Numbers *numbers, int h, int m
-) noexcept nogil:
+cdef int _make_link(Building *b, const Arcs *arcs, Numbers *numbers, int h, int m) noexcept nogil:
     """I_a[c] of all arcs c from h to m."""
-    cdef int a, c = first_arc(arcs, h, m), i, s, join, slot, status, side = 2 * h + (m > h)
-    cdef int end = h + 1 if m > h else h - 1
-    if c < 0 or not marks.inner[c] & NEEDED:
-        return DONE
-    while c < arcs.in_start[m + 1] and arcs.head[c] == h:
-        numbers.inner[c] = b.n_items
+    cdef int a, c = _first_arc(arcs, h, m), i, s, join, slot, status, side = 2 * h + (m > h)
+    # the half of m that lies between it and its head, all the way
+    cdef int half = _half(numbers, LEFT, m, h + 1)[0] if m > h else _half(numbers, RIGHT, m, h - 1)[0]
+    cdef int first
+    while 0 <= c < arcs.in_start[m + 1] and arcs.head[c] == h:
+        first = b.n_items
         for a in range(arcs.in_start[h], arcs.in_start[h + 1]):
             if open_item(b) < 0:
                 return NO_MEMORY
-            if inner_half(marks, h, m)[0]:
+            if half >= 0:
                 slot = add_part(b, FIRST, a, NOTHING, c)
                 if slot < 0:
                     return slot
-                status = add_edge(
-                    b, _number(numbers, marks, LEFT if m > h else RIGHT, m, end)[0]
-                    + c - arcs.in_start[m], NOTHING, slot)
+                status = add_edge(b, half + c - arcs.in_start[m], NOTHING, slot)
                 if status:
                     return status
             for i in range(arcs.n_inner[c]):
-                join = numbers.join[arcs.sibling_start[c] + 1 + i]
-                if join < 0:
-                    continue
                 s = arcs.side_arcs[arcs.side_start[side] + i]
+                join = numbers.join[arcs.sibling_start[c] + 1 + i]
+                if join < 0 or numbers.inner[s] < 0:
+                    continue
                 slot = add_part(b, NEXT, a, s, c)
                 if slot < 0:
                     return slot
-                status = add_edge(
-                    b, numbers.inner[s] + a - arcs.in_start[h], join, slot)
+                status = add_edge(b, numbers.inner[s] + a - arcs.in_start[h], join, slot)
                 if status:
                     return status
+            if close_item(b):
+                numbers.inner[c] = first
         c += 1
     return DONE
 
 
 cdef int _make_half(
-    Building *b, const Arcs *arcs, Marks *marks, Numbers *numbers, int h, int side, int end
+    Building *b, const Arcs *arcs, Numbers *numbers, int h, int side, int end
 ) noexcept nogil:
     """C_a[end] of all arcs a to h."""
-    cdef int a, i, c, place, status, n_in = arcs.in_start[h + 1] - arcs.in_start[h]
-    if not half_mark(marks, side, h, end)[0] & NEEDED:
-        return DONE
-    _number(numbers, marks, side, h, end)[0] = b.n_items
+    cdef int a, i, c, m, rest, place, status, n_in = arcs.in_start[h + 1] - arcs.in_start[h]
+    cdef int first = b.n_items
     for place in range(n_in):
         if open_item(b) < 0:
             return NO_MEMORY
         for i in range(arcs.side_start[2 * h + side], arcs.side_start[2 * h + side + 1]):
             c = arcs.side_arcs[i]
-            if (arcs.mod[c] > end) if side == RIGHT else (arcs.mod[c] < end):
+            m = arcs.mod[c]
+            if (m > end) if side == RIGHT else (m < end):
                 break
-            if not (marks.inner[c] and half_mark(marks, side, arcs.mod[c], end)[0]):
+            rest = _half(numbers, side, m, end)[0]
+            if numbers.inner[c] < 0 or rest < 0:
                 continue
             if numbers.stop[c] < 0:
                 numbers.stop[c] = b.n_parts
@@ -474,76 +323,71 @@ cdef int _make_half(
                     if add_part(b, STOP, a, NOTHING, c) < 0:
                         return NO_MEMORY
             status = add_edge(
-                b, numbers.inner[c] + place,
-                _number(numbers, marks, side, arcs.mod[c], end)[0] + c - arcs.in_start[arcs.mod[c]],
-                numbers.stop[c] + place)
+                b, numbers.inner[c] + place, rest + c - arcs.in_start[m], numbers.stop[c] + place)
             if status:
                 return status
+        if close_item(b):
+            _half(numbers, side, h, end)[0] = first
     return DONE
 
 
-cdef int _make_items(Building *b, const Arcs *arcs, Marks *marks, Numbers *numbers) noexcept nogil:
-    cdef int i, j, c, m, slot, status, n = arcs.n
-    for j in range(1, n + 1):
-        status = _leaves(b, arcs, marks, numbers, j, RIGHT) or _leaves(
-            b, arcs, marks, numbers, j, LEFT)
-        if status:
-            return status
-        for i in range(j - 1, 0, -1):
-            status = (
-                _make_join(b, arcs, marks, numbers, i, j)
-                or _make_link(b, arcs, marks, numbers, i, j)
-                or _make_link(b, arcs, marks, numbers, j, i)
-                or _make_half(b, arcs, marks, numbers, i, RIGHT, j)
-                or _make_half(b, arcs, marks, numbers, j, LEFT, i))
-            if status:
-                return status
+cdef int _make_goal(Building *b, const Arcs *arcs, Numbers *numbers) noexcept nogil:
+    cdef int i, c, m, left, right, slot, status
     if open_item(b) < 0:
         return NO_MEMORY
     for i in range(arcs.side_start[1], arcs.side_start[2]):
         c = arcs.side_arcs[i]
         m = arcs.mod[c]
-        if marks.inner[c] & NEEDED:
-            slot = add_part(b, ROOT, NOTHING, NOTHING, c)
-            if slot < 0:
-                return slot
-            status = add_edge(
-                b, _number(numbers, marks, LEFT, m, 1)[0] + c - arcs.in_start[m],
-                _number(numbers, marks, RIGHT, m, n)[0] + c - arcs.in_start[m], slot)
+        left, right = _half(numbers, LEFT, m, 1)[0], _half(numbers, RIGHT, m, arcs.n)[0]
+        if left < 0 or right < 0:
+            continue
+        slot = add_part(b, ROOT, NOTHING, NOTHING, c)
+        if slot < 0:
+            return slot
+        status = add_edge(b, left + c - arcs.in_start[m], right + c - arcs.in_start[m], slot)
+        if status:
+            return status
+    return DONE if close_item(b) else NO_TREE
+
+
+cdef int _make_items(Building *b, const Arcs *arcs, Numbers *numbers) noexcept nogil:
+    cdef int i, j, status
+    for j in range(1, arcs.n + 1):
+        status = _make_leaves(b, arcs, numbers, j, RIGHT) or _make_leaves(b, arcs, numbers, j, LEFT)
+        if status:
+            return status
+        for i in range(j - 1, 0, -1):
+            status = (
+                _make_join(b, arcs, numbers, i, j)
+                or _make_link(b, arcs, numbers, i, j)
+                or _make_link(b, arcs, numbers, j, i)
+                or _make_half(b, arcs, numbers, i, RIGHT, j)
+                or _make_half(b, arcs, numbers, j, LEFT, i))
             if status:
                 return status
-    b.start[b.n_items] = b.n_edges
-    return DONE
+    return _make_goal(b, arcs, numbers)
 
 
 cdef int build_forest(Forest *forest, size_t max_edges, Arena *arena) noexcept nogil:
     """Pack the trees of `forest.arcs`. RETURNS (int): DONE, NO_MEMORY, NO_TREE or TOO_LARGE."""
     cdef const Arcs *arcs = &forest.arcs
-    cdef Marks marks
     cdef Numbers numbers
     cdef Building b
-    cdef size_t cells = <size_t>(arcs.n + 2) * (arcs.n + 2)
-    cdef int i, status, n_siblings = arcs.sibling_start[arcs.n_arcs]
-    marks.width = arcs.n + 2
-    marks.right = <uint8_t *>take_zeros(arena, 3 * cells + arcs.n_arcs)
-    numbers.right = <int32_t *>take(arena, 2 * cells * sizeof(int32_t))
-    numbers.inner = <int32_t *>take(arena, (2 * arcs.n_arcs + 1) * sizeof(int32_t))
-    numbers.join = <int32_t *>take(arena, (n_siblings + 1) * sizeof(int32_t))
-    if marks.right == NULL or numbers.right == NULL or numbers.inner == NULL or numbers.join == NULL:
+    cdef size_t width = arcs.n + 2, n_arcs = arcs.n_arcs, n_joins = arcs.sibling_start[arcs.n_arcs]
+    cdef size_t n_numbers = 2 * width * width + 2 * n_arcs + n_joins
+    cdef int status
+    numbers.width = width
+    numbers.right = <int32_t *>take(arena, n_numbers * sizeof(int32_t))
+    if numbers.right == NULL:
         return NO_MEMORY
-    marks.left, marks.join = marks.right + cells, marks.right + 2 * cells
-    marks.inner = marks.right + 3 * cells
-    numbers.left, numbers.stop = numbers.right + cells, numbers.inner + arcs.n_arcs
-    for i in range(arcs.n_arcs):
-        numbers.stop[i] = NOTHING
-    for i in range(n_siblings):
-        numbers.join[i] = NOTHING
-    mark_possible(arcs, &marks)
-    if not mark_needed(arcs, &marks):
-        return NO_TREE
+    memset(numbers.right, 0xFF, n_numbers * sizeof(int32_t))  # NOTHING
+    numbers.left = numbers.right + width * width
+    numbers.inner = numbers.left + width * width
+    numbers.stop = numbers.inner + n_arcs
+    numbers.join = numbers.stop + n_arcs
     memset(&b, 0, sizeof(b))
     b.arena, b.max_edges = arena, max_edges
-    status = _make_items(&b, arcs, &marks, &numbers) or compact(&b)
+    status = _make_items(&b, arcs, &numbers) or compact(&b)
     forest.graph.n_items, forest.graph.n_edges = b.n_items, b.n_edges
     forest.graph.n_slots = b.n_parts
     forest.graph.start, forest.graph.first = b.start, b.first
@@ -567,8 +411,7 @@ def forest_of_arcs(
     """
     cdef Arena arena
     cdef Forest forest
-    cdef int i, status, n_arcs = heads.shape[0]
-    cdef const Part *part
+    cdef int status, n_arcs = heads.shape[0]
     check_arcs(n, numpy.asarray(heads), numpy.asarray(modifiers))
     memset(&arena, 0, sizeof(arena))
     try:
@@ -582,17 +425,25 @@ def forest_of_arcs(
             raise SpectralError(Errors.S901.format(cells=f"more than {max_edges}", most=max_edges))
         if status == NO_TREE:
             return None
-        graph = Graph(
-            _copied(forest.graph.start, forest.graph.n_items + 1),
-            _copied(forest.graph.first, forest.graph.n_edges),
-            _copied(forest.graph.second, forest.graph.n_edges),
-            _copied(forest.graph.slot, forest.graph.n_edges))
-        parts = numpy.empty((forest.graph.n_slots, 4), dtype=numpy.int32)
-        for i in range(forest.graph.n_slots):
-            part = forest.parts + i
-            parts[i] = part.kind, part.a, part.s, part.c
+        return read_forest(&forest)
     finally:
         arena_free(&arena)
+
+
+cdef tuple read_forest(const Forest *forest):
+    """The hypergraph and the parts of a forest, in memory of their own."""
+    cdef int i
+    cdef const Part *part
+    parts = numpy.empty((forest.graph.n_slots, 4), dtype=numpy.int32)
+    cdef int32_t[:, ::1] out = parts
+    for i in range(forest.graph.n_slots):
+        part = forest.parts + i
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = part.kind, part.a, part.s, part.c
+    graph = Graph(
+        _copied(forest.graph.start, forest.graph.n_items + 1),
+        _copied(forest.graph.first, forest.graph.n_edges),
+        _copied(forest.graph.second, forest.graph.n_edges),
+        _copied(forest.graph.slot, forest.graph.n_edges))
     return graph, parts
 
 

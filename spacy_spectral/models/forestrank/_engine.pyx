@@ -22,8 +22,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
-from ...forest._hypergraph cimport NOTHING, graph_inside, graph_k_best, graph_outside
-from ._chart cimport DONE, NO_MEMORY, ROOT, STOP, TOO_LARGE, Arcs, Part, build_arcs, build_forest
+from ...forest._hypergraph cimport NOTHING, graph_inside, graph_outside
+from ._chart cimport (
+    DONE, NO_MEMORY, ROOT, STOP, TOO_LARGE, Arcs, Part, build_arcs, build_forest, read_forest,
+)
 from ._units cimport (
     ARC, ENDS, MOST_TEMPLATES, N_ATOMS, N_KINDS, NONE, PAIR, SIBLINGS, TRIPLE, Scored, Sentence, look_at,
     open_sentence, pair_unit, sibling_unit, use_unit,
@@ -290,52 +292,35 @@ cdef class Engine:
             raise MemoryError
         return mu, log_z
 
-    def k_best(
+    def graph(
         self, const uint32_t[:, ::1] tokens not None, const int32_t[::1] heads not None,
         const int32_t[::1] modifiers not None, const uint32_t[::1] labels not None,
-        const double[:, ::1] dense not None, int k
+        const double[:, ::1] dense not None
     ):
-        """The best trees of one sentence.
+        """The forest of one sentence, given as `marginals` takes it.
 
-        tokens, heads, modifiers, labels, dense (ndarray): As `marginals` takes them.
-        k (int): How many at most.
-        RETURNS (Tuple[ndarray, ndarray]): int32[k, tokens], the arc of every token; and float64[k], the
-            log-probabilities of these trees.
+        RETURNS (Tuple[Graph, ndarray, ndarray]): The hypergraph; float64[slots], their scores; and int32[slots],
+            the arc that each adds to a tree, -1 for none.
         """
         cdef Sentence sentence
         cdef Scored scored
         cdef Arena arena
-        cdef int32_t **edges = NULL
-        cdef int *sizes = NULL
-        cdef int t, i, slot, status, found = 0
-        cdef const int32_t[::1] bounds = numpy.array([0, tokens.shape[0]], dtype=numpy.int32)
-        cdef const int32_t[::1] arc_bounds = numpy.array([0, heads.shape[0]], dtype=numpy.int32)
-        k = max(k, 1)
-        trees = numpy.zeros((k, tokens.shape[0]), dtype=numpy.int32)
-        logs = numpy.zeros(k)
-        cdef int32_t[:, ::1] out = trees
-        cdef double[::1] out_logs = logs
-        cdef const Part *part
+        cdef int status, p
+        cdef double[::1] out
+        sentence.n, sentence.tokens, sentence.labels = tokens.shape[0], &tokens[0, 0], &labels[0]
+        sentence.dense = &dense[0, 0] if dense.shape[1] else NULL
         memset(&arena, 0, sizeof(arena))
-        with nogil:
-            open_sentence(&sentence, 0, bounds, tokens, arc_bounds, labels, dense)
-            status = self._infer(
-                &sentence, &heads[0], &modifiers[0], heads.shape[0], &scored, &arena)
-            if status == DONE:
-                edges = <int32_t **>take(&arena, k * sizeof(int32_t *))
-                sizes = <int *>take(&arena, k * sizeof(int))
-                found = NO_MEMORY
-                if edges != NULL and sizes != NULL:
-                    found = graph_k_best(
-                        &scored.forest.graph, scored.scores, k, &out_logs[0], edges, sizes, &arena)
-            for t in range(found):
-                out_logs[t] -= scored.log_z
-                for i in range(sizes[t]):
-                    slot = scored.forest.graph.slot[edges[t][i]]
-                    if slot >= 0 and scored.forest.parts[slot].kind < STOP:
-                        part = scored.forest.parts + slot
-                        out[t, scored.forest.arcs.mod[part.c] - 1] = part.c
+        try:
+            with nogil:
+                status = self._infer(
+                    &sentence, &heads[0], &modifiers[0], heads.shape[0], &scored, &arena)
+            if status != DONE:
+                raise MemoryError
+            graph, parts = read_forest(&scored.forest)
+            scores = numpy.empty(len(parts))
+            out = scores
+            for p in range(out.shape[0]):
+                out[p] = scored.scores[p]
+        finally:
             arena_free(&arena)
-        if status == NO_MEMORY or found < 0:
-            raise MemoryError
-        return trees[:found], logs[:found]
+        return graph, scores, numpy.where(parts[:, 0] < STOP, parts[:, 3], NOTHING)

@@ -24,13 +24,7 @@ _DENSE = 0.5
 
 
 class ForestFold(NamedTuple):
-    """Sentences that the parser who parsed them was not trained on.
-
-    train (Treebank): What it was trained on.
-    held_out (Treebank): The sentences.
-    parses (Parses): Its parses.
-    names (List[str]): Its labels.
-    """
+    """Sentences, held out from the training of the parser that parsed them; `names` are its labels."""
 
     train: Treebank
     held_out: Treebank
@@ -42,15 +36,15 @@ class ForestFold(NamedTuple):
 class ForestSettings:
     """How a second stage is trained.
 
-    threshold (float): How likely an arc with its label must be to be in a forest.
-    folds (int): Blocks of the training data in jack-knifing.
-    epochs (int): Passes over the sentences.
-    learn_rate (float): Of AdaGrad.
-    l2 (float): Penalty of weights that a step changes.
-    min_count (int): How often the target trees must have a feature.
-    min_word_count (int): How often a word must occur to be looked at whole.
-    seed (int): Seed of the order of sentences.
-    experts (Optional[Dict[str, Model]]): Other parsers that are trained when the pipeline is initialized, by
+    threshold: How likely an arc with its label must be to be in a forest.
+    folds: Blocks of the training data in jack-knifing.
+    epochs: Passes over the sentences.
+    learn_rate: Of AdaGrad.
+    l2: Penalty of weights that a step changes.
+    min_count: How often the target trees must have a feature.
+    min_word_count: How often a word must occur to be looked at whole.
+    seed: Seed of the order of sentences.
+    experts: Other parsers that are trained when the pipeline is initialized, by
         names of your choice, e.g. `spacy-spectral.Refined.v1`: their log-marginals of arcs count, too.
     """
 
@@ -79,13 +73,7 @@ class ForestSettings:
         clusters: Clusters | None,
         report: Callable[[str], None],
     ) -> ForestReranker:
-        """Train a second stage.
-
-        folds (Iterable[ForestFold]): All training sentences, in blocks.
-        clusters (Optional[Clusters]): Word clusters; the model keeps a copy.
-        report (Callable[[str], None]): Told how far it has come.
-        RETURNS (ForestReranker): The second stage.
-        """
+        """Train a second stage on all training sentences, in blocks; it keeps a copy of word clusters."""
         parts, heads, labels, held_out = [], [], [], []
         for fold in folds:
             starts = fold.held_out.tokens.starts

@@ -14,11 +14,7 @@ from ...trees.sentences import MISSING, Tokens, Treebank
 from ._chart import MAX_LENGTH
 
 _NOTHING = numpy.zeros(0, dtype="int32")
-
-
 _NO_ARCS = ArcProbs(_NOTHING, _NOTHING, _NOTHING, numpy.zeros(0))
-
-
 _SMALLEST_PROB = 1e-6
 
 
@@ -60,10 +56,6 @@ class Forests:
             self.dense[arcs],
         )
 
-    def with_dense(self, dense: NDArray[numpy.float64]) -> "Forests":
-        """The same arcs with other numbers."""
-        return replace(self, dense=dense)
-
     def rest(self) -> NDArray[numpy.float64]:
         """For every token, how likely the parser thinks other arcs than those that are here; 0 in
         sentences without arcs."""
@@ -91,23 +83,32 @@ def forests_of(
 ) -> Forests:
     """The arcs that a parser finds likely.
 
-    thresholds: float64[sentences], how likely arcs must be, with their labels. Tokens without
-        such an arc have their likeliest.
-    RETURNS: The forests; none of the arcs of sentences of more than MAX_LENGTH tokens, nor of
-        those with a threshold of inf.
+    thresholds: float64[sentences], see `likely_arcs`.
     """
-    found = []
-    for s, (n, threshold) in enumerate(
-        zip(numpy.diff(starts).tolist(), thresholds.tolist(), strict=True)
-    ):
-        arcs = _NO_ARCS
-        if n <= MAX_LENGTH and threshold < numpy.inf:
-            arcs = parses.arcs(s, labelled=True, min_prob=threshold)
-            if len(numpy.unique(arcs.modifiers)) < n:
-                arcs = _with_best(parses.arcs(s, labelled=True, min_prob=_SMALLEST_PROB), threshold)
-            if len(numpy.unique(arcs.modifiers)) < n:
-                arcs = _NO_ARCS
-        found.append(arcs)
+    sizes = zip(numpy.diff(starts).tolist(), thresholds.tolist(), strict=True)
+    found = [likely_arcs(parses, s, n, threshold) for s, (n, threshold) in enumerate(sizes)]
+    return of_arcs(found, starts, names)
+
+
+def likely_arcs(parses: Parses, sentence: int, n: int, threshold: float) -> ArcProbs:
+    """The labelled arcs of a sentence of n tokens for its forest.
+
+    threshold: How likely arcs must be, with their labels. Tokens without such an arc have their likeliest.
+    RETURNS: The arcs; none of sentences of more than MAX_LENGTH tokens, nor with a threshold of inf.
+    """
+    if n > MAX_LENGTH or threshold == numpy.inf:
+        return _NO_ARCS
+    arcs = parses.arcs(sentence, labelled=True, min_prob=threshold)
+    if len(numpy.unique(arcs.modifiers)) < n:
+        arcs = parses.arcs(sentence, labelled=True, min_prob=_SMALLEST_PROB)
+        arcs = _with_best(arcs, threshold)
+    return arcs if len(numpy.unique(arcs.modifiers)) == n else _NO_ARCS
+
+
+def of_arcs(
+    found: Sequence[ArcProbs], starts: NDArray[numpy.int32], names: Sequence[str]
+) -> Forests:
+    """The forests of sentences with these labelled arcs."""
     heads, modifiers, labels, probs = (
         numpy.concatenate(column) for column in zip(_NO_ARCS, *found, strict=True)
     )
@@ -260,7 +261,7 @@ def with_experts(forests: Forests, experts: Sequence[ParserModel], tokens: Token
     for expert in experts:
         logs = _log_marginals(expert, tokens, asked)
         columns.append(logs[arc_of][:, None])
-    return forests.with_dense(numpy.concatenate(columns, axis=1))
+    return replace(forests, dense=numpy.concatenate(columns, axis=1))
 
 
 def _asked(forests: Forests) -> tuple[AskedArcs, NDArray[numpy.int64]]:

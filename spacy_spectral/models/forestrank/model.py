@@ -14,13 +14,11 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.files import Array, Bytes, Float, Format, List, Record, Stored, Str
+from ...forest.conditions import GraphTrees
 from ...trees.interface import (
     ArcMask,
     ArcProbs,
-    ArcTable,
-    BestTree,
     Clusters,
-    Labels,
     Parse,
     ParserModel,
     Parses,
@@ -52,17 +50,6 @@ _FORMAT = Format(
     experts=List(Record(name=Str(), kind=Str(choices=tuple(KINDS)), model=Bytes()), optional=True),
     temperature=Float(low=1e-2, high=1e2, optional=True),
 )
-
-
-Arguments = tuple[
-    NDArray[numpy.int32],
-    NDArray[numpy.uint32],
-    NDArray[numpy.int32],
-    NDArray[numpy.int32],
-    NDArray[numpy.int32],
-    NDArray[numpy.uint32],
-    NDArray[numpy.float64],
-]
 
 
 class ForestReranker(Stored):
@@ -208,14 +195,11 @@ class ForestParses:
         if self._own.any() or not len(self._own):
             self.heads, self.labels = self._restored(forests.starts, self._arcs)
         if not self._own.all():
-            parses = base()
-            kept = (parses.heads, parses.labels)
+            heads, labels = base().heads, base().labels
             if self._own.any():
-                kept = (
-                    numpy.where(self._own, self.heads, kept[0]),
-                    numpy.where(self._own, self.labels, kept[1]),
-                )
-            self.heads, self.labels = kept
+                heads = numpy.where(self._own, self.heads, heads)
+                labels = numpy.where(self._own, self.labels, labels)
+            self.heads, self.labels = heads, labels
 
     def _restored(
         self, starts: NDArray[numpy.int32], arcs: NDArray[numpy.int64]
@@ -233,9 +217,7 @@ class ForestParses:
     def _head_probs(self) -> NDArray[numpy.float64]:
         """By arc: with any label."""
         forests, mu = self._forests, self._mu
-        token = forests.modifiers + numpy.repeat(
-            forests.starts[:-1], numpy.diff(forests.arc_starts)
-        )
+        token = forests.token_of()
         new = (numpy.diff(token, prepend=-1) != 0) | (numpy.diff(forests.heads, prepend=-1) != 0)
         start = numpy.flatnonzero(new)
         if not len(start):
@@ -278,9 +260,9 @@ class ForestParses:
         return logs if own.all() else numpy.where(own, logs, self._base().log_probs())
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
-        arcs = self._forests.arcs(sentence)
-        if arcs.start == arcs.stop:
+        if self._is_left(sentence):
             return self._base().marginals(sentence)
+        arcs = self._forests.arcs(sentence)
         # arcs outside have the shares that they have to the parser
         table = self._base().marginals(sentence).copy()
         places = self._forests.heads[arcs], self._forests.modifiers[arcs]
@@ -292,7 +274,7 @@ class ForestParses:
 
     def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
         own = self._forests.arcs(sentence)
-        if own.start == own.stop:
+        if self._is_left(sentence):
             return self._base().arcs(sentence, labelled=labelled, min_prob=min_prob)
         heads, modifiers, labels = (
             column[own]
@@ -308,7 +290,7 @@ class ForestParses:
 
     def label_distributions(self, sentence: int) -> NDArray[numpy.float64]:
         arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
-        if arcs.start == arcs.stop:
+        if self._is_left(sentence):
             return self._base().label_distributions(sentence)
         table = numpy.zeros((own.stop - own.start, len(self._inventory)))
         modifiers = self._forests.modifiers[arcs] - 1
@@ -320,27 +302,39 @@ class ForestParses:
 
     def k_best(self, sentence: int, k: int, *, labelled: bool = True) -> list[Parse]:
         """The k likeliest labelled trees, found exactly: a forest has no others."""
-        arcs, own = self._forests.arcs(sentence), self._forests.tokens(sentence)
-        if arcs.start == arcs.stop:
+        if self._is_left(sentence):
             return self._base().k_best(sentence, k, labelled=labelled)
-        _, tokens, _, governors, modifiers, hashes, dense = arguments(self._forests, self._tokens)
-        trees, logs = self._engine.k_best(
-            tokens[own], governors[arcs], modifiers[arcs], hashes[arcs], dense[arcs], k
+        found = self._trees(sentence).k_best(k)
+        own = self._forests.tokens(sentence)
+        starts = (numpy.arange(len(found) + 1) * (own.stop - own.start)).astype("int32")
+        flat = [
+            numpy.concatenate(column) for column in zip(*(tree[:2] for tree in found), strict=True)
+        ]
+        heads, labels = (
+            column.reshape(len(found), -1) for column in self._inventory.restored(starts, *flat)
         )
-        k, n = trees.shape
-        starts = (numpy.arange(k + 1) * n).astype("int32")
-        logs = logs + numpy.log(self._inside[own]).sum()
-        heads, labels = self._restored(starts, trees.ravel().astype("int64") + arcs.start)
-        return list(map(Parse, heads.reshape(k, n), labels.reshape(k, n), logs.tolist()))
+        inside = numpy.log(self._inside[own]).sum()
+        logs = [tree.score - float(self._log_z[sentence]) + inside for tree in found]
+        return list(map(Parse, heads, labels, logs))
 
     def distribution(
         self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
-        arcs = self._forests.arcs(sentence)
-        if more is not None or arcs.start == arcs.stop:
+        if more is not None or self._is_left(sentence):
             return self._base().distribution(sentence, more=more, labelled=labelled)
-        given = arguments(self._forests, self._tokens)
-        return ForestTrees(self._engine, given, self._forests, sentence)
+        return self._trees(sentence)
+
+    def _is_left(self, sentence: int) -> bool:
+        """Whether a sentence is left as the parser has it."""
+        return self._forests.arc_starts[sentence] == self._forests.arc_starts[sentence + 1]
+
+    def _trees(self, sentence: int) -> GraphTrees:
+        own, arcs = self._forests.tokens(sentence), self._forests.arcs(sentence)
+        _, tokens, _, *columns = arguments(self._forests, self._tokens)
+        heads, modifiers, hashes, dense = (column[arcs] for column in columns)
+        graph, scores, arc_of = self._engine.graph(tokens[own], heads, modifiers, hashes, dense)
+        labels = self._forests.labels[arcs]
+        return GraphTrees(own.stop - own.start, graph, scores, heads, modifiers, labels, arc_of)
 
 
 def encode(
@@ -378,7 +372,7 @@ def _hashes(texts: Sequence[str]) -> list[int]:
     return [known[text] for text in texts]
 
 
-def arguments(forests: Forests, tokens: NDArray[numpy.uint32]) -> Arguments:
+def arguments(forests: Forests, tokens: NDArray[numpy.uint32]) -> tuple[NDArray, ...]:
     """What the methods of `Engine` take."""
     labels = numpy.array([text_hash(name) for name in forests.names], dtype="uint32")
     return (
@@ -390,57 +384,3 @@ def arguments(forests: Forests, tokens: NDArray[numpy.uint32]) -> Arguments:
         labels[forests.labels],
         forests.dense,
     )
-
-
-class ForestTrees:
-    """Implements `trees.interface.TreeDistribution`; labels are part of arcs."""
-
-    def __init__(self, engine: "Engine", given: "Arguments", forests: Forests, sentence: int):
-        own, arcs = forests.tokens(sentence), forests.arcs(sentence)
-        _, tokens, _, heads, modifiers, hashes, dense = given
-        self._engine = engine
-        self._tokens = tokens[own]
-        self._columns = heads[arcs], modifiers[arcs], hashes[arcs], dense[arcs]
-        self._labels = forests.labels[arcs]
-
-    def arcs(self, labels: Labels) -> ArcMask:
-        n = len(self._tokens)
-        found = numpy.zeros((n + 1, n + 1), dtype=bool)
-        kept = self._kept(numpy.ones((n + 1, n + 1), dtype=bool), labels)
-        found[self._columns[0][kept], self._columns[1][kept]] = True
-        return found
-
-    def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
-        kept = self._kept(allowed, labels)
-        marginals = numpy.zeros(allowed.shape)
-        columns: list[Any] = [column[kept] for column in self._columns]
-        heads, modifiers = columns[:2]
-        if len(numpy.unique(modifiers)) < len(self._tokens):
-            return -numpy.inf, marginals
-        ends = (numpy.array([0, len(own)], dtype="int32") for own in (self._tokens, kept))
-        starts, arc_starts = ends
-        mu, log_z = self._engine.marginals(starts, self._tokens, arc_starts, *columns)
-        if not numpy.isfinite(log_z[0]):
-            return -numpy.inf, marginals
-        numpy.add.at(marginals, (heads, modifiers), mu)
-        return float(log_z[0]), marginals
-
-    def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
-        found = []
-        for allowed in ways:
-            kept = self._kept(allowed, labels)
-            columns: Any = (self._tokens, *(column[kept] for column in self._columns), 1)
-            trees, logs = self._engine.k_best(*columns)
-            log_z, _ = self.total(allowed, labels)
-            arcs = kept[trees[0]]
-            tree = BestTree(self._columns[0][arcs], self._labels[arcs], float(logs[0]) + log_z)
-            found.append(tree)
-        return max(found, key=lambda tree: tree.score)
-
-    def _kept(self, allowed: NDArray[numpy.bool_], labels: Labels) -> NDArray[numpy.int64]:
-        """Arcs that are allowed with their labels."""
-        heads, modifiers = self._columns[:2]
-        kept = allowed[heads, modifiers]
-        for token, own in labels.items():
-            kept &= (modifiers != token) | numpy.isin(self._labels, sorted(own))
-        return numpy.flatnonzero(kept)

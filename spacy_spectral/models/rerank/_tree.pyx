@@ -13,16 +13,9 @@ logarithm is carried along.
 import numpy
 
 from libc.math cimport fabs, isfinite, log
-from libc.stdint cimport uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from ...trees._sides cimport LEFT, RIGHT
-
-# Messages in trees (see `_tree`), and subtrees that several trees share, which are computed once.
-#
-# A subtree is known by a number: that of its top token alone, or of a smaller subtree and the child that was added
-# to it.
 
 cdef inline void multiply_message(
     const double *upward, const double *state, double *message, int k
@@ -72,156 +65,41 @@ cdef inline int bottom_up(const int *heads, int n, int *order, int *degree) noex
     return done
 
 
-cdef struct Subtrees:
-    int k
-    int n_used
-    int n_space
-    double *states  # [n, k]
-    double *logs
-    double *messages  # [n, 2, k], to a head on the right (as its LEFT child) and on the left
-    char *has_message  # [n, 2]
-    int n_slots
-    uint64_t *keys  # what a subtree is made of; 0 for a free slot
-    int *numbers
+cdef struct Messages:
+    # of the tokens of one tree
+    double *states      # [n, k]: s
+    double *messages    # [n, k]: T s, to the head
+    double *logs        # [n]: what s was divided by
 
 
-cdef inline int grow(Subtrees *all) noexcept nogil:
-    """Make room for more subtrees; -1 if memory is short."""
-    cdef int space = max(256, 2 * all.n_space), i, slot
-    cdef size_t k = all.k
-    cdef double *states = <double *>realloc(all.states, space * k * sizeof(double))
-    if states != NULL:
-        all.states = states
-    cdef double *messages = <double *>realloc(all.messages, 2 * space * k * sizeof(double))
-    if messages != NULL:
-        all.messages = messages
-    cdef double *logs = <double *>realloc(all.logs, space * sizeof(double))
-    if logs != NULL:
-        all.logs = logs
-    cdef char *has_message = <char *>realloc(all.has_message, 2 * space)
-    if has_message != NULL:
-        all.has_message = has_message
-    cdef uint64_t *keys = <uint64_t *>calloc(4 * space, sizeof(uint64_t))
-    cdef int *numbers = <int *>malloc(4 * space * sizeof(int))
-    if states == NULL or messages == NULL or logs == NULL or has_message == NULL \
-            or keys == NULL or numbers == NULL:
-        free(keys)
-        free(numbers)
-        return -1
-    for i in range(all.n_slots):
-        if all.keys[i]:
-            slot = find_slot(keys, 4 * space, all.keys[i])
-            keys[slot] = all.keys[i]
-            numbers[slot] = all.numbers[i]
-    free(all.keys)
-    free(all.numbers)
-    all.keys, all.numbers = keys, numbers
-    all.n_slots, all.n_space = 4 * space, space
-    return 0
+cdef inline Messages messages_in(double *memory, int n, int k) noexcept nogil:
+    """memory: At least `(2 k + 1) n` numbers."""
+    cdef Messages result
+    result.states, result.messages, result.logs = memory, memory + n * k, memory + 2 * n * k
+    return result
 
 
-cdef inline void release(Subtrees *all) noexcept nogil:
-    free(all.states)
-    free(all.messages)
-    free(all.logs)
-    free(all.has_message)
-    free(all.keys)
-    free(all.numbers)
+cdef inline void begin(Messages *tree, int i, const double *emission, int k) noexcept nogil:
+    """A token alone."""
+    memcpy(tree.states + i * k, emission, k * sizeof(double))
+    tree.logs[i] = rescale(tree.states + i * k, k)
 
 
-cdef inline int find_slot(const uint64_t *keys, int n_slots, uint64_t key) noexcept nogil:
-    cdef uint64_t mixed = key * <uint64_t>0x9E3779B97F4A7C15
-    cdef int slot = <int>((mixed >> 32) & <uint64_t>(n_slots - 1))
-    while keys[slot] and keys[slot] != key:
-        slot = (slot + 1) & (n_slots - 1)
-    return slot
+cdef inline void send(Messages *tree, int i, int head, const double *upward, int k) noexcept nogil:
+    multiply_message(
+        upward + (LEFT if i < head else RIGHT) * k * k, tree.states + i * k, tree.messages + i * k, k)
 
 
-cdef inline int look_up(Subtrees *all, uint64_t key, bint *is_new) noexcept nogil:
-    """The number of the subtree with this key, a new one if it is not known; -1 if memory is short."""
-    cdef int slot, number = all.n_used
-    if all.n_used == all.n_space and grow(all):
-        return -1
-    slot = find_slot(all.keys, all.n_slots, key)
-    is_new[0] = not all.keys[slot]
-    if not is_new[0]:
-        return all.numbers[slot]
-    all.keys[slot], all.numbers[slot] = key, number
-    all.has_message[2 * number] = all.has_message[2 * number + 1] = 0
-    all.n_used += 1
-    return number
-
-
-cdef inline int single_token(Subtrees *all, int token, int symbol, const double *emission) noexcept nogil:
-    """The subtree of a token alone."""
-    cdef bint is_new
-    # the highest bit: subtrees with children have keys without it
-    cdef uint64_t key = (<uint64_t>1 << 63) | (<uint64_t>token << 32) | <uint64_t>symbol
-    cdef int number = look_up(all, key, &is_new)
-    if number >= 0 and is_new:
-        memcpy(all.states + <size_t>number * all.k, emission, all.k * sizeof(double))
-        all.logs[number] = rescale(all.states + <size_t>number * all.k, all.k)
-    return number
-
-
-cdef inline int add_child(
-    Subtrees *all, int tree, int child, int direction, const double *upward
+cdef inline void receive(
+    Messages *tree, int head, const Messages *child, int i, int k
 ) noexcept nogil:
-    """The subtree with one more child."""
-    cdef bint is_new
-    cdef int h, k = all.k
-    cdef uint64_t key = ((<uint64_t>tree << 32) | <uint64_t>child) + 1
-    cdef int number = look_up(all, key, &is_new)
-    cdef double *message
-    cdef double *state
-    if number < 0 or not is_new:
-        return number
-    message = all.messages + <size_t>(2 * child + direction) * k
-    if not all.has_message[2 * child + direction]:
-        multiply_message(
-            upward + direction * k * k, all.states + <size_t>child * k, message, k
-        )
-        all.has_message[2 * child + direction] = 1
-    state = all.states + <size_t>number * k
+    """Add a child, which may be of another tree, to its head."""
+    cdef int h
+    cdef double *state = tree.states + head * k
     for h in range(k):
-        state[h] = all.states[<size_t>tree * k + h] * message[h]
-    all.logs[number] = all.logs[tree] + all.logs[child] + rescale(state, k)
-    return number
-
-
-cdef int score_tree(
-    Subtrees *all,
-    const int *symbols,
-    const int *heads,
-    int n,
-    const double *emissions,
-    const double *upward,
-    int *work,
-) noexcept nogil:
-    """The number of a whole tree; -1 if memory is short, -2 if it is not a tree with one root."""
-    cdef int *order = work
-    cdef int *subtree = work + n
-    cdef int at, i, head, top = -1
-    if bottom_up(heads, n, order, subtree) < n:
-        return -2
-    for i in range(n):
-        subtree[i] = single_token(all, i, symbols[i], emissions + <size_t>symbols[i] * all.k)
-        if subtree[i] < 0:
-            return -1
-    for at in range(n):
-        i = order[at]
-        head = heads[i] - 1
-        if head < 0:
-            if top >= 0:
-                return -2
-            top = i
-            continue
-        subtree[head] = add_child(
-            all, subtree[head], subtree[i], LEFT if i < head else RIGHT, upward
-        )
-        if subtree[head] < 0:
-            return -1
-    return subtree[top] if top >= 0 else -2
+        state[h] *= child.messages[i * k + h]
+    tree.logs[head] += child.logs[i]
+    tree.logs[head] += rescale(state, k)
 
 
 def score_trees(
@@ -233,6 +111,8 @@ def score_trees(
 ):
     """log |p(tree)| and its sign for trees of one sentence.
 
+    Trees are nearly alike: what is below a token is computed again only where it differs from the first tree.
+
     symbols, heads (int[trees, n]): The trees. emissions (float[symbols, k]): P(symbol | state).
     upward (float[2, k, k]): T_L and T_R, by child state, then parent state. root (float[k]): pi.
     RETURNS (Tuple[float[trees], float[trees]]): The logarithms, -inf for zero, and the signs. NaN for heads
@@ -241,31 +121,56 @@ def score_trees(
     cdef int n = heads.shape[1], n_trees = heads.shape[0], k = root.shape[0]
     logs_array, signs_array = numpy.full(n_trees, numpy.nan), numpy.zeros(n_trees)
     cdef double[::1] logs = logs_array, signs = signs_array
-    cdef int[::1] work = numpy.empty(2 * n, dtype="intc")
-    cdef Subtrees all
-    cdef int t, h, tree = 0
+    cdef double[:, ::1] memory = numpy.empty((2, max((2 * k + 1) * n, 1)))
+    cdef int[:, ::1] places = numpy.empty((3, n + 1), dtype="intc")
+    cdef int *order = &places[0, 0]
+    cdef int *is_new = &places[1, 1]    # from -1, the head of roots
+    cdef int *degree = &places[2, 0]
+    cdef Messages first = messages_in(&memory[0, 0], n, k), other = messages_in(&memory[1, 0], n, k)
+    cdef Messages *tree
+    cdef Messages *child
+    cdef int t, h, i, at, head, top, known = -1
     cdef double value
-    if n == 0 or n_trees == 0:
-        return logs_array, signs_array
-    memset(&all, 0, sizeof(Subtrees))
-    all.k = k
-    with nogil:
-        for t in range(n_trees):
-            tree = score_tree(
-                &all, &symbols[t, 0], &heads[t, 0], n, &emissions[0, 0], &upward[0, 0, 0], &work[0]
-            )
-            if tree == -1:
-                break
-            if tree == -2:
-                continue
-            value = 0
-            for h in range(k):
-                value += root[h] * all.states[<size_t>tree * k + h]
-            logs[t] = all.logs[tree] + log(fabs(value))
-            signs[t] = (value > 0) - (value < 0)
-        release(&all)
-    if tree == -1:
-        raise MemoryError()
+    for t in range(n_trees if n else 0):
+        if bottom_up(&heads[t, 0], n, order, degree) < n:
+            continue
+        tree, top = &other, -1
+        if known < 0:
+            tree = &first
+        for i in range(-1, n):
+            is_new[i] = known < 0 or (i >= 0 and symbols[t, i] != symbols[known, i])
+        for i in range(n):
+            if known >= 0 and heads[t, i] != heads[known, i]:
+                is_new[heads[t, i] - 1] = is_new[heads[known, i] - 1] = True
+        for at in range(n):
+            i = order[at]
+            if is_new[i]:
+                is_new[heads[t, i] - 1] = True
+                begin(tree, i, &emissions[symbols[t, i], 0], k)
+        for at in range(n):
+            i, head = order[at], heads[t, order[at]] - 1
+            child = tree if is_new[i] else &first
+            if head < 0:
+                top = i if top < 0 else n
+            elif is_new[head]:
+                if is_new[i]:
+                    send(tree, i, head, &upward[0, 0, 0], k)
+                elif (i < head) != (i < heads[known, i] - 1):
+                    # on another side than in the first tree, whose root is always new if it has a head here
+                    memcpy(other.states + i * k, first.states + i * k, k * sizeof(double))
+                    other.logs[i], child = first.logs[i], &other
+                    send(&other, i, head, &upward[0, 0, 0], k)
+                receive(tree, head, child, i, k)
+        if top < 0 or top == n:
+            continue
+        tree = tree if is_new[top] else &first
+        if known < 0:
+            known = t
+        value = 0
+        for h in range(k):
+            value += root[h] * tree.states[top * k + h]
+        logs[t] = tree.logs[top] + log(fabs(value))
+        signs[t] = (value > 0) - (value < 0)
     return logs_array, signs_array
 
 
@@ -273,14 +178,12 @@ cdef double inside_outside(
     const double *emissions,
     const int *heads,
     const int *order,
-    int n,
     int n_ordered,
     int k,
     const double *transitions,
     const double *upward,
     const double *root,
-    double *inside,
-    double *messages,
+    Messages *tree,
     double *outside,
 ) noexcept nogil:
     """s_i, T s_i, and the weight of everything but what is below i, by its state; only tokens in `order`.
@@ -291,23 +194,18 @@ cdef double inside_outside(
     cdef double *above
     cdef double total, likelihood = 0
     for at in range(n_ordered):
-        i = order[at]
-        memcpy(inside + i * k, emissions + i * k, k * sizeof(double))
+        begin(tree, order[at], emissions + order[at] * k, k)
     for at in range(n_ordered):
         i = order[at]
-        likelihood += rescale(inside + i * k, k)
         head = heads[i] - 1
-        if head < 0:
-            total = 0
-            for h in range(k):
-                total += root[h] * inside[i * k + h]
-            likelihood += log(total)
+        if head >= 0:
+            send(tree, i, head, upward, k)
+            receive(tree, head, tree, i, k)
             continue
-        multiply_message(
-            upward + (LEFT if i < head else RIGHT) * k * k, inside + i * k, messages + i * k, k
-        )
+        total = 0
         for h in range(k):
-            inside[head * k + h] *= messages[i * k + h]
+            total += root[h] * tree.states[i * k + h]
+        likelihood += tree.logs[i] + log(total)
     for at in range(n_ordered - 1, -1, -1):
         i = order[at]
         own = outside + i * k
@@ -319,8 +217,8 @@ cdef double inside_outside(
         memset(own, 0, k * sizeof(double))
         above = outside + head * k
         for h in range(k):
-            if messages[i * k + h] > 0:
-                total = above[h] * inside[head * k + h] / messages[i * k + h]
+            if tree.messages[i * k + h] > 0:
+                total = above[h] * tree.states[head * k + h] / tree.messages[i * k + h]
                 for c in range(k):
                     own[c] += total * transition[h * k + c]
         rescale(own, k)
@@ -345,26 +243,20 @@ def expected_counts(
     emissions (float[symbols, k]), transitions, root: The parameters, not negative.
     RETURNS (float): The log-likelihood of the trees.
     """
-    cdef int k = root.shape[0], longest = 0, s, n, i, at, head, h, c, n_ordered
+    cdef int k = root.shape[0], s, n, i, at, head, h, c, n_ordered
+    cdef int longest = numpy.diff(starts).max(initial=0)
     cdef double likelihood = 0, total, weight
-    cdef double *work
-    cdef double *inside
-    cdef double *messages
-    cdef double *outside
-    cdef double *local
-    cdef int *order
-    cdef double[::1] numbers
-    cdef int[::1] places
+    cdef double[::1] numbers = numpy.empty((2 * k + 1) * longest + 2 * longest * k + k)
+    cdef int[::1] places = numpy.empty(2 * longest + 2, dtype="intc")
+    cdef Messages tree = messages_in(&numbers[0], longest, k)
+    cdef double *work = tree.logs + longest
+    cdef double *outside = work + longest * k
+    cdef double *local = outside + longest * k
+    cdef double *inside = tree.states
+    cdef double *messages = tree.messages
+    cdef int *order = &places[0]
     cdef const double *transition
     cdef double *counts
-    for s in range(starts.shape[0] - 1):
-        longest = max(longest, starts[s + 1] - starts[s])
-    numbers, places = numpy.empty((4 * longest + 2) * k), numpy.empty(2 * longest + 2, dtype="intc")
-    work, order = &numbers[0], &places[0]
-    inside = work + longest * k
-    messages = inside + longest * k
-    outside = messages + longest * k
-    local = outside + longest * k
     with nogil:
         for s in range(starts.shape[0] - 1):
             n = starts[s + 1] - starts[s]
@@ -372,8 +264,8 @@ def expected_counts(
                 memcpy(work + i * k, &emissions[symbols[starts[s] + i], 0], k * sizeof(double))
             n_ordered = bottom_up(&heads[starts[s]], n, order, order + n)
             likelihood += inside_outside(
-                work, &heads[starts[s]], order, n, n_ordered, k, &transitions[0, 0, 0],
-                &upward[0, 0, 0], &root[0], inside, messages, outside,
+                work, &heads[starts[s]], order, n_ordered, k, &transitions[0, 0, 0],
+                &upward[0, 0, 0], &root[0], &tree, outside,
             )
             for at in range(n_ordered):
                 i = order[at]
@@ -425,27 +317,24 @@ def head_probabilities(
     cdef int n = emissions.shape[0], k = emissions.shape[1], i, j, h, at, n_all, n_ordered, direction
     result_array = numpy.zeros((n, n))
     cdef double[:, ::1] result = result_array
-    cdef double *inside
-    cdef double *messages
-    cdef double *outside
-    cdef double *below
-    cdef int *order
-    cdef int *rest
-    cdef int *cut
     cdef double total, fit, weight
-    cdef double[::1] numbers = numpy.empty((3 * n + 3) * k)
+    cdef double[::1] numbers = numpy.empty((2 * k + 1) * n + (n + 2) * k)
     cdef int[::1] places = numpy.empty(5 * n + 1, dtype="intc")
-    inside, order = &numbers[0], &places[0]
-    messages, outside, below = inside + n * k, inside + 2 * n * k, inside + 3 * n * k
-    rest, cut = order + 2 * n, order + 4 * n
+    cdef Messages tree = messages_in(&numbers[0], n, k)
+    cdef double *outside = tree.logs + n
+    cdef double *below = outside + n * k
+    cdef int *order = &places[0]
+    cdef int *rest = order + 2 * n
+    cdef int *cut = order + 4 * n
+    cdef double *inside = tree.states
     with nogil:
         n_all = bottom_up(&heads[0], n, order, order + n)
         for i in range(n):
             if heads[i] <= 0:
                 continue
             inside_outside(
-                &emissions[0, 0], &heads[0], order, n, n_all, k, &transitions[0, 0, 0],
-                &upward[0, 0, 0], &root[0], inside, messages, outside,
+                &emissions[0, 0], &heads[0], order, n_all, k, &transitions[0, 0, 0],
+                &upward[0, 0, 0], &root[0], &tree, outside,
             )
             for direction in range(2):
                 multiply_message(&upward[direction, 0, 0], inside + i * k, below + direction * k, k)
@@ -459,8 +348,8 @@ def head_probabilities(
                     rest[n_ordered] = order[at]
                     n_ordered += 1
             inside_outside(
-                &emissions[0, 0], &heads[0], rest, n, n_ordered, k, &transitions[0, 0, 0],
-                &upward[0, 0, 0], &root[0], inside, messages, outside,
+                &emissions[0, 0], &heads[0], rest, n_ordered, k, &transitions[0, 0, 0],
+                &upward[0, 0, 0], &root[0], &tree, outside,
             )
             total = 0
             for at in range(n_ordered):

@@ -61,11 +61,9 @@ class Settings:
     ) -> Reranker:
         """Train a reranker.
 
-        folds (Iterable[Fold]): All training sentences, in blocks.
-        margin (float): Less likely candidates are left out, see `Candidates.within`.
-        vectors (Optional[Callable]): Gives vectors of words, for the tree model of words.
-        report (Callable[[str], None]): Told how far it has come.
-        RETURNS (Reranker): The reranker.
+        folds: All training sentences, in blocks.
+        margin: Less likely candidates are left out, see `Candidates.within`.
+        vectors: Gives vectors of words, for the tree model of words.
         """
         described, gains, blocks = [], [], []
         for fold in folds:
@@ -78,13 +76,13 @@ class Settings:
             usable &= _annotated(treebank)
             kept = [own for own, use in zip(found, usable.tolist(), strict=True) if use]
             chosen = treebank.select(usable)
-            described += Features(self.features, models).describe(chosen.tokens, kept)
+            described.append(Features(self.features, models).describe(chosen.tokens, kept))
             bounds = chosen.tokens.bounds()
             for (begin, end), own in zip(bounds, kept, strict=True):
                 gold = chosen.heads[begin:end], chosen.labels[begin:end]
                 gains.append(own.correct(*gold)[1])
             blocks.append(treebank)
-        if not described:
+        if not gains:
             raise SpectralError(Errors.S537)
         lists = make_lists(described, gains)
         report(f"{len(lists)} sentences with {len(lists.gains)} candidates")

@@ -6,7 +6,6 @@ relative to the first.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 from zlib import crc32
 
 import numpy
@@ -14,7 +13,8 @@ from numpy.typing import NDArray
 
 from ...base.errors import Errors, SpectralError
 from ...trees.sentences import Tokens, Treebank
-from ._features import Extractor
+from ._features import extract
+from .tree_model import TreeModel
 
 
 @dataclass
@@ -121,26 +121,18 @@ _SMALLEST_PROB = 1e-3
 _ROOT, _END = 0x5EED, 0xE4D
 
 
-class TreeScores(Protocol):
-    """A model of whole trees; see `tree_model`."""
-
-    def encode(self, symbols: Sequence[str]) -> NDArray[numpy.int32]: ...
-
-    def log_scores(
-        self, ids: NDArray[numpy.int32], heads: NDArray[numpy.int32]
-    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]: ...
-
-
 @dataclass
 class Described:
-    """The trees of one sentence, relative to the first.
+    """The trees of some sentences, each relative to the first of its sentence.
 
-    dense: float64[k, numbers].
-    starts, indices, values: Hashed features in sparse rows, see `_features`.
+    sizes: int64, how many trees each sentence has.
+    dense: float64[trees, numbers].
+    lengths, indices, values: Hashed features in sparse rows, see `_features`.
     """
 
+    sizes: NDArray[numpy.int64]
     dense: NDArray[numpy.float64]
-    starts: NDArray[numpy.int32]
+    lengths: NDArray[numpy.int64]
     indices: NDArray[numpy.int32]
     values: NDArray[numpy.int8]
 
@@ -148,7 +140,7 @@ class Described:
 class Features:
     """Describes candidates."""
 
-    def __init__(self, groups: Sequence[str], models: Mapping[str, TreeScores]):
+    def __init__(self, groups: Sequence[str], models: Mapping[str, TreeModel]):
         """models: Tree models of "words", "tags" and "labels", for the group "logp"."""
         unknown = [group for group in groups if group not in GROUPS]
         if unknown or not groups:
@@ -157,44 +149,20 @@ class Features:
         self.models = models
         self.n_dense = sum(len(DENSE.get(group, ())) for group in self.groups)
         self._mask = sum(SPARSE.get(group, 0) for group in self.groups)
-        self._extractor = Extractor(self._mask, BITS)
 
-    def describe(self, tokens: Tokens, candidates: Sequence[Candidates]) -> list[Described]:
-        """Describe the candidates of some sentences, for learning."""
+    def describe(self, tokens: Tokens, candidates: Sequence[Candidates]) -> Described:
+        """Describe the candidates of some sentences."""
         columns, names = self._columns(tokens), ByNames(_label_hashes)
-        dense = self._dense(tokens, candidates)
-        result = []
-        for (begin, end), own, numbers in zip(tokens.bounds(), candidates, dense, strict=True):
-            rows = self._extractor.extract(
-                own.heads, own.labels, names(own), _framed(columns[begin:end])
-            )
-            result.append(Described(numbers, *rows))
-        return result
-
-    def score(
-        self,
-        tokens: Tokens,
-        candidates: Sequence[Candidates],
-        dense: NDArray[numpy.float64],
-        sparse: NDArray[numpy.float32],
-    ) -> list[NDArray[numpy.float64]]:
-        """The same features times their weights.
-
-        dense: float64, a weight for each number.
-        sparse: float32[2 ** BITS], a weight for each hash.
-        """
-        columns, names = self._columns(tokens), ByNames(_label_hashes)
-        numbers = self._dense(tokens, candidates)
-        result = []
-        for (begin, end), own, rows in zip(tokens.bounds(), candidates, numbers, strict=True):
-            # not by BLAS, which adds in another order on every processor
-            scores = (rows * dense).sum(axis=1)
-            if self._mask and len(own) > 1:
-                scores += self._extractor.score(
-                    own.heads, own.labels, names(own), _framed(columns[begin:end]), sparse
-                )
-            result.append(scores)
-        return result
+        nothing = [numpy.zeros(0, dtype=kind) for kind in ("int64", "int32", "int8")]
+        rows = [nothing]
+        for (begin, end), own in zip(tokens.bounds(), candidates, strict=True):
+            framed = _framed(columns[begin:end])
+            rows.append(extract(own.heads, own.labels, names(own), framed, self._mask, BITS))
+        return Described(
+            numpy.array([len(own) for own in candidates], dtype="int64"),
+            self._dense(tokens, candidates),
+            *map(numpy.concatenate, zip(*rows, strict=True)),
+        )
 
     def _columns(self, tokens: Tokens) -> NDArray[numpy.uint32]:
         """Hashes of tags, coarse tags and words."""
@@ -204,9 +172,7 @@ class Features:
             columns[:, i] = [crc32(text.encode("utf8")) for text in column]
         return columns
 
-    def _dense(
-        self, tokens: Tokens, candidates: Sequence[Candidates]
-    ) -> list[NDArray[numpy.float64]]:
+    def _dense(self, tokens: Tokens, candidates: Sequence[Candidates]) -> NDArray[numpy.float64]:
         columns: list[list[NDArray[numpy.float64]]] = [[] for _ in candidates]
         if "base" in self.groups:
             for own, found in zip(columns, candidates, strict=True):
@@ -225,11 +191,11 @@ class Features:
                 ):
                     logs, signs = self.models[kind].log_scores(ids, found.heads)
                     own += [logs, logs / (end - begin), signs]
-        result = []
+        result = [numpy.zeros((0, self.n_dense))]
         for own, found in zip(columns, candidates, strict=True):
             rows = numpy.stack(own, axis=1) if own else numpy.zeros((len(found), 0))
             result.append(rows - rows[:1])
-        return result
+        return numpy.concatenate(result)
 
 
 def _label_hashes(names: Sequence[str]) -> NDArray[numpy.uint32]:

@@ -5,10 +5,10 @@ p(i) = exp(s_i) / sum_j exp(s_j). Knows nothing of spaCy.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ._features import add_transposed, times
 from .features import BITS, Described
@@ -23,37 +23,19 @@ class Lists:
 
     starts: int64, where each sentence's rows start, closed by their number.
     dense: float64[rows, numbers].
+    sparse_starts, indices, values: Hashed features in sparse rows; starts are closed by their number, too.
     gains: float64[rows], how many arcs of each tree are right, with their labels.
     """
 
     starts: NDArray[numpy.int64]
     dense: NDArray[numpy.float64]
-    sparse: "Sparse"
+    sparse_starts: NDArray[numpy.int64]
+    indices: NDArray[numpy.int32]
+    values: NDArray[numpy.int8]
     gains: NDArray[numpy.float64]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
-
-
-@dataclass
-class Sparse:
-    """Rows of hashed features: int64 starts of rows, int32 hashes, int8 values."""
-
-    starts: NDArray[numpy.int64]
-    indices: NDArray[numpy.int32]
-    values: NDArray[numpy.int8]
-
-    def times(self, x: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-        """The product of all rows and x."""
-        return times(self.starts, self.indices, self.values, x)
-
-    def add_transposed(self, y: NDArray[numpy.float64], out: NDArray[numpy.float64]) -> None:
-        """Add the rows, each times its y, to `out`."""
-        add_transposed(self.starts, self.indices, self.values, y, out)
-
-    def rows(self, first: int, last: int) -> "Sparse":
-        """Some of the rows; they share memory."""
-        return Sparse(self.starts[first : last + 1], self.indices, self.values)
 
 
 @dataclass
@@ -68,18 +50,21 @@ class Weights:
     sparse: NDArray[numpy.float32]
 
 
-def make_lists(described: Sequence[Described], gains: Sequence[NDArray]) -> Lists:
-    """Put sentences together."""
-    lengths = numpy.concatenate([numpy.diff(own.starts) for own in described])
-    sparse = Sparse(
-        numpy.concatenate([[0], numpy.cumsum(lengths, dtype="int64")]),
-        numpy.concatenate([own.indices for own in described]),
-        numpy.concatenate([own.values for own in described]),
-    )
+def make_lists(described: Sequence[Described], gains: Sequence[ArrayLike]) -> Lists:
+    """Put sentences together.
+
+    gains: One array for each sentence.
+    """
+
+    def column(name: str) -> NDArray:
+        return numpy.concatenate([getattr(own, name) for own in described])
+
     return Lists(
-        numpy.cumsum([0, *(len(own.dense) for own in described)]),
-        numpy.concatenate([own.dense for own in described]),
-        sparse,
+        numpy.cumsum([0, *column("sizes")]),
+        column("dense"),
+        numpy.cumsum([0, *column("lengths")]),
+        column("indices"),
+        column("values"),
         numpy.concatenate(gains).astype("float64"),
     )
 
@@ -123,10 +108,10 @@ class Objective:
         self.dense = lists.dense / self.scale
         # hashes that do not occur would keep a weight of zero
         occurs = numpy.zeros(2**BITS, dtype=bool)
-        occurs[lists.sparse.indices] = True
+        occurs[lists.indices] = True
         self.used = numpy.flatnonzero(occurs)
         place = (numpy.cumsum(occurs) - 1).astype("int32")
-        self.sparse = replace(lists.sparse, indices=place[lists.sparse.indices])
+        self.sparse = lists.sparse_starts, place[lists.indices], lists.values
         self.size = self.dense.shape[1] + len(self.used)
         self.penalty = numpy.full(self.size, float(l2))
         self.penalty[: self.dense.shape[1]] /= 100
@@ -134,13 +119,13 @@ class Objective:
 
     def __call__(self, x: NDArray[numpy.float64]) -> tuple[float, NDArray[numpy.float64]]:
         n = self.dense.shape[1]
-        scores = self.dense @ x[:n] + self.sparse.times(x[n:])
+        scores = self.dense @ x[:n] + times(*self.sparse, x[n:])
         probs, logs = softmax(scores, self.lists.starts)
         loss = float(logs.sum() - self.target @ scores + 0.5 * (self.penalty * x) @ x)
         slope = probs - self.target
         gradient = self.penalty * x
         gradient[:n] += self.dense.T @ slope
-        self.sparse.add_transposed(slope, gradient[n:])
+        add_transposed(*self.sparse, slope, gradient[n:])
         return loss, gradient
 
     def weights(self, x: NDArray[numpy.float64]) -> Weights:
@@ -160,7 +145,8 @@ def fit_perceptron(
     that there are probabilities here, too.
     """
     scale = spread(lists.dense)
-    dense, sparse, starts = lists.dense / scale, lists.sparse, lists.starts.tolist()
+    dense, starts = lists.dense / scale, lists.starts.tolist()
+    columns = lists.indices, lists.values
     n = dense.shape[1]
     now, total = numpy.zeros(n + 2**BITS), numpy.zeros(n + 2**BITS)
     step = 0
@@ -169,9 +155,9 @@ def fit_perceptron(
         right = 0
         for s in order.permutation(len(lists)).tolist():
             own = slice(starts[s], starts[s + 1])
-            rows = sparse.rows(own.start, own.stop)
+            rows = (lists.sparse_starts[own.start : own.stop + 1], *columns)
             step += 1
-            scores = dense[own] @ now[:n] + rows.times(now[n:])
+            scores = dense[own] @ now[:n] + times(*rows, now[n:])
             gains = lists.gains[own]
             guess, best = int(scores.argmax()), int(gains.argmax())
             if gains[guess] == gains[best]:
@@ -182,10 +168,10 @@ def fit_perceptron(
             # the average is what there is at the end less what each change was not yet in force
             for weights, factor in ((now, 1.0), (total, float(step))):
                 weights[:n] += factor * (move @ dense[own])
-                rows.add_transposed(factor * move, weights[n:])
+                add_transposed(*rows, factor * move, weights[n:])
         report(f"perceptron, pass {epoch} of {epochs}: best tree in {right / len(lists):.2%}")
     average = now - total / (step + 1)
-    scores = dense @ average[:n] + sparse.times(average[n:])
+    scores = dense @ average[:n] + times(lists.sparse_starts, *columns, average[n:])
     average *= _temperature(scores, lists)
     return Weights(average[:n] / scale, average[n:].astype("float32"))
 

@@ -1,6 +1,7 @@
 """The reranker: tree models, features and their weights. Knows nothing of spaCy."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...base.files import Array, Bytes, Format, List, Map, Stored, Str
 from ...trees.sentences import Tokens
+from ._features import times
 from .features import BITS, GROUPS, KINDS, Candidates, Features
 from .learn import Weights, softmax
 from .tree_model import TreeModel
@@ -48,17 +50,21 @@ class Reranker(Stored):
 
     def rank(self, tokens: Tokens, candidates: Sequence[Candidates]) -> list[Ranking]:
         """Judge the candidates of some sentences."""
-        weights = self.weights
         # where there is nothing to choose, there is nothing to compute
         several = numpy.array([len(own) > 1 for own in candidates], dtype=bool)
         kept = [own for own in candidates if len(own) > 1]
-        found = iter(
-            self.features.score(tokens.select(several), kept, weights.dense, weights.sparse)
+        rows = self.features.describe(tokens.select(several), kept)
+        starts = numpy.cumsum([0, *rows.lengths])
+        # not by BLAS, which adds in another order on every processor
+        scores = (rows.dense * self.weights.dense).sum(axis=1)
+        scores += times(starts, rows.indices, rows.values, self.weights.sparse)
+        starts = numpy.cumsum([0, *rows.sizes])
+        probs = softmax(scores, starts)[0]
+        found = (
+            Ranking(scores[begin:end], probs[begin:end]) for begin, end in pairwise(starts.tolist())
         )
-        scores = [next(found) if choice else numpy.zeros(1) for choice in several.tolist()]
-        starts = numpy.cumsum([0, *map(len, scores)])
-        probs = softmax(numpy.concatenate([numpy.zeros(0), *scores]), starts)[0]
-        return list(map(Ranking, scores, numpy.split(probs, starts[1:-1])))
+        alone = Ranking(numpy.zeros(1), numpy.ones(1))
+        return [next(found) if choice else alone for choice in several.tolist()]
 
     def to_payload(self) -> dict[str, Any]:
         used = numpy.flatnonzero(self.weights.sparse).astype("uint32")

@@ -30,8 +30,8 @@ if k >= 0:
     _, log_z = engine.marginals(ends[0], tokens, ends[1], *own)
     assert numpy.isfinite(log_z[0]) or log_z[0] == numpy.inf
 if k > 0:
-    trees, logs = engine.k_best(tokens, *own, k)
-    assert len(trees) == k
+    graph, scores, _ = engine.graph(tokens, *own)
+    assert len(graph.k_best(scores, k)) == k
 """
 
 

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_spectral.models.rerank._features import Extractor
+from spacy_spectral.models.rerank._features import extract, times
 from spacy_spectral.models.rerank.features import BITS, DENSE, GROUPS, SPARSE, Candidates, Features
+from spacy_spectral.models.rerank.learn import Weights
+from spacy_spectral.models.rerank.model import Reranker
 from spacy_spectral.trees.sentences import Tokens
 
 ALL = sum(SPARSE.values())
@@ -139,7 +141,8 @@ def sentences(draw):
 @given(sentences(), st.integers(1, ALL))
 def test_features_are_those_of_a_naive_description(sentence, mask):
     heads, labels, names, columns = sentence
-    starts, indices, values = Extractor(mask, BITS).extract(heads, labels, names, columns)
+    lengths, indices, values = extract(heads, labels, names, columns, mask, BITS)
+    starts = numpy.cumsum([0, *lengths])
     all_found = [
         naive_features(h, names[own].tolist(), columns.tolist(), mask)
         for h, own in zip(heads.tolist(), labels, strict=True)
@@ -156,12 +159,12 @@ def test_features_are_those_of_a_naive_description(sentence, mask):
 @given(sentences())
 def test_scores_are_features_times_weights(sentence):
     weights = numpy.random.default_rng(0).normal(size=2**BITS).astype("float32")
-    extractor = Extractor(ALL, BITS)
-    starts, indices, values = extractor.extract(*sentence)
+    lengths, indices, values = extract(*sentence, ALL, BITS)
+    starts = numpy.cumsum([0, *lengths])
     products = values * weights[indices].astype("float64")
     expected = [products[a:b].sum() for a, b in pairwise(starts)]
-    found = extractor.score(*sentence, weights)
-    numpy.testing.assert_allclose(found, expected, atol=1e-4)
+    found = times(starts, indices, values, weights)
+    numpy.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 class FakeTreeModel:
@@ -200,34 +203,37 @@ def test_numbers_about_trees(two):
     model = FakeTreeModel()
     features = Features(["base", "logp"], dict.fromkeys(("words", "tags", "labels"), model))
     assert features.n_dense == len(DENSE["base"]) + len(DENSE["logp"])
-    first, second = features.describe(tokens, candidates)
-    assert first.dense.shape == (3, features.n_dense)
+    described = features.describe(tokens, candidates)
+    assert described.sizes.tolist() == [3, 1]
+    first, second = described.dense[:3], described.dense[3:]
+    assert first.shape == (3, features.n_dense)
     log = numpy.log(0.3) - numpy.log(0.5)
     logs = numpy.log([0.3, 0.3, 0.3]).sum() - numpy.log([0.7, 0.7, 0.5]).sum()
     tree = [1.0, 1 / 3, 2.0]  # one near head against two
-    numpy.testing.assert_allclose(
-        first.dense[1], [log, log / 3, logs, 0.9 - 1.9, *tree, *tree, *tree]
-    )
-    numpy.testing.assert_allclose(first.dense[2, [4, 6]], [-1.0, 0.0])
-    assert numpy.isfinite(first.dense).all()
-    assert not second.dense.any()
-    assert len(first.indices) == 0
+    numpy.testing.assert_allclose(first[1], [log, log / 3, logs, 0.9 - 1.9, *tree, *tree, *tree])
+    numpy.testing.assert_allclose(first[2, [4, 6]], [-1.0, 0.0])
+    assert numpy.isfinite(first).all()
+    assert not second.any()
+    assert len(described.indices) == 0
 
 
 def test_weights_apply_to_what_is_described(two):
     tokens, candidates = two
     model = FakeTreeModel()
-    features = Features(GROUPS, dict.fromkeys(("words", "tags", "labels"), model))
+    models = dict.fromkeys(("words", "tags", "labels"), model)
     rng = numpy.random.default_rng(1)
-    dense = rng.normal(size=features.n_dense)
-    sparse = rng.normal(size=2**BITS).astype("float32")
-    scores = features.score(tokens, candidates, dense, sparse)
-    for own, described in zip(scores, features.describe(tokens, candidates), strict=True):
-        rows = numpy.repeat(numpy.arange(len(own)), numpy.diff(described.starts))
-        expected = described.dense @ dense + numpy.bincount(
-            rows, described.values * sparse[described.indices], minlength=len(own)
-        )
-        numpy.testing.assert_allclose(own, expected, atol=1e-4)
+    features = Features(GROUPS, models)
+    weights = Weights(rng.normal(size=features.n_dense), rng.normal(size=2**BITS).astype("float32"))
+    described = features.describe(tokens, candidates)
+    rows = numpy.repeat(numpy.arange(4), described.lengths)
+    expected = described.dense @ weights.dense + numpy.bincount(
+        rows, described.values * weights.sparse[described.indices], minlength=4
+    )
+    several, single = Reranker(GROUPS, models, weights).rank(tokens, candidates)
+    numpy.testing.assert_allclose(several.scores, expected[:3], atol=1e-4)
+    assert single.scores == expected[3] == 0 and single.probs == 1
+    odds = numpy.exp(several.scores)
+    numpy.testing.assert_allclose(several.probs, odds / odds.sum(), atol=1e-12)
 
 
 @pytest.mark.parametrize("groups", [["base", "colour"], []])

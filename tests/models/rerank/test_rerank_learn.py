@@ -20,21 +20,21 @@ def random_lists(seed=0, sentences=12):
     for _ in range(sentences):
         k = int(rng.integers(2, 6))
         lengths = numpy.concatenate([[0], rng.integers(0, 5, size=k - 1)])
-        starts = numpy.cumsum([0, *lengths]).astype("int32")
-        indices = rng.integers(0, 20, size=starts[-1]).astype("int32")
-        values = rng.choice([-1, 1], size=starts[-1]).astype("int8")
+        indices = rng.integers(0, 20, size=lengths.sum()).astype("int32")
+        values = rng.choice([-1, 1], size=lengths.sum()).astype("int8")
         dense = rng.normal(size=(k, 3))
         dense[0] = 0
-        described.append(Described(dense, starts, indices, values))
+        described.append(Described(numpy.array([k]), dense, lengths, indices, values))
         gains.append(rng.integers(0, 10, size=k))
     return make_lists(described, gains)
 
 
 def coin_lists(heads, tails):
     """Lists of two trees whose only feature is a number that tells them apart."""
-    no = numpy.zeros(3, dtype="int32"), numpy.zeros(0, dtype="int32"), numpy.zeros(0, dtype="int8")
-    described = [Described(numpy.array([[0.0], [1.0]]), *no) for _ in range(heads + tails)]
-    return make_lists(described, [[0, 1]] * heads + [[1, 0]] * tails)
+    n = heads + tails
+    no = [numpy.zeros(size, dtype=kind) for size, kind in ((2 * n, int), (0, "int32"), (0, "int8"))]
+    described = Described(numpy.full(n, 2), numpy.array([[0.0], [1.0]] * n), *no)
+    return make_lists([described], [[0, 1]] * heads + [[1, 0]] * tails)
 
 
 def test_softmax_of_lists():
@@ -49,7 +49,7 @@ def test_softmax_of_lists():
 def test_gradient_by_finite_differences():
     objective = Objective(random_lists(), l2=0.3, sharpness=0.7)
     rng = numpy.random.default_rng(2)
-    assert objective.size == 3 + len(set(objective.lists.sparse.indices.tolist()))
+    assert objective.size == 3 + len(set(objective.lists.indices.tolist()))
     x = rng.normal(size=objective.size)
     _, gradient = objective(x)
     for i in range(objective.size):
@@ -84,8 +84,8 @@ def naive_perceptron(lists, epochs, seed):
     rows = numpy.zeros((len(lists.gains), n + 2**5))
     rows[:, :n] = lists.dense / spread(lists.dense)
     for row in range(len(rows)):
-        for i in range(lists.sparse.starts[row], lists.sparse.starts[row + 1]):
-            rows[row, n + lists.sparse.indices[i]] += lists.sparse.values[i]
+        for i in range(lists.sparse_starts[row], lists.sparse_starts[row + 1]):
+            rows[row, n + lists.indices[i]] += lists.values[i]
     weights, total, steps = numpy.zeros(n + 2**5), numpy.zeros(n + 2**5), 1
     order = numpy.random.default_rng(seed)
     for _ in range(epochs):

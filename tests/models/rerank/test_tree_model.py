@@ -131,6 +131,10 @@ def test_scores_are_sums_over_hidden_states(n):
     expected = [brute_force(symbols, heads) for heads in trees]
     assert_allclose(numpy.exp(logs), expected, rtol=1e-10)
     assert (signs == 1).all()
+    # whichever tree is the first, with which the others are compared
+    for shift in range(0, len(trees), 5):
+        rolled = model.log_scores(symbols, numpy.roll(trees, shift, axis=0))[0]
+        assert_allclose(numpy.exp(rolled), numpy.roll(expected, shift), rtol=1e-10)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
