@@ -16,11 +16,10 @@ from ...base._linear cimport Entry, Slot
 from ...trees._eisner cimport best_projective
 from ...trees._eisner cimport is_projective
 from ...trees._first_order cimport RESCALINGS, span_growth
-from ._cells cimport Bucket, Cell
 from ._chart cimport Chart, chart_inside, chart_local, chart_outside
 from ._forest cimport MAX_STATES, MOST_OF_STATES, Forests, tree_likelihood
-from ._features cimport Machine, Scored, move_size
-from ._score cimport score_sentence
+from ._features cimport Machine, Scored, move_size, score_sentence
+from ._table cimport Bucket, Cell
 
 cdef double MIN_PROB = 1e-12
 

@@ -19,8 +19,9 @@ from ...trees._lengths cimport N_DISTANCES
 from ._chart cimport Chart
 from ._forest cimport tree_score
 from ._infer cimport Engine, run_chart
-from ._features cimport Machine, Scored, block_width, direction_of, move_size, token_width
-from ._score cimport score_sentence, state_potentials
+from ._features cimport (
+    Machine, Scored, block_width, direction_of, move_size, score_sentence, state_potentials, token_width,
+)
 
 cdef double NEGLIGIBLE = 1e-5  # gradients below it are not worth a visit to memory
 

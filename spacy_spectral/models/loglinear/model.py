@@ -11,12 +11,11 @@ from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Float, Format, Int, Record, Stored, Strings
 from ...trees.conditions import MixedTrees
 from ...trees.interface import NEUTRAL, TEMPERATURE, RankedTrees, Temperature
-from ._features import fill_children
+from ._features import MAX_TEMPLATES, fill_children, token_outputs
 from ._forest import MAX_STATES, Forests
 from ._infer import Engine, sentence_scores
 from ._pruner import MAX_TEMPLATES as PRUNER_MAX_TEMPLATES
 from ._pruner import N_FLAGS
-from ._score import MAX_TEMPLATES, token_outputs
 from .encode import COLUMNS, MAX_PARTS, Encoder, Sentences, Templates
 from .packed import packed_trees, sharper_scores
 from .pruner import ArcPruner, Arcs, check_arcs, constrain, with_arcs

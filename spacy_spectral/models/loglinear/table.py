@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ...base._linear import ENTRY, build_slots, empty_slots, lay_out, number_keys
 from ...trees.sentences import N_BINS, distance_bins
-from ._table import make_buckets, make_cells, training_keys
+from ._features import training_keys
+from ._table import make_buckets, make_cells
 from .encode import Sentences, Templates
 from .statistics import positions
 
@@ -138,7 +139,7 @@ def unpack_table(packed: dict[str, Any]) -> tuple[NDArray, NDArray]:
 
 
 class ReadTable(NamedTuple):
-    """The table as it is read in parsing, see `_cells.pxd`.
+    """The table as it is read in parsing, see `_table.pxd`.
 
     buckets: uint32[buckets + 1, 16].
     bits: uint32, which checks there may be.
@@ -158,7 +159,7 @@ def read_table(slots: NDArray, entries: NDArray, *, n_labels: int) -> ReadTable:
     scale, largest = STEPS, float(numpy.abs(entries["weight"]).max())
     while largest * scale > 32767:
         scale /= 2
-    cells, places = make_cells(slots, entries, used, n_labels, scale)
+    cells, places = make_cells(slots, entries, used, 1 + N_BINS + n_labels, scale)
     buckets, bits = make_buckets(slots, used, places)
     return ReadTable(buckets, bits, cells, 1 / scale)
 

@@ -18,9 +18,9 @@ from spacy_spectral.forest.conditions import (
     conditioned,
 )
 from spacy_spectral.models.loglinear import LogLinearModel
+from spacy_spectral.models.loglinear._features import training_keys
 from spacy_spectral.models.loglinear._infer import sentence_scores
 from spacy_spectral.models.loglinear._learn import Learner
-from spacy_spectral.models.loglinear._table import training_keys
 from spacy_spectral.models.loglinear.encode import PRUNER, compile_templates
 from spacy_spectral.models.loglinear.packed import packed_trees, sharper_scores
 from spacy_spectral.models.loglinear.pruner import ArcPruner
