@@ -500,7 +500,7 @@ def _read_table(read: dict[str, Any], n_labels: int) -> tuple[numpy.ndarray, num
 def _read_pruner(read: dict[str, Any], between_bit: numpy.ndarray) -> ArcPruner:
     FORMAT.require(_is_power_of_two(read["size"]), "pruner.size", "is no power of two")
     weights = numpy.empty(read["size"], dtype="float32")
-    weights[:] = 0  # not `zeros`: see `table`
+    weights[:] = 0  # not `zeros`: see `base._linear.empty_slots`
     weights[read["used"]] = read["weights"]
     templates = _read_templates(read["templates"], "pruner.templates", n_flags=N_FLAGS)
     FORMAT.require(len(templates.pairs) > 0, "pruner.templates.pairs", "has no templates")

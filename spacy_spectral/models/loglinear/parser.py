@@ -11,7 +11,6 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError
 from ...base.files import Bytes, Format, Int
 from ...trees.interface import (
     ArcMask,
@@ -25,17 +24,15 @@ from ...trees.interface import (
     TreeDistribution,
 )
 from ...trees.parses import (
-    cut_treebank,
     distinct_parses,
     parse_in_pieces,
     restored_arcs,
     restored_parses,
 )
-from ...trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
-from ...trees.sentences import MISSING, Ints, Longs, Tokens, Treebank
+from ...trees.pseudoprojective import Inventory, plain
+from ...trees.sentences import MISSING, Ints, Longs, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .encode import Encoder, Sentences, second_names
-from .estimate import Annotated, Epoch, Settings, fit
 from .model import MARGIN, LogLinearModel, ModelParses, with_arcs
 
 _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
@@ -181,47 +178,6 @@ class LogLinearParser(ParserModel):
         self._encoder = model.encoder()
         self.inventory = Inventory(model.labels)
 
-    @classmethod
-    def fit(
-        cls,
-        treebank: Treebank,
-        settings: Settings,
-        *,
-        max_length: int,
-        dev: Treebank | None = None,
-        clusters: Clusters | None = None,
-        report: Callable[[str], None] = print,
-    ) -> "LogLinearParser":
-        """Train a parser.
-
-        treebank: The training data. Crossing arcs are lifted, with decorated labels where there
-            are enough of them; missing heads and labels are summed out.
-        """
-        treebank = cut_treebank(treebank, max_length)
-        heads, names = projective_trees(treebank)
-        if not any(names):
-            raise SpectralError(Errors.S401)
-        inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
-        tags = sorted({symbol for symbol in treebank.tokens.symbols if symbol})
-        encoder = Encoder(tags)
-
-        def annotated(tokens: Tokens, heads: Ints, names: list[str]) -> Annotated:
-            return Annotated(_encode(encoder, tokens, clusters), heads, inventory.encode(names))
-
-        def progress(epoch: Epoch) -> None:
-            scores = "" if epoch.las is None else f", dev UAS {epoch.uas:.2%}, LAS {epoch.las:.2%}"
-            report(f"epoch {epoch.epoch} of {epoch.n_epochs}: loss {epoch.loss:.4f}{scores}")
-
-        model = fit(
-            annotated(treebank.tokens, heads, names),
-            tags=tags,
-            labels=inventory.names,
-            dev=None if dev is None else annotated(dev.tokens, dev.heads, dev.labels),
-            settings=settings,
-            progress=progress,
-        )
-        return cls(model, clusters, max_length=max_length)
-
     @property
     def temperature(self) -> Temperature:  # type: ignore[override]
         return self.model.temperature
@@ -247,7 +203,7 @@ class LogLinearParser(ParserModel):
         fixed: Ints | None = None,
     ) -> Parses:
         """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores."""
-        sentences = _encode(self._encoder, tokens, self.clusters)
+        sentences = encode_tokens(self._encoder, tokens, self.clusters)
 
         batch = _Batch(self.model, self.inventory, sentences, others)
         return parse_in_pieces(batch, tokens.starts, max_length=self.max_length, fixed=fixed)
@@ -267,7 +223,8 @@ class LogLinearParser(ParserModel):
         return cls(model, clusters_from_bytes(read["clusters"]), max_length=read["max_length"])
 
 
-def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sentences:
+def encode_tokens(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sentences:
+    """A batch as the model sees it."""
     everything = encoder(
         [tokens.words],
         [tokens.symbols],

@@ -224,7 +224,7 @@ def build_table(
         rows.append((keys, *_outputs(len(keys), 1, [])))
     all_keys, sizes, all_outputs = (numpy.concatenate(part) for part in zip(*rows, strict=True))
     starts, entries, _ = lay_out(sizes, all_outputs)
-    return all_keys, starts, _slots_of(all_keys, starts), entries
+    return all_keys, starts, build_slots(all_keys, starts), entries
 
 
 def _blocks(n: int, n_blocks: int) -> NDArray:
@@ -243,10 +243,6 @@ def _outputs(
         ]
     distinct = numpy.unique(numpy.concatenate(codes))
     return numpy.bincount(distinct // width, minlength=n_keys), distinct % width
-
-
-def _slots_of(keys: NDArray[numpy.uint64], starts: NDArray) -> NDArray:
-    return build_slots(numpy.ascontiguousarray(keys), starts.astype(numpy.uint32))
 
 
 def drop_small_weights(
@@ -278,4 +274,4 @@ def drop_small_weights(
     result["weight"] = (steps / numpy.float32(STEPS)).astype(numpy.float16)
     new_starts = numpy.flatnonzero(is_start[keep])
     result["output"][new_starts] = numpy.diff(numpy.append(new_starts, len(result))) - 1
-    return _slots_of(keys[alive], new_starts), result
+    return build_slots(keys[alive], new_starts.astype(numpy.uint32)), result
