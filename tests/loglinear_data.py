@@ -3,12 +3,9 @@
 import numpy as np
 
 from brute_force import is_single_root_projective
-from spacy_spectral.models.loglinear import (
-    Annotated,
-    Arcs,
-    Encoder,
-    Settings,
-)
+from spacy_spectral.models.loglinear.encode import Encoder
+from spacy_spectral.models.loglinear.estimate import Annotated, Settings
+from spacy_spectral.models.loglinear.model import Arcs
 
 TAGS = ["D", "N", "V", "P"]
 LABELS = ["root", "det", "arg", "mod"]

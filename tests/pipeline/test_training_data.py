@@ -9,8 +9,7 @@ from spacy.training import Example
 from spacy.training.initialize import init_nlp
 
 from kinds import KINDS, Data, blank
-from spacy_spectral.models.loglinear.estimate import Settings
-from spacy_spectral.models.loglinear.parser import LogLinearParser
+from spacy_spectral.models.loglinear.architecture import LogLinearRecipe
 from spacy_spectral.trees.sentences import Tokens, Treebank
 
 TOK2VEC = {
@@ -171,9 +170,8 @@ def crossing_treebank(n):
 
 def test_development_scores_are_what_users_get():
     treebank, lines = crossing_treebank(40), []
-    model = LogLinearParser.fit(
-        treebank, Settings(epochs=2), max_length=100, dev=treebank, report=lines.append
-    )
+    recipe = LogLinearRecipe(epochs=2, max_length=100)
+    model = recipe.fit(treebank, dev=treebank, report=lines.append)
     parses = model.parse(treebank.tokens)
     assert (parses.heads == treebank.heads).all()
     assert "mark||advmod" in model.label_names

@@ -25,8 +25,8 @@ cdef int chart_layout(
 ) noexcept nogil:
     """Sort the arcs by head and side and take memory for the potentials. `head` and `mod` list the
     arcs grouped by modifier, modifiers ascending. RETURNS (int): 0, or -1 without memory."""
-    cdef int a, h, side, at, i, n_pairs = 0
-    cdef int* fill
+    cdef int a, i, side, n_pairs = 0
+    cdef int* n_found
     chart.n, chart.n_arcs, chart.n_states = n, n_arcs, n_states
     chart.head, chart.mod = head, mod
     chart.right = chart.d_right = NULL
@@ -34,29 +34,22 @@ cdef int chart_layout(
     chart.side_arcs = <int*>take(arena, (n_arcs + 1) * sizeof(int))
     chart.rank = <int*>take(arena, (n_arcs + 1) * sizeof(int))
     chart.pair_start = <int*>take(arena, (n_arcs + 1) * sizeof(int))
-    fill = <int*>take(arena, (2 * n + 3) * sizeof(int))
-    if chart.side_start == NULL or chart.side_arcs == NULL or fill == NULL:
+    n_found = <int*>take_zeros(arena, (2 * n + 2) * sizeof(int))
+    if chart.side_start == NULL or chart.side_arcs == NULL or chart.rank == NULL:
         return -1
-    if chart.rank == NULL or chart.pair_start == NULL:
+    if chart.pair_start == NULL or n_found == NULL:
         return -1
     for a in range(n_arcs):
         chart.side_start[2 * head[a] + (mod[a] > head[a]) + 1] += 1
     for i in range(2 * n + 2):
         chart.side_start[i + 1] += chart.side_start[i]
-        fill[i] = chart.side_start[i]
-    for a in range(n_arcs):  # modifiers ascend: already outward to the right of a head
+    for a in range(n_arcs):  # modifiers ascend: outward to the right of a head, inward to its left
         side = 2 * head[a] + (mod[a] > head[a])
-        chart.side_arcs[fill[side]] = a
-        fill[side] += 1
-    for h in range(n + 1):
-        at, i = chart.side_start[2 * h], chart.side_start[2 * h + 1] - 1
-        while at < i:
-            chart.side_arcs[at], chart.side_arcs[i] = chart.side_arcs[i], chart.side_arcs[at]
-            at += 1
-            i -= 1
-    for side in range(2 * n + 2):
-        for i in range(chart.side_start[side], chart.side_start[side + 1]):
-            chart.rank[chart.side_arcs[i]] = i - chart.side_start[side]
+        chart.rank[a] = n_found[side]
+        n_found[side] += 1
+        if mod[a] < head[a]:
+            chart.rank[a] = chart.side_start[side + 1] - chart.side_start[side] - n_found[side]
+        chart.side_arcs[chart.side_start[side] + chart.rank[a]] = a
     for a in range(n_arcs):
         chart.pair_start[a] = n_pairs
         if head[a] > 0:  # the root has one child: nothing goes before it
@@ -81,21 +74,19 @@ cdef void _inner(Chart* chart, int a) noexcept nogil:
     """inner, before and outer of an arc all of whose inner spans are done."""
     cdef int h = chart.head[a], m = chart.mod[a], n_states = chart.n_states
     cdef Py_ssize_t width = chart.n + 2
-    cdef int c, c2, r, s, side = 2 * h + (m > h)
+    cdef int c, r, s, side = 2 * h + (m > h)
     cdef double* before = chart.before + a * (n_states + 1)
     cdef double* inner = chart.inner + a * n_states
     cdef const double* phi = chart.phi + a * n_states
     cdef const double* moves = chart.moves[side]
     cdef const double* sibling = chart.sibling + chart.pair_start[a]
-    cdef const double* row
     cdef double factor, total = 0
     if m > h:
         before[n_states] = sibling[0] * chart.left[m * width + h + 1]
     else:
         before[n_states] = sibling[0] * chart.right[m * width + h - 1]
-    for c in range(n_states):
-        before[c] = 0
-        inner[c] = 0
+    memset(before, 0, n_states * sizeof(double))
+    memset(inner, 0, n_states * sizeof(double))
     for r in range(chart.rank[a]):
         s = chart.side_arcs[chart.side_start[side] + r]
         factor = sibling[r + 1]

@@ -10,10 +10,11 @@ A row of the table is its header entry (the weight of the feature itself) and en
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+from ...base._arena cimport Arena
 from ...base._linear cimport Entry, Slot, first_half, mix, pair_key, second_half
 from ...trees._lengths cimport N_DISTANCES
-from ._cells cimport CellTable
 from ._chart cimport Chart
+from ._table cimport CellTable
 
 cdef extern from *:
     """
@@ -118,16 +119,9 @@ cdef inline uint64_t unary_key(int template, uint64_t composite) noexcept nogil:
     return pair_key(composite, NOBODY, UNARY * (template + 1)) if composite else 0
 
 
-cdef inline uint64_t arc_key(
-    int template, int direction, uint64_t head, uint64_t mod, int between
-) noexcept nogil:
-    if head == 0 or mod == 0:
-        return 0
-    return pair_key(head, mod, PAIR * (4 * template + direction + 1) + BETWEEN * between)
-
-
 cdef inline uint64_t head_half(int template, int direction, uint64_t head) noexcept nogil:
-    """What an arc's key has of its head; `between_half` is to be added, and 0 stands for no key."""
+    """What an arc's key has of its head; of its modifier it has `second_half`, of what is between them
+    `between_half`. 0 stands for no key."""
     return first_half(head, PAIR * (4 * template + direction + 1)) if head else 0
 
 
@@ -135,11 +129,9 @@ cdef inline uint64_t between_half(int between) noexcept nogil:
     return first_half(0, BETWEEN * between)
 
 
-cdef inline uint64_t sibling_half(int template, int side, uint64_t head, uint64_t mod) noexcept nogil:
-    """What the key of two neighbouring modifiers has of the head and the second of them."""
-    if head == 0 or mod == 0:
-        return 0
-    return first_half(pair_key(head, mod, SIBLING * (2 * template + side + 1)), SIBLING)
+cdef inline uint64_t arc_key(uint64_t head, uint64_t mod, uint64_t between) noexcept nogil:
+    """The key of its parts."""
+    return mix((head + between) ^ mod) if head and mod else 0
 
 
 cdef inline int between_of(const Machine* machine, const int32_t* tags, int head, int mod) noexcept nogil:
@@ -156,22 +148,27 @@ cdef inline void sibling_halves(
     const Machine* machine, const uint64_t* composites, int side, int head, int mod, uint64_t* halves
 ) noexcept nogil:
     """What keys of two neighbouring modifiers have of the head and the second of them; 0 is nobody (the last)."""
-    cdef int t, k = machine.context.n_composites
-    cdef const int32_t* parts
+    cdef int t
+    cdef uint64_t of_head, of_mod
     for t in range(machine.n_siblings):
-        parts = machine.siblings + 3 * t
-        halves[t] = sibling_half(
-            t, side, composites[head * k + parts[0]],
-            composites[mod * k + parts[2]] if mod else NOBODY)
+        of_head = composites[head * machine.context.n_composites + machine.siblings[3 * t]]
+        of_mod = NOBODY
+        if mod:
+            of_mod = composites[mod * machine.context.n_composites + machine.siblings[3 * t + 2]]
+        halves[t] = 0
+        if of_head and of_mod:
+            halves[t] = first_half(
+                pair_key(of_head, of_mod, SIBLING * (2 * t + side + 1)), SIBLING)
 
 
-cdef inline uint64_t previous_half(
-    const Machine* machine, const uint64_t* composites, int template, int previous
+cdef inline void previous_halves(
+    const Machine* machine, const uint64_t* composites, int previous, uint64_t* halves
 ) noexcept nogil:
-    """What such a key has of the first of them; 0 is nobody (before the first)."""
-    cdef int k = machine.context.n_composites
-    return second_half(
-        composites[previous * k + machine.siblings[3 * template + 1]] if previous else NOBODY)
+    """What such keys have of the first of them; 0 is nobody (before the first)."""
+    cdef int t
+    cdef const uint64_t* own = composites + previous * machine.context.n_composites
+    for t in range(machine.n_siblings):
+        halves[t] = second_half(own[machine.siblings[3 * t + 1]] if previous else NOBODY)
 
 
 cdef inline uint64_t sibling_key(uint64_t half, uint64_t previous) noexcept nogil:
@@ -179,12 +176,10 @@ cdef inline uint64_t sibling_key(uint64_t half, uint64_t previous) noexcept nogi
     return mix(half ^ previous) if half and previous else 0
 
 
-cdef inline void sibling_keys(
-    const Machine* machine, const uint64_t* composites, int side, int head, int previous, int mod,
-    uint64_t* keys
-) noexcept nogil:
-    """Keys of two neighbouring modifiers of a head; 0 is nobody (the first, the last)."""
-    cdef int t
-    sibling_halves(machine, composites, side, head, mod, keys)
-    for t in range(machine.n_siblings):
-        keys[t] = sibling_key(keys[t], previous_half(machine, composites, t, previous))
+cdef int score_sentence(
+    const Machine* machine, Scored* scored, Arena* arena, const uint64_t* columns,
+    const int32_t* tags, int n, const int32_t* arc_start, const int32_t* arc_head,
+    const float* extra, double margin,
+) noexcept nogil
+cdef void state_potentials(
+    const Machine* machine, const double* potential, int n_arcs, double* phi) noexcept nogil

@@ -17,10 +17,10 @@ from ...base._linear cimport Slope, climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...trees._lengths cimport N_DISTANCES
 from ._chart cimport Chart
-from ._forest cimport tree_score
-from ._infer cimport Engine, run_chart
-from ._features cimport Machine, Scored, block_width, direction_of, move_size, token_width
-from ._score cimport score_sentence, state_potentials
+from ._features cimport (
+    Machine, Scored, block_width, direction_of, move_size, score_sentence, state_potentials, token_width,
+)
+from ._infer cimport Engine, run_chart, tree_score
 
 cdef double NEGLIGIBLE = 1e-5  # gradients below it are not worth a visit to memory
 
@@ -33,8 +33,8 @@ cdef struct Sloped:
 cdef class Learner:
     """Changes the entries and moves of a model.
 
-    engine (Engine): The model.
-    initial_squares (float): Where every AdaGrad accumulator starts.
+    initial_squares: Where every AdaGrad accumulator starts.
+    n_threads: How many calls of `run` (see `gradient`) may happen at once.
     """
 
     cdef Engine engine
@@ -48,15 +48,20 @@ cdef class Learner:
     cdef long n_steps
     cdef Arena* arenas  # one per sentence of a round: they are computed in any order, added in one
     cdef Scored* scored
+    cdef int n_threads
     cdef int n_arenas
 
-    def __cinit__(self, Engine engine not None, double initial_squares):
+    def __cinit__(self, Engine engine not None, double initial_squares, int n_threads=1):
         cdef size_t i
         self.engine = engine
         self.machine = &engine.machine
         self.slopes = <Sloped*>calloc(engine.entries.shape[0], sizeof(Sloped))
         self.move_slopes = <Sloped*>calloc(engine.moves.size, sizeof(Sloped))
-        if self.slopes == NULL or self.move_slopes == NULL:
+        # rounds of a few sentences: memory does not grow with the batch
+        self.n_threads, self.n_arenas = n_threads, 1 if n_threads == 1 else 4 * n_threads
+        self.arenas = <Arena*>calloc(self.n_arenas, sizeof(Arena))
+        self.scored = <Scored*>calloc(self.n_arenas, sizeof(Scored))
+        if self.slopes == NULL or self.move_slopes == NULL or self.arenas == NULL or self.scored == NULL:
             raise MemoryError
         for i in range(<size_t>engine.entries.shape[0]):
             self.slopes[i].slope.squares = initial_squares
@@ -66,7 +71,7 @@ cdef class Learner:
 
     def __dealloc__(self):
         cdef int i
-        for i in range(self.n_arenas):
+        for i in range(self.n_arenas if self.arenas != NULL else 0):
             arena_free(&self.arenas[i])
         free(self.arenas)
         free(self.scored)
@@ -79,13 +84,12 @@ cdef class Learner:
         const int32_t[::1] tags not None, const int32_t[::1] arc_start not None,
         const int32_t[::1] arc_head not None, const int32_t[::1] heads not None,
         const int32_t[::1] labels not None, const int32_t[::1] batch not None, run=map,
-        int n_threads=1,
     ):
         """Add the gradient of the log-likelihood of some sentences.
 
-        heads, labels (int32[n]): The annotation, -1 where it is missing; annotated arcs must be kept.
-        batch (int32[]): Which sentences.
-        run (Callable): `map` of an executor with `n_threads` threads.
+        heads, labels: The annotation, -1 where it is missing; annotated arcs must be kept.
+        batch: Which sentences.
+        run: `map`, or that of an executor.
         RETURNS (Tuple[float, int]): The negative log-likelihood of the annotation, and how many sentences
             were left out because their charts failed or no tree agrees with the annotation.
         """
@@ -93,61 +97,38 @@ cdef class Learner:
         cdef double loss = 0
 
         def compute(int worker):
-            cdef int k, s, n, start, bad = 0
+            cdef int k = worker, s, n, start, bad = 0
             with nogil:
-                k = worker - n_threads
-                while k + n_threads < end - begin:
-                    k += n_threads
+                while k < end - begin and not bad:
                     s = batch[begin + k]
                     start = starts[s]
                     n = starts[s + 1] - start
                     arena_reset(&self.arenas[k])
                     self.scored[k].n = n
                     self.scored[k].likelihood = 0
-                    if n == 0:
-                        continue
-                    bad = score_sentence(
-                        self.machine, &self.scored[k], &self.arenas[k], &columns[start, 0],
-                        &tags[start], n, &arc_start[start], &arc_head[0], NULL, INFINITY)
-                    bad = bad or self._differentiate(
-                        &self.scored[k], &self.arenas[k], &heads[start], &labels[start])
-                    if bad:
-                        break
+                    if n:
+                        bad = score_sentence(
+                            self.machine, &self.scored[k], &self.arenas[k], &columns[start, 0],
+                            &tags[start], n, &arc_start[start], &arc_head[0], NULL, INFINITY)
+                        bad = bad or self._differentiate(
+                            &self.scored[k], &self.arenas[k], &heads[start], &labels[start])
+                    k += self.n_threads
             return bad
 
-        self._prepare_arenas(1 if n_threads == 1 else 4 * n_threads)
-        while end < batch.shape[0]:  # in rounds: memory does not grow with the batch
+        while end < batch.shape[0]:
             begin, end = end, min(end + self.n_arenas, <int>batch.shape[0])
-            if any(list(run(compute, range(n_threads)))):
+            if any(list(run(compute, range(self.n_threads)))):
                 raise MemoryError
             with nogil:
                 for i in range(end - begin):
-                    if self.scored[i].n == 0:
-                        continue
                     if not isfinite(self.scored[i].likelihood):
                         skipped += 1
-                        continue
-                    loss -= self.scored[i].likelihood
-                    failed |= self._spread(&self.scored[i], &self.arenas[i])
+                    elif self.scored[i].n:
+                        loss -= self.scored[i].likelihood
+                        failed |= self._spread(&self.scored[i], &self.arenas[i])
             if failed:
                 raise MemoryError
         return loss, skipped
-
-    cdef void _prepare_arenas(self, int n) except *:
-        cdef int i
-        cdef void* longer
-        if n <= self.n_arenas:
-            return
-        longer = realloc(self.scored, n * sizeof(Scored))
-        if longer == NULL:
-            raise MemoryError
-        self.scored = <Scored*>longer
-        longer = realloc(self.arenas, n * sizeof(Arena))
-        if longer == NULL:
-            raise MemoryError
-        self.arenas = <Arena*>longer
-        memset(self.arenas + self.n_arenas, 0, (n - self.n_arenas) * sizeof(Arena))
-        self.n_arenas = n
 
     cdef int _differentiate(
         self, Scored* scored, Arena* arena, const int32_t* heads, const int32_t* labels
@@ -156,7 +137,6 @@ cdef class Learner:
         cdef int n = scored.n, m, i, n_arcs = scored.n_arcs, n_labels = self.machine.n_labels
         cdef int size = move_size(self.machine) // 2
         cdef bint complete = True
-        cdef Chart given
         cdef double log_z
         cdef double** counts = <double**>take(arena, (2 * n + 2) * sizeof(double*))
         scored.gradient = <double*>take_zeros(arena, n_arcs * n_labels * sizeof(double))
@@ -183,18 +163,17 @@ cdef class Learner:
         if complete:
             scored.likelihood = tree_score(self.machine, scored, heads, labels, True) - log_z
             return 0
-        given = scored.chart
-        if self._given_chart(scored, &given, arena, heads, labels, counts):
+        if self._add_given(scored, arena, heads, labels, counts):
             return -1
         scored.likelihood = scored.log_z - log_z
         return 0
 
-    cdef int _given_chart(
-        self, Scored* scored, Chart* given, Arena* arena, const int32_t* heads,
-        const int32_t* labels, double** counts
+    cdef int _add_given(
+        self, Scored* scored, Arena* arena, const int32_t* heads, const int32_t* labels, double** counts
     ) noexcept nogil:
-        """The chart of all trees that agree with the annotation."""
+        """What all trees that agree with the annotation expect, by a chart of these."""
         cdef int a, l, m, n_labels = self.machine.n_labels
+        cdef Chart given = scored.chart
         cdef double* potential = <double*>take_zeros(
             arena, scored.n_arcs * n_labels * sizeof(double))
         given.phi = <double*>take(arena, scored.n_arcs * self.machine.n_states * sizeof(double))
@@ -202,16 +181,14 @@ cdef class Learner:
             return -1
         for a in range(scored.n_arcs):
             m = given.mod[a] - 1
-            if heads[m] >= 0 and heads[m] != given.head[a]:
-                continue
             for l in range(n_labels):
-                if labels[m] < 0 or labels[m] == l:
+                if (heads[m] < 0 or heads[m] == given.head[a]) and (labels[m] < 0 or labels[m] == l):
                     potential[a * n_labels + l] = scored.potential[a * n_labels + l]
         state_potentials(self.machine, potential, scored.n_arcs, given.phi)
-        if run_chart(scored, given, potential, n_labels, arena, counts):
+        if run_chart(scored, &given, potential, n_labels, arena, counts):
             return -1
         if isfinite(scored.log_z):
-            self._add_expected(scored, given, potential, 1)
+            self._add_expected(scored, &given, potential, 1)
         return 0
 
     cdef void _add_expected(
@@ -245,7 +222,7 @@ cdef class Learner:
         """From gradients of potentials to gradients of weights, added to those of other sentences."""
         cdef int a, l, m, t, h, i, direction, n_labels = self.machine.n_labels, n = scored.n
         cdef int width = token_width(n_labels), block = block_width(n_labels)
-        cdef int bin, failed = 0, n_siblings = self.machine.n_siblings
+        cdef int bin, at, failed = 0, n_siblings = self.machine.n_siblings
         cdef double* gradient
         cdef double total
         cdef bint matters
@@ -274,17 +251,15 @@ cdef class Learner:
                 if row == 0:
                     continue
                 failed |= self._touch(row, total)
-                last = row + self.engine.entries[row].output
-                row += 1
-                while row <= last and self.engine.entries[row].output < N_DISTANCES:
-                    if self.engine.entries[row].output == <uint32_t>bin:
+                last = row + self.machine.entries[row].output
+                while row < last:
+                    row += 1
+                    at = self.machine.entries[row].output
+                    if at == bin:
                         failed |= self._touch(row, total)
-                    row += 1
-                while row <= last and self.engine.entries[row].output - N_DISTANCES < <uint32_t>n_labels:
-                    l = self.engine.entries[row].output - N_DISTANCES
-                    if fabs(gradient[l]) > NEGLIGIBLE:
-                        failed |= self._touch(row, gradient[l])
-                    row += 1
+                    elif N_DISTANCES <= at < N_DISTANCES + n_labels:
+                        if fabs(gradient[at - N_DISTANCES]) > NEGLIGIBLE:
+                            failed |= self._touch(row, gradient[at - N_DISTANCES])
             for i in range(2 if h else 1):
                 part = (own + h * width + (3 + direction) * block if i
                         else own + m * width + direction * block)
@@ -296,12 +271,11 @@ cdef class Learner:
             part = own + m * width
             for t in range(self.machine.n_unaries):
                 row = scored.unary_rows[m * self.machine.n_unaries + t]
-                last = row + self.engine.entries[row].output
-                row += 1
-                while row <= last:
-                    if fabs(part[self.engine.entries[row].output]) > NEGLIGIBLE:
-                        failed |= self._touch(row, part[self.engine.entries[row].output])
+                last = row + self.machine.entries[row].output
+                while row < last:
                     row += 1
+                    if fabs(part[self.machine.entries[row].output]) > NEGLIGIBLE:
+                        failed |= self._touch(row, part[self.machine.entries[row].output])
         for i in range(scored.chart.n_siblings):
             if fabs(scored.sibling_gradient[i]) > NEGLIGIBLE:
                 for t in range(n_siblings):
@@ -311,11 +285,8 @@ cdef class Learner:
         return failed
 
     def step(self, double rate, double decay):
-        """Go one step along the added gradients and forget them.
-
-        rate (float): Learning rate of AdaGrad.
-        decay (float): L2 penalty, applied to the weights a step touches.
-        """
+        """Go one step along the added gradients and forget them; the L2 penalty is that of the weights a step
+        touches."""
         cdef size_t i, n_moves = self.engine.moves.size, size = move_size(self.machine)
         cdef float* weights = &self.engine.moves[0, 0, 0, 0]
         cdef double* counts = &self.move_counts[0, 0, 0, 0]
@@ -336,7 +307,7 @@ cdef class Learner:
         self.engine.refresh_moves()
 
     def gradients(self):
-        """RETURNS (Tuple[ndarray, ndarray]): The added gradients of entries and moves, for tests."""
+        """The added gradients of entries and moves, for tests."""
         cdef Py_ssize_t i
         entries = numpy.zeros(self.engine.entries.shape[0])
         for i in range(self.engine.entries.shape[0]):
@@ -346,7 +317,7 @@ cdef class Learner:
         return entries, moves
 
     def averaged(self):
-        """RETURNS (Tuple[ndarray, ndarray]): Weights of entries and moves, averaged over all steps."""
+        """Weights of entries and moves, averaged over all steps."""
         cdef Py_ssize_t i
         entries = numpy.zeros(self.engine.entries.shape[0], dtype=numpy.float32)
         moves = numpy.zeros(self.engine.moves.size, dtype=numpy.float32)

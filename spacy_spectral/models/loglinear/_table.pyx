@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The feature table is made: keys of annotated trees, and rows as they are read in parsing."""
+"""The feature table as it is read in parsing, made of the one that is learnt; see `_table.pxd`."""
 import numpy
 
 from libc.math cimport lrint
@@ -8,12 +8,6 @@ from libc.string cimport memset
 
 from ...base._linear cimport Entry, Slot
 from ...base.cache import zeros_in_large_pages
-from ._cells cimport (
-    ALONE, BUCKET, DENSE, N_SMALL, Bucket, Cell, CellTable, bucket_of, count_of_bits,
-)
-from ._features cimport (
-    Machine, arc_key, between_of, block_width, direction_of, fill_composites, sibling_keys, unary_key,
-)
 
 cdef enum:
     LINE = 16  # cells of a line of memory
@@ -21,77 +15,8 @@ cdef enum:
     MAX_STEPS = 1024  # of a search in the learnt table, which is half empty
 
 
-def training_keys(
-    const uint64_t[:, ::1] columns not None, const int32_t[::1] starts not None,
-    const int32_t[::1] tags not None, const int32_t[::1] heads not None,
-    const int32_t[:, :, ::1] composites not None, const int32_t[:, ::1] pairs not None,
-    const int32_t[::1] unaries not None, const int32_t[:, ::1] siblings not None,
-    const uint8_t[::1] between_bit not None,
-):
-    """The keys of everything in annotated trees, to choose the features worth keeping.
-
-    heads (int32[n]): Heads inside the sentence, 0 the root, -1 unknown (gives no keys).
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): uint64 keys of arcs (tokens x pair templates), of tokens
-        (tokens x unary templates) and of neighbouring modifiers (any number x sibling templates).
-    """
-    cdef Machine machine
-    cdef int s, n, m, h, t, k, side, previous, direction, between, start, n_sibling = 0
-    cdef Py_ssize_t total = columns.shape[0]
-    memset(&machine, 0, sizeof(machine))
-    machine.context.n_columns = columns.shape[1]
-    machine.context.n_composites = k = composites.shape[0]
-    machine.context.composites = &composites[0, 0, 0]
-    machine.n_siblings = siblings.shape[0]
-    machine.siblings = &siblings[0, 0]
-    machine.between_bit = &between_bit[0]
-    longest = int(numpy.diff(starts).max()) if starts.shape[0] > 1 else 0
-    cdef uint64_t[:, ::1] values = numpy.empty((longest + 1, k), dtype=numpy.uint64)
-    pair_keys = numpy.zeros((total, pairs.shape[0]), dtype=numpy.uint64)
-    unary_keys = numpy.zeros((total, unaries.shape[0]), dtype=numpy.uint64)
-    # every token ends its modifiers on either side, and has one head
-    among_siblings = numpy.zeros((3 * total + 1, siblings.shape[0]), dtype=numpy.uint64)
-    cdef uint64_t[:, ::1] out_pairs = pair_keys
-    cdef uint64_t[:, ::1] out_unaries = unary_keys
-    cdef uint64_t[:, ::1] out_siblings = among_siblings
-    cdef uint64_t* first
-    for s in range(starts.shape[0] - 1):
-        start = starts[s]
-        n = starts[s + 1] - start
-        if n == 0:
-            continue
-        first = &values[0, 0]
-        with nogil:
-            fill_composites(&machine.context, &columns[start, 0], n, first)
-            for m in range(1, n + 1):
-                for t in range(unaries.shape[0]):
-                    out_unaries[start + m - 1, t] = unary_key(t, values[m, unaries[t]])
-                h = heads[start + m - 1]
-                if h < 0:
-                    continue
-                direction = direction_of(h, m)
-                between = between_of(&machine, &tags[start], h, m)
-                for t in range(pairs.shape[0]):
-                    out_pairs[start + m - 1, t] = arc_key(
-                        t, direction, values[h, pairs[t, 0]], values[m, pairs[t, 1]],
-                        between + 1 if pairs[t, 2] else 0)
-            for h in range(1, n + 1):
-                for side in range(2):
-                    previous = 0
-                    m = h + 1 if side else h - 1
-                    while 1 <= m <= n:
-                        if heads[start + m - 1] == h:
-                            sibling_keys(&machine, first, side, h, previous, m,
-                                          &out_siblings[n_sibling, 0])
-                            n_sibling += 1
-                            previous = m
-                        m += 1 if side else -1
-                    sibling_keys(&machine, first, side, h, previous, 0, &out_siblings[n_sibling, 0])
-                    n_sibling += 1
-    return pair_keys, unary_keys, among_siblings[:n_sibling]
-
-
 cdef Py_ssize_t _write_row(const Entry* row, int width, double scale, Cell* cells) noexcept nogil:
-    """Write a row as `_cells` has it; only counts if `cells` is NULL. RETURNS (int): How many cells it has."""
+    """Write a row as `_table.pxd` has it; only counts if `cells` is NULL. RETURNS (int): How many cells it has."""
     cdef Py_ssize_t i = 1, k, size = row.output, n = 1, place
     cdef int block, bits, n_sections = 0, n_small
     # outputs of a pair are all in the first block, and whoever reads them expects few
@@ -137,18 +62,18 @@ cdef inline Py_ssize_t _place(Py_ssize_t n, Py_ssize_t size) noexcept nogil:
 
 def make_cells(
     const Slot[::1] slots not None, const Entry[::1] entries not None,
-    const uint32_t[::1] used not None, int n_labels, double scale,
+    const uint32_t[::1] used not None, int width, double scale,
 ):
-    """The rows of the table as they are read in parsing, see `_cells.pxd`.
+    """The rows of the table as they are read in parsing, see `_table.pxd`.
 
     slots, entries (structured arrays): The table as it is learnt.
     used (uint32[rows]): The slots that are used, in the order of their rows.
+    width (int): Outputs of a block.
     scale (float): What weights are multiplied by before they are rounded.
     RETURNS (Tuple[ndarray, ndarray]): The cells, as a structured array of `weight` (int16) and `output`
         (uint16), and for every row (uint32) what stands in a bucket: where it begins, or its weight.
     """
     cdef Py_ssize_t i, n = 1, size
-    cdef int width = block_width(n_labels)
     cdef const Entry* row
     places = numpy.empty(used.shape[0], dtype=numpy.uint32)
     cdef uint32_t[::1] place = places

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 from ...base.errors import Errors, SpectralError
 from ...base.learnt import architecture
 from ...trees.interface import Resources
-from ...trees.sentences import Treebank
-from .estimate import Settings
-from .parser import LogLinearParser
+from ...trees.parses import cut_treebank
+from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
+from ...trees.sentences import Ints, Tokens, Treebank
+from .encode import Encoder
+from .estimate import Annotated, Epoch, Settings, fit
+from .parser import LogLinearParser, encode_tokens
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -35,15 +38,35 @@ class LogLinearRecipe(Settings):
             )
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> LogLinearParser:
-        """RETURNS (LogLinearParser): A parser; see `trees.interface.Recipe`."""
-        return LogLinearParser.fit(
-            treebank,
-            self,
-            max_length=self.max_length,
-            dev=given.get("dev"),
-            clusters=given.get("clusters"),
-            report=given.get("report", print),
+        """Crossing arcs are lifted, with decorated labels where there are enough of them; missing heads and
+        labels are summed out. See `trees.interface.Recipe`.
+        """
+        dev, clusters, report = given.get("dev"), given.get("clusters"), given.get("report", print)
+        treebank = cut_treebank(treebank, self.max_length)
+        heads, names = projective_trees(treebank)
+        if not any(names):
+            raise SpectralError(Errors.S401)
+        inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
+        tags = sorted({symbol for symbol in treebank.tokens.symbols if symbol})
+        encoder = Encoder(tags)
+
+        def annotated(tokens: Tokens, heads: Ints, names: list[str]) -> Annotated:
+            encoded = encode_tokens(encoder, tokens, clusters)
+            return Annotated(encoded, heads, inventory.encode(names))
+
+        def progress(epoch: Epoch) -> None:
+            scores = "" if epoch.las is None else f", dev UAS {epoch.uas:.2%}, LAS {epoch.las:.2%}"
+            report(f"epoch {epoch.epoch} of {epoch.n_epochs}: loss {epoch.loss:.4f}{scores}")
+
+        model = fit(
+            annotated(treebank.tokens, heads, names),
+            tags=tags,
+            labels=inventory.names,
+            dev=None if dev is None else annotated(dev.tokens, dev.heads, dev.labels),
+            settings=self,
+            progress=progress,
         )
+        return LogLinearParser(model, clusters, max_length=self.max_length)
 
 
 build_loglinear = architecture(

@@ -192,11 +192,9 @@ def compile_templates(
         return numpy.asarray(result, dtype=numpy.int32).reshape(len(result), n_columns)
 
     flags = {"": 0, "between": 1, "d": 1, "b": 2, "db": 3}
-    compiled_pairs = rows(pairs, 2, flags)
-    compiled_unaries = rows(unaries, 1)[:, 0].copy()
-    compiled_siblings = rows(siblings, 3)
+    compiled = rows(pairs, 2, flags), rows(unaries, 1)[:, 0].copy(), rows(siblings, 3)
     composites = numpy.asarray(list(index), dtype=numpy.int32).reshape(len(index), MAX_PARTS, 2)
-    return Templates(composites, compiled_pairs, compiled_unaries, compiled_siblings)
+    return Templates(composites, *compiled)
 
 
 @dataclass
@@ -233,11 +231,8 @@ class Sentences:
 
 
 def second_names(guesses: Sequence[tuple[str, float] | None]) -> Sequence[str]:
-    """What templates see of second tags.
-
-    guesses (Sequence[Optional[Tuple[str, float]]]): Tags with their probabilities, None for none.
-    RETURNS (Sequence[str]): Tags with a class of their probability ("NN:2"), "" for one without a rival.
-    """
+    """What templates see of second tags: tags with a class of their probability ("NN:2"), ""
+    for one without a rival."""
     if not isinstance(guesses, SecondTags):
         names = list(dict.fromkeys(guess[0] for guess in guesses if guess))
         index = {name: i for i, name in enumerate(names)}

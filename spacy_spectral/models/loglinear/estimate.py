@@ -1,6 +1,6 @@
 """From annotated sentences to a log-linear model: what `fit` does, in order.
 
-Count what the templates need (`statistics`), train the pruner, choose features (`table`), then
+Count what the templates need and choose features (`statistics`), train the pruner, then
 climb the conditional log-likelihood with AdaGrad and average the weights.
 """
 
@@ -19,11 +19,21 @@ from ...trees._eisner import is_projective_tree
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING
 from ._learn import Learner
-from .encode import COLUMNS, GUESSED, SIBLINGS, UNARIES, Sentences, compile_templates
-from .model import MAX_HEADS, MAX_LABELS, MAX_STATES, LogLinearModel
-from .pruner import Arcs, fit_pruner
-from .statistics import function_tags, label_classes, label_successions, separators
-from .table import build_table, drop_small_weights
+from ._pruner import train_pruner
+from .encode import COLUMNS, GUESSED, PRUNER, SIBLINGS, UNARIES, Sentences, compile_templates
+from .model import MAX_HEADS, MAX_LABELS, MAX_STATES, N_FAR, REACH, ArcPruner, Arcs, LogLinearModel
+from .statistics import (
+    build_table,
+    drop_small_weights,
+    function_tags,
+    label_classes,
+    label_successions,
+    separators,
+)
+
+# Of the pruner: how many weights it has, and in how many parts it goes over the text.
+_SIZE = 1 << 21
+_PARTS = 4
 
 
 @dataclass
@@ -213,6 +223,62 @@ def fit(
     return _climb(model, keys, row_starts, gold, arcs, settings, dev, progress)
 
 
+def fit_pruner(
+    data: Sentences,
+    heads: NDArray[numpy.int32],
+    *,
+    between_bit: NDArray[numpy.uint8],
+    missing: set[str],
+    threshold: float,
+    most: int,
+    epochs: int,
+    rate: float,
+    seed: int,
+) -> tuple[ArcPruner, Arcs]:
+    """Train a pruner, and prune its training data as if it had never seen it.
+
+    The pruner is trained on either half of the text. Training sentences are then pruned by the half they do
+    not belong to: a pruner knows its own training data too well, and what is trained on such arcs would meet
+    harder ones later (this costs more than a point of UAS). Everything else is pruned by the mean of the two.
+
+    missing: Columns the data does not have.
+    epochs: Passes over either half; the first does not count for the average unless it is the
+        only one.
+    """
+    templates = compile_templates(missing, pairs=PRUNER, unaries="", siblings="")
+    rng = numpy.random.default_rng(seed)
+    middle = len(data) // 2
+    sentences = numpy.arange(len(data), dtype="int32")
+
+    def train(half: NDArray[numpy.int32]) -> NDArray[numpy.float32]:
+        current, squares, total = (numpy.full(_SIZE, x, dtype="float32") for x in (0, 1, 0))
+        for epoch in range(epochs):
+            for part in numpy.array_split(rng.permutation(half), _PARTS):
+                train_pruner(
+                    data.columns, data.starts, data.tags, heads, templates.composites,
+                    templates.pairs, between_bit, current, squares, part, rate, REACH, N_FAR,
+                )  # fmt: skip
+                if epoch or epochs == 1:
+                    total += current
+        return (total / (_PARTS * max(epochs - 1, 1))).astype("float32")
+
+    def pruner(weights: NDArray[numpy.float32]) -> ArcPruner:
+        return ArcPruner(templates, weights, between_bit, threshold, most)
+
+    first = train(sentences[:middle] if middle else sentences)
+    second = train(sentences[middle:])
+    cut = int(data.starts[middle])
+    of_first = pruner(second)(data.part(0, middle), heads[:cut])
+    of_second = pruner(first)(data.part(middle, len(data)), heads[cut:])
+    starts = [of_first.starts[:-1], of_first.starts[-1] + of_second.starts]
+    arcs = Arcs(
+        numpy.concatenate(starts).astype("int32"),
+        numpy.concatenate([of_first.heads, of_second.heads]),
+        numpy.concatenate([of_first.probs, of_second.probs]),
+    )
+    return pruner(((first + second) / 2).astype("float32")), arcs
+
+
 def _checked_heads(train: Annotated) -> NDArray[numpy.int32]:
     """The heads; sentences whose heads are all known are projective trees."""
     heads = numpy.ascontiguousarray(train.heads, dtype="int32")
@@ -239,7 +305,7 @@ def _climb(
     progress: Callable[[Epoch], None] | None,
 ) -> LogLinearModel:
     """Maximise the conditional likelihood. RETURNS (LogLinearModel): The averaged model."""
-    learner = Learner(model.engine(), 1.0)
+    learner = Learner(model.engine(), 1.0, settings.n_threads)
     data = gold.sentences
     rng = numpy.random.default_rng(settings.seed)
     best, best_las, best_epoch = model, -1.0, 0
@@ -260,7 +326,6 @@ def _climb(
                     gold.labels,
                     order[start : start + settings.batch_size],
                     run,
-                    settings.n_threads,
                 )
                 learner.step(settings.rate, settings.decay)
                 loss += batch_loss

@@ -33,7 +33,7 @@ def packed_trees(
 ) -> GraphTrees:
     """The distribution over the trees of a sentence.
 
-    scored: From `_infer.sentence_scores`.
+    scored: From `Forests.scores`.
     allowed: [2, labels], labels of arcs between tokens, and of arcs from the root.
     """
     arcs, labels = numpy.nonzero(allowed[(scored["heads"] == 0).astype("int64")])

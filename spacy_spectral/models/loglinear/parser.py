@@ -4,14 +4,13 @@ Implements `trees.interface`. Knows nothing of spaCy.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError
 from ...base.files import Bytes, Format, Int
 from ...trees.interface import (
     ArcMask,
@@ -21,30 +20,54 @@ from ...trees.interface import (
     Parse,
     ParserModel,
     Parses,
-    RankedTrees,
     Temperature,
     TreeDistribution,
 )
 from ...trees.parses import (
-    cut_treebank,
     distinct_parses,
     parse_in_pieces,
     restored_arcs,
     restored_parses,
 )
-from ...trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
-from ...trees.sentences import MISSING, Tokens, Treebank
+from ...trees.pseudoprojective import Inventory, plain
+from ...trees.sentences import MISSING, Ints, Longs, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .encode import Encoder, Sentences, second_names
-from .estimate import Annotated, Epoch, Settings, fit
-from .model import LogLinearModel, ModelParses
+from .model import MARGIN, LogLinearModel, ModelParses, with_arcs
 
 _FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
 # Arcs -> [arcs, labels].
 LabelledArcScorer = Callable[[AskedArcs], NDArray[numpy.floating]]
 _SMALLEST_PROB = 1e-12
-# (sentence, arcs that were left out) -> its trees
-Pack = Callable[[int, NDArray[numpy.bool_] | None], RankedTrees]
+
+
+@dataclass
+class _Batch:
+    """A batch of which some tokens are parsed; see `trees.parses.ParseTokens`."""
+
+    model: LogLinearModel
+    inventory: Inventory
+    sentences: Sentences
+    others: LabelledArcScorer | None
+
+    def __call__(
+        self, tokens: Longs | slice, starts: Ints, fixed: Ints | None
+    ) -> "LogLinearParses":
+        return LogLinearParses(self, tokens, starts, fixed)
+
+    def infer(
+        self, tokens: Longs | slice, starts: Ints, fixed: Ints | None, more: ArcMask | None = None
+    ) -> ModelParses:
+        """more: [N+1, N+1], arcs of the only sentence to look at beside those of the pruner."""
+        own = self.sentences.select(tokens, starts)
+        prepared, arcs = self.model.prepare(own, fixed, wider=self.others is not None)
+        margin, extra = MARGIN, None
+        if more is not None:
+            arcs, margin = with_arcs(arcs, more), numpy.inf
+        if self.others is not None:
+            scores = self.others(AskedArcs(tokens, starts, arcs.starts, arcs.heads))
+            extra = numpy.ascontiguousarray(scores, "float32")
+        return self.model.infer(prepared, arcs, constraints=fixed, extra=extra, margin=margin)
 
 
 class LogLinearParses:
@@ -52,22 +75,15 @@ class LogLinearParses:
 
     labelled = True
 
-    def __init__(
-        self,
-        parses: ModelParses,
-        inventory: Inventory,
-        fixed: NDArray[numpy.int32] | None,
-        pack: Pack,
-    ):
-        """fixed: The heads that were given, MISSING for others.
-        pack: Scores a sentence once more and packs its trees.
+    def __init__(self, batch: _Batch, tokens: Longs | slice, starts: Ints, fixed: Ints | None):
+        """tokens: Of the batch.
+        fixed: The heads that were given, MISSING for others.
         """
-        self._pack = pack
-        self._parses = parses
-        self._inventory = inventory
-        self._fixed = fixed
-        self.heads, self.labels = inventory.restored(
-            parses.starts, parses.heads, parses.labels, fixed
+        self._batch, self._tokens, self._fixed = batch, tokens, fixed
+        self._parses = batch.infer(tokens, starts, fixed)
+        self._inventory = batch.inventory
+        self.heads, self.labels = self._inventory.restored(
+            starts, self._parses.heads, self._parses.labels, fixed
         )
 
     @cached_property
@@ -119,7 +135,7 @@ class LogLinearParses:
             return [Parse(self.heads[own], self.labels[own], log_prob)]
         if not labelled:
             return restored_parses(heads, labels, logs.tolist(), self._inventory, fixed)
-        trees = self._pack(sentence, None)
+        trees = self._batch.model.trees(self._parses.forests, sentence)
         n = heads.shape[1]
         total, _ = trees.total(numpy.ones((n + 1, n + 1), dtype=bool), {})
         return distinct_parses(
@@ -134,7 +150,14 @@ class LogLinearParses:
     def distribution(
         self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
-        return self._pack(sentence, more)
+        forests = self._parses.forests
+        if more is not None:
+            own = self._own(sentence)
+            tokens = numpy.arange(len(self._batch.sentences.tags))[self._tokens][own]
+            ends = numpy.array([0, len(tokens)], dtype="int32")
+            fixed = None if self._fixed is None else self._fixed[own]
+            forests, sentence = self._batch.infer(tokens, ends, fixed, more).forests, 0
+        return self._batch.model.trees(forests, sentence)
 
     def _own(self, sentence: int) -> slice:
         starts = self._parses.starts
@@ -155,47 +178,6 @@ class LogLinearParser(ParserModel):
         self._encoder = model.encoder()
         self.inventory = Inventory(model.labels)
 
-    @classmethod
-    def fit(
-        cls,
-        treebank: Treebank,
-        settings: Settings,
-        *,
-        max_length: int,
-        dev: Treebank | None = None,
-        clusters: Clusters | None = None,
-        report: Callable[[str], None] = print,
-    ) -> "LogLinearParser":
-        """Train a parser.
-
-        treebank: The training data. Crossing arcs are lifted, with decorated labels where there
-            are enough of them; missing heads and labels are summed out.
-        """
-        treebank = cut_treebank(treebank, max_length)
-        heads, names = projective_trees(treebank)
-        if not any(names):
-            raise SpectralError(Errors.S401)
-        inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
-        tags = sorted({symbol for symbol in treebank.tokens.symbols if symbol})
-        encoder = Encoder(tags)
-
-        def annotated(tokens: Tokens, heads: NDArray[numpy.int32], names: list[str]) -> Annotated:
-            return Annotated(_encode(encoder, tokens, clusters), heads, inventory.encode(names))
-
-        def progress(epoch: Epoch) -> None:
-            scores = "" if epoch.las is None else f", dev UAS {epoch.uas:.2%}, LAS {epoch.las:.2%}"
-            report(f"epoch {epoch.epoch} of {epoch.n_epochs}: loss {epoch.loss:.4f}{scores}")
-
-        model = fit(
-            annotated(treebank.tokens, heads, names),
-            tags=tags,
-            labels=inventory.names,
-            dev=None if dev is None else annotated(dev.tokens, dev.heads, dev.labels),
-            settings=settings,
-            progress=progress,
-        )
-        return cls(model, clusters, max_length=max_length)
-
     @property
     def temperature(self) -> Temperature:  # type: ignore[override]
         return self.model.temperature
@@ -209,9 +191,7 @@ class LogLinearParser(ParserModel):
         result._encoder = self._encoder
         return result
 
-    def parse(
-        self, tokens: Tokens, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         return self.parse_scored(None, tokens, fixed=fixed)
 
@@ -220,45 +200,13 @@ class LogLinearParser(ParserModel):
         others: LabelledArcScorer | None,
         tokens: Tokens,
         *,
-        fixed: NDArray[numpy.int32] | None = None,
+        fixed: Ints | None = None,
     ) -> Parses:
         """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores."""
-        sentences = _encode(self._encoder, tokens, self.clusters)
+        sentences = encode_tokens(self._encoder, tokens, self.clusters)
 
-        def parse(
-            chosen: NDArray[numpy.int64] | slice,
-            starts: NDArray[numpy.int32],
-            fixed: NDArray[numpy.int32] | None,
-        ) -> LogLinearParses:
-            own = sentences.select(chosen, starts)
-
-            def pack(sentence: int, more: NDArray[numpy.bool_] | None) -> RankedTrees:
-                here = slice(int(starts[sentence]), int(starts[sentence + 1]))
-                places = numpy.arange(len(tokens.words))[chosen][here]
-                ends = numpy.array([0, len(places)], dtype="int32")
-
-                def given(arc_starts: NDArray, heads: NDArray) -> NDArray[numpy.floating]:
-                    assert others is not None
-                    return others(AskedArcs(places, ends, arc_starts, heads))
-
-                return self.model.packed(
-                    sentences.select(places, ends),
-                    None if others is None else given,
-                    constraints=None if fixed is None else fixed[here],
-                    more=more,
-                )
-
-            if others is None:
-                parses = self.model.parse(own, constraints=fixed)
-                return LogLinearParses(parses, self.inventory, fixed, pack)
-            prepared, arcs = self.model.prepare(own, fixed, wider=True)
-            extra = others(AskedArcs(chosen, starts, arcs.starts, arcs.heads))
-            parses = self.model.infer(
-                prepared, arcs, constraints=fixed, extra=numpy.ascontiguousarray(extra, "float32")
-            )
-            return LogLinearParses(parses, self.inventory, fixed, pack)
-
-        return parse_in_pieces(parse, tokens.starts, max_length=self.max_length, fixed=fixed)
+        batch = _Batch(self.model, self.inventory, sentences, others)
+        return parse_in_pieces(batch, tokens.starts, max_length=self.max_length, fixed=fixed)
 
     def to_payload(self) -> dict[str, Any]:
         return {
@@ -275,7 +223,8 @@ class LogLinearParser(ParserModel):
         return cls(model, clusters_from_bytes(read["clusters"]), max_length=read["max_length"])
 
 
-def _encode(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sentences:
+def encode_tokens(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sentences:
+    """A batch as the model sees it."""
     everything = encoder(
         [tokens.words],
         [tokens.symbols],

@@ -9,20 +9,11 @@ a table.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import cast
 
 import numpy
 
-from ...trees.calibration import (
-    PRIOR,
-    Tried,
-    calibrated,
-    judge,
-    minimum,
-    some_sentences,
-    star,
-)
+from ...trees.calibration import PRIOR, Tried, calibrated, judge, minimum, some_sentences, star
 from ...trees.interface import Clusters, ParserModel, Recipe, Resources, Temperature, Vectors
 from ...trees.sentences import MISSING, Floats, Treebank
 from .parser import ProductParser
@@ -81,14 +72,13 @@ def _train(
 ) -> dict[str, ParserModel]:
     experts = {}
     for name, recipe in recipes.items():
-        report = partial(_tell, given["report"], f"{prefix}{name}: ")
+
+        def report(message: str, start: str = f"{prefix}{name}: ") -> None:
+            given["report"](start + message)
+
         own: Resources = {**given, "dev": dev, "report": report}
         experts[name] = recipe.fit(treebank, **own)
     return experts
-
-
-def _tell(report: Callable[[str], None], prefix: str, message: str) -> None:
-    report(prefix + message)
 
 
 def _held_out(n: int) -> numpy.ndarray:
@@ -123,14 +113,18 @@ def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
     return _at(product, best)
 
 
-def _at(product: ProductParser, logs: Floats) -> ProductParser:
-    """The product at logarithms of a temperature and of weights, relative to the first."""
+def _weights(logs: Floats) -> Floats:
+    """Weights, of the logarithms of a temperature and of weights, relative to the first."""
     shares = numpy.exp(numpy.append(0.0, logs[1:]))
-    weights = dict(zip(product.experts, (shares / shares.sum()).tolist(), strict=True))
-    return product.with_temperature(Temperature(float(numpy.exp(logs[0])))).with_weights(weights)
+    return shares / shares.sum()
+
+
+def _at(product: ProductParser, logs: Floats) -> ProductParser:
+    weights = dict(zip(product.experts, _weights(logs).tolist(), strict=True))
+    temperature = Temperature(float(numpy.exp(logs[0])))
+    return ProductParser(product.experts, weights, temperature=temperature)
 
 
 def _spread(logs: Floats) -> Floats:
     """Logarithms of the temperature that every expert has in the product."""
-    shares = numpy.exp(numpy.append(0.0, logs[1:]))
-    return logs[0] - numpy.log(shares / shares.sum())
+    return logs[0] - numpy.log(_weights(logs))

@@ -29,11 +29,9 @@ from ...trees.interface import (
     TEMPERATURE,
     ArcScorer,
     AskedArcs,
-    Clusters,
     ParserModel,
     Parses,
     Temperature,
-    Vectors,
 )
 from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import arc_posterior, sentence_constraints
@@ -96,18 +94,11 @@ class ProductParser(ParserModel):
         )
         first = self.experts[self._host or self._active[0]]
         self.label_names: Sequence[str] = list(first.label_names)
+        # what is known of words: the experts share it
+        everyone = self.experts.values()
+        self.clusters = next((e.clusters for e in everyone if e.clusters is not None), None)
+        self.vectors = next((e.vectors for e in everyone if e.vectors is not None), None)
         self.inventory = Inventory(self.label_names)
-
-    @property
-    def clusters(self) -> Clusters | None:  # type: ignore[override]
-        """What is known of words: the experts share it."""
-        found = (expert.clusters for expert in self.experts.values())
-        return next((value for value in found if value is not None), None)
-
-    @property
-    def vectors(self) -> Vectors | None:  # type: ignore[override]
-        found = (expert.vectors for expert in self.experts.values())
-        return next((value for value in found if value is not None), None)
 
     def with_temperature(self, temperature: Temperature) -> "ProductParser":
         """The same product, more or less confident."""
@@ -149,8 +140,9 @@ class ProductParser(ParserModel):
         """Parse a batch, given what `scorers` has said of it."""
         if len(self._active) == 1 or not len(tokens):
             return self._chart.parse(tokens, fixed=fixed)
-        temperatures = {name: self.temperature.weighted(self.weights[name]) for name in scorers}
-        others = WeightedScores(scorers, temperatures)
+        others = WeightedScores(
+            [(self.temperature.weighted(self.weights[name]), scorers[name]) for name in scorers]
+        )
         if self._host is None:
             pieces = _FirstOrder(others, tokens, self.inventory, self.temperature)
             return parse_in_pieces(pieces, tokens.starts, max_length=_MAX_LENGTH, fixed=fixed)
@@ -158,22 +150,17 @@ class ProductParser(ParserModel):
 
     def to_payload(self) -> dict[str, Any]:
         kinds = {kind: name for name, kind in KINDS.items()}
-        experts = [
-            {
-                "name": name,
-                "kind": kinds[type(expert)],
-                "weight": self.weights[name],
-                "model": expert.to_bytes(),
-            }
+        rows = [
+            (name, kinds[type(expert)], self.weights[name], expert.to_bytes())
             for name, expert in self.experts.items()
         ]
+        experts = [dict(zip(("name", "kind", "weight", "model"), row, strict=True)) for row in rows]
         return {"experts": experts, "temperature": self.temperature._asdict()}
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "ProductParser":
-        names = [expert["name"] for expert in read["experts"]]
-        _FORMAT.require(len(set(names)) == len(names), "experts", "has a name twice")
         weights = {expert["name"]: expert["weight"] for expert in read["experts"]}
+        _FORMAT.require(len(weights) == len(read["experts"]), "experts", "has a name twice")
         _FORMAT.require(max(weights.values()) > 0, "experts", "has no weight above 0")
         experts = {
             expert["name"]: KINDS[expert["kind"]].from_bytes(expert["model"])
@@ -186,14 +173,12 @@ class ProductParser(ParserModel):
 class WeightedScores:
     """What several experts say of labelled arcs, added up: [arcs, labels]."""
 
-    scorers: Mapping[str, ArcScorer]
-    temperatures: Mapping[str, Temperature]
+    scorers: Sequence[tuple[Temperature, ArcScorer]]
 
     def __call__(self, asked: AskedArcs) -> NDArray[numpy.floating]:
         total: Any = 0.0
-        for name, scorer in self.scorers.items():
+        for own, scorer in self.scorers:
             heads, labels = scorer(asked)
-            own = self.temperatures[name]
             weighted = labels / own.labels
             weighted += (heads / own.heads)[:, None]
             total = weighted + total

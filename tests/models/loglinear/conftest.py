@@ -3,7 +3,7 @@
 import pytest
 
 from loglinear_data import LABELS, SMALL, TAGS, toy_corpus
-from spacy_spectral.models.loglinear import fit
+from spacy_spectral.models.loglinear.estimate import fit
 
 
 @pytest.fixture(scope="session")

@@ -17,14 +17,12 @@ from spacy_spectral.forest.conditions import (
     SentenceTrees,
     conditioned,
 )
-from spacy_spectral.models.loglinear import LogLinearModel
-from spacy_spectral.models.loglinear._infer import sentence_scores
+from spacy_spectral.models.loglinear._features import training_keys
 from spacy_spectral.models.loglinear._learn import Learner
-from spacy_spectral.models.loglinear._table import training_keys
 from spacy_spectral.models.loglinear.encode import PRUNER, compile_templates
+from spacy_spectral.models.loglinear.model import ArcPruner, LogLinearModel
 from spacy_spectral.models.loglinear.packed import packed_trees, sharper_scores
-from spacy_spectral.models.loglinear.pruner import ArcPruner
-from spacy_spectral.models.loglinear.table import build_table
+from spacy_spectral.models.loglinear.statistics import build_table
 from spacy_spectral.trees.conditions import MixedTrees
 from spacy_spectral.trees.interface import Temperature
 from spacy_spectral.trees.sentences import N_BINS
@@ -252,15 +250,12 @@ CONDITIONS = [
 def test_trees_under_conditions_are_those_of_enumeration(random_model, conditions):
     model, data, heads, _ = random_model
     arcs = pruned_arcs(np.random.default_rng(3), data, heads)
+    inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
+    forests = model.engine().parse(*inputs, no_margins(data))["forests"]
     n_found = 0
     for sentence in np.flatnonzero(np.diff(data.starts) >= 4).tolist():
-        part = data.part(sentence, sentence + 1)
         first, last = data.starts[sentence : sentence + 2].tolist()
-        begin, end = arcs.starts[[first, last]].tolist()
-        scored = sentence_scores(
-            model.engine(), part.columns, part.tags, arcs.starts[first : last + 1] - begin,
-            arcs.heads[begin:end], np.inf,
-        )  # fmt: skip
+        scored = forests.scores(sentence)
         packed = packed_trees(last - first, scored, model.label_classes, model.allowed)
         trees = {
             (tree, tuple(LABELS[i] for i in labels)): p
@@ -363,18 +358,12 @@ def test_mixtures_are_those_of_enumeration(random_model, choice, share):
     model = replace(model, temperature=Temperature(1.0, 1.0, choice, share), _engine=None)
     arcs = pruned_arcs(np.random.default_rng(3), data, heads)
     inputs = (data.columns, data.starts, data.tags, arcs.starts, arcs.heads)
-    engine = model.engine()
-    parsed = engine.parse(*inputs, no_margins(data))
+    parsed = model.engine().parse(*inputs, no_margins(data))
     for sentence in range(len(data)):
         trees = enumerate_sentence(model, data, arcs, sentence)
         first, last = data.starts[sentence : sentence + 2]
         n = int(last - first)
-        own = slice(first, last)
-        sides = arcs.starts[first : last + 1] - arcs.starts[first]
-        kept = arcs.heads[arcs.starts[first] : arcs.starts[last]]
-        scored = sentence_scores(
-            engine, data.columns[own], data.tags[own], sides.astype("int32"), kept, np.inf
-        )
+        scored = parsed["forests"].scores(sentence)
         arc_scores = np.full((n + 1, n + 1, len(LABELS)), -np.inf)
         arc_scores[scored["heads"], scored["modifiers"]] = scored["scores"]
         arc_scores[0][:, model.allowed[1] == 0] = -np.inf

@@ -8,11 +8,10 @@ import pytest
 
 from brute_force import projective_trees
 from loglinear_data import TAGS, long_sentence, random_corpus
-from spacy_spectral.models.loglinear import Encoder
-from spacy_spectral.models.loglinear import pruner as pruner_module
+from spacy_spectral.models.loglinear import model as model_module
 from spacy_spectral.models.loglinear._pruner import train_pruner
-from spacy_spectral.models.loglinear.encode import COLUMNS, PRUNER, compile_templates
-from spacy_spectral.models.loglinear.pruner import ArcPruner
+from spacy_spectral.models.loglinear.encode import COLUMNS, PRUNER, Encoder, compile_templates
+from spacy_spectral.models.loglinear.model import ArcPruner
 
 
 def test_pruner_keeps_the_likeliest_arcs_among_ties():
@@ -92,8 +91,8 @@ def pruner_scores(pruner, data):
 
 @pytest.mark.parametrize("reach, n_far", [(32, 16), (2, 2), (1, 1), (1, 0)])
 def test_pruner_gives_the_marginals_of_enumeration(monkeypatch, reach, n_far):
-    monkeypatch.setattr(pruner_module, "_REACH", reach)
-    monkeypatch.setattr(pruner_module, "_N_FAR", n_far)
+    monkeypatch.setattr(model_module, "REACH", reach)
+    monkeypatch.setattr(model_module, "N_FAR", n_far)
     rng = np.random.default_rng(5)
     data, heads, _ = random_corpus(rng, [1, 2, 3, 4, 5, 5])
     missing = {name for i, name in enumerate(COLUMNS) if not data.columns[:, i].any()}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spacy_spectral.models.loglinear import statistics as statistics_module
-from spacy_spectral.models.loglinear._score import kernel_bins
+from spacy_spectral.models.loglinear._features import kernel_bins
 from spacy_spectral.models.loglinear.encode import COLUMNS, Sentences, compile_templates
 from spacy_spectral.models.loglinear.statistics import separators
 from spacy_spectral.trees.sentences import N_BINS, distance_bins

@@ -19,14 +19,9 @@ from loglinear_data import (
 )
 from memory import peak_memory
 from spacy_spectral.base.files import pack, unpack
-from spacy_spectral.models.loglinear import (
-    Annotated,
-    Encoder,
-    LogLinearModel,
-    Settings,
-    fit,
-)
-from spacy_spectral.models.loglinear.encode import COLUMNS
+from spacy_spectral.models.loglinear.encode import COLUMNS, Encoder
+from spacy_spectral.models.loglinear.estimate import Annotated, Settings, fit
+from spacy_spectral.models.loglinear.model import LogLinearModel
 from spacy_spectral.trees import _eisner as eisner_trees
 from spacy_spectral.trees.interface import Temperature
 
@@ -315,7 +310,8 @@ def test_memory_of_training_does_not_grow_with_the_batch():
     """400 sentences of 200 tokens at once: charts and gradients of one take 3 MB."""
     peak = peak_memory("""
         import numpy as np
-        from spacy_spectral.models.loglinear import Annotated, Encoder, Settings, fit
+        from spacy_spectral.models.loglinear.encode import Encoder
+        from spacy_spectral.models.loglinear.estimate import Annotated, Settings, fit
         from spacy_spectral.models.loglinear._learn import Learner
         n, tags = 200, ["N", "V"]
         data = Encoder(tags)([["dog", "ran"] * (n // 2)], [tags * (n // 2)])

@@ -17,7 +17,7 @@ from spacy_spectral.forest.conditions import (
 )
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.loglinear.architecture import build_loglinear
-from spacy_spectral.models.loglinear.table import read_table
+from spacy_spectral.models.loglinear.model import read_table
 from spacy_spectral.models.product.architecture import build_product
 from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.models.refine.architecture import build_refined
