@@ -102,12 +102,14 @@ class AutomataFactors(Factors):
         return heads
 
 
+# Of older versions: EM from another start.
+_OLD_ESTIMATOR = "spectral+em"
 FORMAT = Format(
     "shag grammar",
     1,
     settings=Record(
         automata=Record(
-            estimator=Str(choices=ESTIMATORS),
+            estimator=Str(choices=(*ESTIMATORS, _OLD_ESTIMATOR)),
             states=Int(low=1),
             smoothing=Float(above=0),
             rank_tolerance=Float(),
@@ -386,7 +388,10 @@ class Grammar(TemperedParser):
 def _settings(read: dict) -> GrammarSettings:
     # what older files do not have is as it is by default
     given = {name: value for name, value in read.items() if value is not None}
-    return GrammarSettings(**{**given, "automata": EstimatorSettings(**read["automata"])})
+    automata = dict(read["automata"])
+    if automata["estimator"] == _OLD_ESTIMATOR:
+        automata["estimator"] = "em"
+    return GrammarSettings(**{**given, "automata": EstimatorSettings(**automata)})
 
 
 def _fit_lengths(ids: Sequence[NDArray], trees: Sequence[Tree], n_symbols: int) -> NDArray:
