@@ -27,7 +27,7 @@ from ...trees.sentences import (
     length_table,
 )
 from ._chart import AutomataChart, arc_weights
-from ._viterbi import viterbi
+from ._viterbi import BestPaths
 from .backoff import LABELS, LEXICAL, LEXICAL_MODELS, LabelModel, LexicalModel
 from .estimate import ESTIMATORS, RIGHT, EstimatorSettings, estimate, modifier_sequences
 from .model import FIELDS as AUTOMATA
@@ -90,7 +90,7 @@ class AutomataFactors(Factors):
     def viterbi(self) -> Ints:
         """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
         with numpy.errstate(divide="ignore"):
-            heads, _ = viterbi(
+            chart = BestPaths(
                 self.symbols,
                 self.word_class,
                 self.automata.log_start,
@@ -99,7 +99,7 @@ class AutomataFactors(Factors):
                 numpy.log(self.stop),
                 numpy.log(self.root),
             )
-        return heads
+        return chart.best()[0]
 
 
 # Of older versions: EM from another start.
