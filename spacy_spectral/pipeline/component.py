@@ -94,8 +94,6 @@ class SpectralPipe(TrainablePipe):
     ) -> None:
         """Learn from all training examples; this is the whole training.
 
-        get_examples: Gives the training examples.
-        nlp: The pipeline.
         labels: From `spacy init labels`; the examples decide.
         """
         self.learn(self.fit(get_examples, nlp))
@@ -131,11 +129,7 @@ class SpectralPipe(TrainablePipe):
         """Learn from a batch. There is nothing left to learn after `initialize`, but for models that are
         trained step by step.
 
-        examples: The batch.
-        drop: The dropout rate.
         sgd: The optimizer; without, gradients are kept for `finish_update`.
-        losses: Losses by component.
-        RETURNS: The losses.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -216,7 +210,7 @@ class FirstStage(SpectralPipe):
         return False
 
     def find_listeners(self, component: Any) -> None:
-        """component (Any): A component that stands behind the parser."""
+        """Let a component that stands behind the parser tell its wishes."""
         if isinstance(component, SecondStage) and component.base == self.name:
             component.listen_to(self)
             self.listener_map[component.name] = component.wish
@@ -259,10 +253,7 @@ class SecondStage(SpectralPipe):
     def attach(self, nlp: Language) -> None:
         """Use the parser of a pipeline for its documents, those of its vocabulary. Parsers of ours introduce
         themselves and leave what they find on documents, so this is for spaCy's own, and for documents that
-        do not come from the parser.
-
-        nlp (Language): The pipeline.
-        """
+        do not come from the parser."""
         if self.base not in nlp.component_names:
             raise SpectralError(Errors.S532.format(name=self.name, base=self.base))
         self._attached = [*self._attached, (nlp.vocab, nlp.get_pipe(self.base))]
@@ -270,7 +261,6 @@ class SecondStage(SpectralPipe):
     def find_parser(self, docs: Iterable[Doc]) -> Any:
         """The parser to ask of documents; an error says so if there is none.
 
-        docs (Iterable[Doc]): The documents.
         RETURNS (Any): That which was attached for their vocabulary; or the latest that introduced itself, if
             they have its vocabulary, or a parser of ours has parsed them. Parsers of spaCy's own do not
             introduce themselves: then it is the first that was attached, with a warning.

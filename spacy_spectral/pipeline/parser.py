@@ -199,17 +199,11 @@ class SpectralParser(FirstStage):
             self.vocab.strings.add(label)
 
     def training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
-        """What the parser is trained on.
-
-        examples (List[Example]): The training examples; they are not changed.
-        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
-        RETURNS (Treebank): Gold trees on tags as the settings have them.
-        """
+        """What the parser is trained on: gold trees on tags as the settings have them."""
         return self._data(nlp, None).treebank(examples)
 
     def development_treebank(self, nlp: Language | None, corpus: str) -> Treebank | None:
-        """RETURNS (Optional[Treebank]): The trees of a corpus of the config, on tags as the parser is to meet
-        them; None if it has none."""
+        """The trees of a corpus of the config, on tags as the parser is to meet them; None if it has none."""
         return self._data(nlp, corpus).dev()
 
     def _data(self, nlp: Language | None, dev_corpus: str | None) -> ParserData:
@@ -235,11 +229,7 @@ class SpectralParser(FirstStage):
             self._check_decode()
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Parse documents without changing them.
-
-        docs (Iterable[Doc]): The documents.
-        RETURNS (List[Prediction]): One parse per document.
-        """
+        """Parse documents without changing them."""
         batch, parses = self.parse(docs)
         result = predictions(batch, parses, self.store)
         if not self.constrain:  # a reranker could not tell given heads from others
@@ -249,11 +239,8 @@ class SpectralParser(FirstStage):
         return result
 
     def parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
-        """Parse documents without changing them; everything can be asked of the result.
-
-        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
-        RETURNS (Tuple[Batch, Parses]): Their sentences, and the parses of these.
-        """
+        """Parse documents with sentence boundaries and tags, without changing them; everything can be asked
+        of the result."""
         if not self.is_learnt:
             raise SpectralError(Errors.S115.format(name=self.name))
         batch = self.read(docs)
@@ -272,11 +259,7 @@ class SpectralParser(FirstStage):
         return fixed if (fixed != MISSING).any() else None
 
     def set_annotations(self, docs: Iterable[Doc], scores: list[Prediction]) -> None:
-        """Write parses to documents.
-
-        docs (Iterable[Doc]): The documents.
-        scores (List[Prediction]): From `predict`.
-        """
+        """Write parses to documents."""
         docs = list(docs)
         hashes = string_values(docs, self.grammar.label_names)
         for doc, prediction in zip(docs, scores, strict=True):
@@ -291,7 +274,6 @@ class SpectralParser(FirstStage):
     def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
         """Exact arc probabilities, whatever tree was or will be chosen.
 
-        doc (Doc): A document with sentence boundaries and tags.
         RETURNS (List[ndarray]): Per sentence [n, n]: row m holds the probability of every token of the
             sentence as head of its token m, the diagonal that of being the root. Rows sum to one.
             Whitespace tokens are left out.
@@ -310,7 +292,6 @@ class SpectralParser(FirstStage):
         arcs.
         Crossing arcs are restored as in a normal parse; probabilities are those of the trees without.
 
-        doc (Doc): A document with sentence boundaries and tags.
         k (int): How many parses per sentence at most.
         labelled (bool): Whether parses may differ in labels alone.
         RETURNS (List[List[SentenceParse]]): Per sentence, most probable first.
@@ -331,7 +312,6 @@ class SpectralParser(FirstStage):
         by the probabilities of arcs alone. If no tree meets all conditions, an error names some that
         contradict each other.
 
-        doc (Doc): A document with sentence boundaries and tags.
         constraints (Sequence[Condition]): Any of `HeadIs`, `HeadIsNot`, `RootIs`, `LabelIs`, `SameHead` and
             `NoCrossing` from `spacy_spectral.forest.conditions`, on indices of the document's tokens.
         RETURNS (List[ConditionedParse]): Per sentence, the best tree, the probabilities of its heads, and
@@ -345,7 +325,6 @@ class SpectralParser(FirstStage):
     ) -> tuple[list[dict[tuple[int, int], float]], list[dict[tuple[int, str], float]]]:
         """Probabilities of heads and labels, in the form of the method of spaCy's `beam_parser`.
 
-        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
         RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every likely (token, head)
             and of every (token, label), the latter for the chosen head.
         """

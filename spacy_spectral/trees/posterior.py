@@ -222,16 +222,6 @@ def arc_posterior(scores: Floats, *, allowed: Bools | None = None) -> Posterior:
     return Posterior.from_factors(_attempts(scores, allowed), allowed)
 
 
-def summed_posterior(
-    scores: Floats, log_z: float, marginals: Floats, *, allowed: Bools | None = None
-) -> Posterior:
-    """What `arc_posterior` gives, where the logarithm of the sum over all trees and the marginals of arcs
-    are known."""
-    factors = ArcFactors(scores, numpy.zeros(len(scores) - 1))
-    factors.log_scale = -log_z
-    return Posterior(marginals, factors=factors, log_z=0.0, allowed=allowed)
-
-
 def _attempts(scores: Floats, allowed: Bools | None) -> Iterator["ArcFactors"]:
     # first, so that heads are measured against those that are allowed: fixed ones may be far worse than
     # the best
@@ -245,8 +235,7 @@ def _attempts(scores: Floats, allowed: Bools | None) -> Iterator["ArcFactors"]:
 
 
 class ArcFactors(Factors):
-    """A sentence as scores of arcs. Charts bring themselves into
-    the range of doubles, so that Z is always 1."""
+    """A sentence as scores of arcs. Charts bring themselves into the range of doubles: Z is always 1."""
 
     def __init__(self, scores: Floats, shift: Floats):
         """scores: [N+1, N+1], -inf for arcs that no tree may have.
@@ -329,8 +318,12 @@ class MixedPosterior(Posterior):
         super().__init__(mixed, factors=None, log_z=0.0, allowed=second.allowed)
 
     def log_probabilities(self, trees: Ints) -> Floats:
-        return log_mixture(
-            [(share, part.log_probabilities(trees)) for share, part in self.parts if share > 0]
+        return numpy.logaddexp.reduce(
+            [
+                numpy.log(share) + part.log_probabilities(trees)
+                for share, part in self.parts
+                if share > 0
+            ]
         )
 
     def best_with(self, labels: Floats, k: int) -> Ints:
@@ -412,7 +405,10 @@ def _proper(posterior: Posterior, allowed: Bools | None) -> Posterior:
         if not found:
             return arc_posterior(numpy.log(weights), allowed=allowed)
         _, weights, log_z, own = min(found, key=lambda one: one[0])
-        return summed_posterior(numpy.log(weights), log_z, own, allowed=allowed)
+        # the sum over all trees and the marginals of arcs are known
+        matched = ArcFactors(numpy.log(weights), numpy.zeros(len(marginals) - 1))
+        matched.log_scale = -log_z
+        return Posterior(own, factors=matched, log_z=0.0, allowed=allowed)
 
 
 def best_of_lists(
@@ -439,11 +435,6 @@ def best_of_lists(
         if bound == -numpy.inf or (len(best) == k and best[-1][1] >= bound):
             return best
         m *= 2
-
-
-def log_mixture(parts: Sequence[tuple[float, Floats]]) -> Floats:
-    """The logarithms of mixed probabilities, from shares and logarithms."""
-    return numpy.logaddexp.reduce([numpy.log(share) + logs for share, logs in parts])
 
 
 def allowed_arcs(fixed: Ints) -> Bools:
