@@ -108,7 +108,6 @@ def compare(
     learnt = fit_weights(equal, teaches)
     shares = " : ".join(f"{weight:.2f}" for weight in learnt.weights.values())
     for title, product in (("1 : 1", equal), (shares, learnt)):
-        add(f"product {title}", calibrated(product, teaches, chosen_at=None))
         for chosen_at in (0.5, 0.75, 1.0):
             fitted = calibrated(product, teaches, chosen_at=chosen_at)
             add(f"product {title}, at {chosen_at:g}", fitted)

@@ -46,7 +46,7 @@ from spacy_spectral.trees.pseudoprojective import projective_tree
 from spacy_spectral.trees.sentences import MISSING, Tree
 
 ATTRIBUTES = {"xpos": "TAG", "upos": "POS"}
-ESTIMATORS = ("det", "det+f", "spectral", "em", "spectral+em")
+ESTIMATORS = ("det", "det+f", "spectral", "em")
 LEXICAL = ("LEX", "LEX+F", "LEX+FCP")
 Cells = list[tuple[Any, ...]]
 
@@ -168,7 +168,7 @@ def accuracy_table(train: list[Tree], trees: list[Tree], part: str, options) -> 
 def decoding_table(train: list[Tree], trees: list[Tree], states: int) -> Cells:
     """Footnote 7 of the paper: the best tree against the best arcs."""
     rows: Cells = []
-    for name in progress_bar("Decoding")(("det+f", "em", "spectral+em")):
+    for name in progress_bar("Decoding")(("det+f", "em")):
         grammar = without_lengths(Grammar.fit(train, settings(name, states)))
         rows.append(
             (
@@ -236,7 +236,6 @@ def learning_table(train: list[Tree], states: int) -> Cells:
         ("SPECTRAL", "spectral", together),
         ("EM, sequence by sequence", "em", single),
         ("EM, equal sequences together", "em", together),
-        ("SPECTRAL+EM", "spectral+em", together),
     )
     for name, estimator, sequences in progress_bar("Learning")(runs):
         start = perf_counter()

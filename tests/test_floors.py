@@ -226,7 +226,7 @@ def test_nothing_is_handed_over_behind_the_back():
 
 
 # A model implements its interface in full.
-KNOWN_ASKED = {"pipeline/learners.py"}  # of listeners, which need not be spaCy's own
+KNOWN_ASKED = {"pipeline/parser.py"}  # of listeners, which need not be spaCy's own
 
 
 def test_abilities_are_not_asked_for_by_name():

@@ -169,8 +169,8 @@ class Errors(metaclass=_WithCodes):
     S119 = (
         "'{name}' can't decode by '{value}': its model takes {choices}. Automata of the estimator 'spectral' "
         "have no best path, as their values can be negative; LogLinear, Product and Refined sum over what "
-        'such a path is made of. Set decode = "mbr", or use Biaffine, or SHAG with the estimator det, det+f, '
-        "em or spectral+em."
+        'such a path is made of. Set decode = "mbr", or use Biaffine, or SHAG with the estimator det, det+f '
+        "or em."
     )
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
     S121 = (

@@ -82,7 +82,6 @@ def kmeans(
     *,
     weights: NDArray | None = None,
     spherical: bool = False,
-    spread: bool = False,
     iterations: int = 20,
     seed: int = 0,
 ) -> NDArray[numpy.int32]:
@@ -92,15 +91,12 @@ def kmeans(
     k: Number of clusters, at most the number of rows.
     weights: How much each point pulls its centre.
     spherical: Whether to compare by cosine; rows must have length 1.
-    spread: Whether to start from the points that are farthest from each other, without chance; if fewer
-        than k differ, there are fewer clusters.
     iterations: Largest number of rounds; it stops earlier when nothing moves.
     RETURNS: int32, the cluster of every row.
     """
     if weights is None:
         weights = numpy.ones(len(vectors))
-    start = _spread if spread else _plus_plus
-    centres = vectors[start(vectors, k, weights, spherical, seed)]
+    centres = vectors[_plus_plus(vectors, k, weights, spherical, seed)]
     weighted = vectors * weights[:, None].astype(vectors.dtype)
     assigned = numpy.full(len(vectors), -1, dtype="int32")
     for _ in range(iterations):
@@ -139,19 +135,6 @@ def _plus_plus(vectors: NDArray, k: int, weights: NDArray, spherical: bool, seed
         # where all points coincide with a centre any point is as good as another
         at = numpy.searchsorted(mass, random.random() * mass[-1], side="right")
         chosen.append(int(min(at, len(vectors) - 1)))
-    return chosen
-
-
-def _spread(vectors: NDArray, k: int, weights: NDArray, spherical: bool, seed: int) -> list[int]:
-    chosen = [int(numpy.argmax(weights))]
-    distance = _distance(vectors, vectors[chosen[0]], spherical)
-    while len(chosen) < k:
-        farthest = int(numpy.argmax(distance * weights))
-        if distance[farthest] * weights[farthest] <= 0:
-            break
-        chosen.append(farthest)
-        nearer = _distance(vectors, vectors[farthest], spherical)
-        distance = numpy.minimum(distance, nearer)
     return chosen
 
 

@@ -416,7 +416,7 @@ def _pipeline(model: str, way: Way) -> "Language":
 
 
 def _parsed(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iterator["Doc"]:
-    from ..pipeline.handover import SecondStage
+    from ..pipeline.component import SecondStage
 
     given = any(source.sentences for source in sources)
     names = superseded(nlp, gold_tags=False) if given else []

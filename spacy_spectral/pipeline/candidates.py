@@ -22,8 +22,8 @@ from ..models.rerank.features import Candidates, Fold, blocks
 from ..trees.interface import ArcProbs, Parses
 from ..trees.pseudoprojective import deprojectivize, plain
 from ..trees.sentences import Batch
+from .component import Wish
 from .documents import TokenReader, training_treebank
-from .handover import Wish
 from .parser import SpectralParser
 from .tagger import SpectralTagger
 from .training_data import annotated_by, jackknifed

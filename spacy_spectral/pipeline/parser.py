@@ -1,55 +1,72 @@
-"""The pipeline component `spectral_parser`, and parses under conditions."""
+"""The pipeline component `spectral_parser`, and how its model is trained and asked.
+
+Models with a recipe are trained as a whole when the pipeline is initialized, others step by step, by
+gradients, in spaCy's training loop. What is asked of the Thinc model of the latter:
+
+    refs["encoder"]      Model[Batch, Ragged]: vectors of the sentences' tokens, each with its root in front
+    refs["arcs"]         Model[Ragged, List[ndarray]]: the scores of all arcs of every sentence
+    refs["labels"]       Model[Arcs, Floats2d]: the scores of all labels of given arcs
+    attrs["inventory"]   Learnt[Inventory]: the labels
+    attrs["max_length"]  longer sentences are parsed in pieces, and their arcs are not trained on
+    attrs["temperature"] how confident it is, see `trees.interface.Temperature`: numbers in its order
+
+What is learnt and computed is that of `models.biaffine.network`, which is imported when it is needed.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
+from spacy.pipeline.tok2vec import Tok2VecListener
 from spacy.tokens import Doc
-from spacy.training import Example
+from spacy.training import Example, validate_get_examples
 from spacy.util import logger
 from spacy.vocab import Vocab
-from thinc.api import Model
+from thinc.api import Model, set_dropout_rate
 
 from ..base.errors import Errors, SpectralError, Warnings
-from ..forest.conditions import Condition, LabelIs, NoCrossing, SentenceTrees, conditioned
-from ..trees.interface import Parses
+from ..base.learnt import Learnt
+from ..forest.conditions import Condition
+from ..trees._eisner import is_projective_tree
+from ..trees.calibration import calibrated, judge
+from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature
 from ..trees.posterior import possible
-from ..trees.pseudoprojective import plain
+from ..trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.sentences import MISSING, Batch, Treebank
 from .annotations import SentenceParse, register, store_parse
-from .documents import TokenReader, fixed_heads, string_values, use_ud_noun_chunks, write_parse
-from .handover import FirstStage, leave
-from .learners import learner_of
-from .training_data import ParserData, find_clusters, find_word_vectors
-from .views import (
+from .component import FirstStage, leave
+from .conditions import ConditionedParse, parse_under
+from .documents import (
     STORABLE,
     Prediction,
+    TokenReader,
     by_modifier,
+    fixed_heads,
     head_and_label_probs,
     predictions,
     sentence_parses,
+    string_values,
+    training_batch,
+    use_ud_noun_chunks,
+    write_parse,
+)
+from .training_data import (
+    ParserData,
+    all_examples,
+    find_clusters,
+    find_word_vectors,
+    warn_of_missing,
 )
 
-# Longer sentences are not for conditions: all pairs of tokens are looked at.
-MAX_LENGTH = 1_000
+if TYPE_CHECKING:
+    from ..models.biaffine.network import Network
 
-
-class ConditionedParse(NamedTuple):
-    """The parse of one sentence under conditions.
-
-    tree: The best tree that meets them; its `logprob` is given them, of the labelled tree if the model is
-        about labelled trees.
-    head_probs: The probability of every head, given them.
-    probability: The probability of the conditions.
-    """
-
-    tree: SentenceParse
-    head_probs: list[float]
-    probability: float
+_N_SAMPLE = 10
 
 
 class SpectralParser(FirstStage):
@@ -57,7 +74,7 @@ class SpectralParser(FirstStage):
 
     It parses inside the sentences that a document has, so something before it must set boundaries and,
     for models that look at tags, the attributes named by `symbol`. Models with a recipe are trained when
-    the pipeline is initialized; others (see `learners`) step by step.
+    the pipeline is initialized; others step by step.
     """
 
     def __init__(
@@ -107,7 +124,8 @@ class SpectralParser(FirstStage):
         self.store = list(store)
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
-        self.learner = learner_of(model, name=name)
+        kind = WholeLearner if "recipe" in model.attrs else StepwiseLearner
+        self.learner: WholeLearner | StepwiseLearner = kind(model, name=name)
         self.learner.check(annotate_with=annotate_with, jackknife=jackknife)
         self._check_decode()
         symbols = [symbol] if isinstance(symbol, str) else symbol
@@ -181,17 +199,11 @@ class SpectralParser(FirstStage):
             self.vocab.strings.add(label)
 
     def training_treebank(self, examples: list[Example], nlp: Language | None) -> Treebank:
-        """What the parser is trained on.
-
-        examples (List[Example]): The training examples; they are not changed.
-        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
-        RETURNS (Treebank): Gold trees on tags as the settings have them.
-        """
+        """What the parser is trained on: gold trees on tags as the settings have them."""
         return self._data(nlp, None).treebank(examples)
 
     def development_treebank(self, nlp: Language | None, corpus: str) -> Treebank | None:
-        """RETURNS (Optional[Treebank]): The trees of a corpus of the config, on tags as the parser is to meet
-        them; None if it has none."""
+        """The trees of a corpus of the config, on tags as the parser is to meet them; None if it has none."""
         return self._data(nlp, corpus).dev()
 
     def _data(self, nlp: Language | None, dev_corpus: str | None) -> ParserData:
@@ -217,11 +229,7 @@ class SpectralParser(FirstStage):
             self._check_decode()
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Parse documents without changing them.
-
-        docs (Iterable[Doc]): The documents.
-        RETURNS (List[Prediction]): One parse per document.
-        """
+        """Parse documents without changing them."""
         batch, parses = self.parse(docs)
         result = predictions(batch, parses, self.store, self.grammar.label_names)
         if not self.constrain:  # a reranker could not tell given heads from others
@@ -231,11 +239,8 @@ class SpectralParser(FirstStage):
         return result
 
     def parse(self, docs: Iterable[Doc]) -> tuple[Batch, Parses]:
-        """Parse documents without changing them; everything can be asked of the result.
-
-        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
-        RETURNS (Tuple[Batch, Parses]): Their sentences, and the parses of these.
-        """
+        """Parse documents with sentence boundaries and tags, without changing them; everything can be asked
+        of the result."""
         if not self.is_learnt:
             raise SpectralError(Errors.S115.format(name=self.name))
         batch = self.read(docs)
@@ -254,11 +259,7 @@ class SpectralParser(FirstStage):
         return fixed if (fixed != MISSING).any() else None
 
     def set_annotations(self, docs: Iterable[Doc], scores: list[Prediction]) -> None:
-        """Write parses to documents.
-
-        docs (Iterable[Doc]): The documents.
-        scores (List[Prediction]): From `predict`.
-        """
+        """Write parses to documents."""
         docs = list(docs)
         hashes = string_values(docs, self.grammar.label_names)
         for doc, prediction in zip(docs, scores, strict=True):
@@ -273,7 +274,6 @@ class SpectralParser(FirstStage):
     def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
         """Exact arc probabilities, whatever tree was or will be chosen.
 
-        doc (Doc): A document with sentence boundaries and tags.
         RETURNS (List[ndarray]): Per sentence [n, n]: row m holds the probability of every token of the
             sentence as head of its token m, the diagonal that of being the root. Rows sum to one.
             Whitespace tokens are left out.
@@ -292,7 +292,6 @@ class SpectralParser(FirstStage):
         arcs.
         Crossing arcs are restored as in a normal parse; probabilities are those of the trees without.
 
-        doc (Doc): A document with sentence boundaries and tags.
         k (int): How many parses per sentence at most.
         labelled (bool): Whether parses may differ in labels alone.
         RETURNS (List[List[SentenceParse]]): Per sentence, most probable first.
@@ -313,7 +312,6 @@ class SpectralParser(FirstStage):
         by the probabilities of arcs alone. If no tree meets all conditions, an error names some that
         contradict each other.
 
-        doc (Doc): A document with sentence boundaries and tags.
         constraints (Sequence[Condition]): Any of `HeadIs`, `HeadIsNot`, `RootIs`, `LabelIs`, `SameHead` and
             `NoCrossing` from `spacy_spectral.forest.conditions`, on indices of the document's tokens.
         RETURNS (List[ConditionedParse]): Per sentence, the best tree, the probabilities of its heads, and
@@ -327,7 +325,6 @@ class SpectralParser(FirstStage):
     ) -> tuple[list[dict[tuple[int, int], float]], list[dict[tuple[int, str], float]]]:
         """Probabilities of heads and labels, in the form of the method of spaCy's `beam_parser`.
 
-        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
         RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every likely (token, head)
             and of every (token, label), the latter for the chosen head.
         """
@@ -336,93 +333,244 @@ class SpectralParser(FirstStage):
         return [heads for heads, _ in pairs], [labels for _, labels in pairs]
 
 
-def parse_under(
-    batch: Batch, parses: Parses, names: Sequence[str], conditions: Sequence[Condition]
-) -> list[ConditionedParse]:
-    """Parse the sentences of one document under conditions.
+class WholeLearner:
+    """Trains models with `attrs["recipe"]`, a `trees.interface.Recipe`, and `attrs["learnt"]`, and parses
+    with them.
 
-    RETURNS: One for each sentence with words.
+    needs_tags: Whether documents must have the attributes that are a token's symbol.
     """
-    labels = list(map(plain, names))
-    own = _by_sentence(batch, conditions, labels)
-    result = []
-    for s, (begin, end) in enumerate(batch.tokens.bounds()):
-        places = batch.places[begin:end]
-        moved, told = own[s]
-        if end - begin <= MAX_LENGTH:
-            result.append(_sentence(parses, s, places, labels, moved, told))
-        elif moved:
-            raise SpectralError(
-                Errors.S918.format(condition=told[0], n=end - begin, most=MAX_LENGTH)
-            )
+
+    needs_tags = True
+
+    def __init__(self, model: Model, *, name: str, other: ParserModel | None = None):
+        """other: Parses in place of what the model has learnt."""
+        self.model = model
+        self.name = name
+        self._other = other
+
+    @property
+    def is_learnt(self) -> bool:
+        return self.model.attrs["learnt"].value is not None
+
+    @property
+    def grammar(self) -> Any:
+        return self._other or self.model.attrs["learnt"].value
+
+    @property
+    def label_data(self) -> list[str]:
+        """The labels as `spacy init labels` stores them."""
+        # the treebank decides: this is for those who want to know
+        return sorted(set(map(plain, self.grammar.label_names))) if self.is_learnt else []
+
+    @property
+    def decoders(self) -> Sequence[str]:
+        return self.grammar.decoders if self.is_learnt else self.model.attrs["recipe"].decoders
+
+    def check(self, **settings: Any) -> None:
+        """Raise an error if there are settings that are not for such models."""
+
+    def initialize(
+        self, get_examples: Callable[[], Iterable[Example]], data: ParserData, *, decode: str
+    ) -> None:
+        examples = all_examples(get_examples, data.nlp, name=self.name, kind="SpectralParser")
+        if not any(example.reference.has_annotation("DEP") for example in examples):
+            raise SpectralError(Errors.S117.format(name=self.name))
+        treebank = data.treebank(examples)
+        warn_of_missing(treebank, self.name)
+        dev = data.dev()
+        learnt = self.model.attrs["recipe"].fit(
+            treebank, dev=dev, clusters=data.clusters, vectors=data.vectors, report=data.report
+        )
+        if dev is not None:
+            if learnt.temperature == NEUTRAL:
+                learnt = calibrated(learnt, dev)
+            if learnt.temperature is not None:
+                t = learnt.temperature
+                judged = judge(learnt.parse(dev.tokens, decode=decode), dev, learnt.label_names)
+                data.report(
+                    f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}, "
+                    f"share {t.share:.2f}: "
+                    f"dev UAS {judged.uas:.2%}, LAS {judged.las:.2%}"
+                )
+        self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+
+    def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float | None:
+        """Add the gradients of a batch to the model's.
+
+        RETURNS: The loss, summed over all tokens; None if nothing is learnt like this.
+        """
+        return None
+
+    def check_loaded(self, read: TokenReader) -> None:
+        """Raise an error if what was loaded does not fit together. What is `Learnt` checks itself."""
+
+    def with_temperature(self, temperature: Temperature) -> "WholeLearner":
+        other = self.grammar.with_temperature(temperature)
+        return WholeLearner(self.model, name=self.name, other=other)
+
+    def keep_temperature(self, temperature: Temperature) -> None:
+        learnt = self.grammar.with_temperature(temperature)
+        self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
+
+    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
+        return self.grammar.parses_at(batch.tokens, decode=decode)
+
+    def parse(
+        self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
+    ) -> Parses:
+        return self.grammar.parse(batch.tokens, fixed=fixed, decode=decode)
+
+
+class StepwiseLearner:
+    """What `WholeLearner` is, of models that are trained step by step."""
+
+    needs_tags = False
+
+    def __init__(self, model: Model, *, name: str, temperature: Temperature | None = None):
+        self.model = model
+        self.name = name
+        self._temperature = temperature
+
+    @property
+    def is_learnt(self) -> bool:
+        return self.model.attrs["inventory"].value is not None
+
+    @property
+    def decoders(self) -> Sequence[str]:
+        return ("mbr", "viterbi")
+
+    @property
+    def grammar(self) -> "StepwiseLearner":
+        return self
+
+    @property
+    def label_data(self) -> list[str]:
+        # decorated ones, too: with them `initialize` need not look at the examples
+        return list(self.label_names)
+
+    @property
+    def inventory(self) -> Inventory:
+        inventory = self.model.attrs["inventory"].value
+        if inventory is None:
+            raise SpectralError(Errors.S115.format(name=self.name))
+        return inventory
+
+    @property
+    def label_names(self) -> list[str]:
+        return self.inventory.names
+
+    def check(self, **settings: Any) -> None:
+        for setting, value in settings.items():
+            if value:
+                raise SpectralError(Errors.S444.format(name=self.name, setting=setting))
+
+    def initialize(
+        self, get_examples: Callable[[], Iterable[Example]], data: ParserData, *, decode: str
+    ) -> None:
+        """Collect labels and make the model ready for training."""
+        nlp, read, labels = data.nlp, data.read, data.labels
+        self._require_upstream(nlp)
+        validate_get_examples(get_examples, "SpectralParser.initialize")
+        examples = get_examples()
+        if labels is not None:
+            examples = list(islice(examples, _N_SAMPLE))
+            inventory = Inventory(sorted({*labels, *map(plain, labels)}))
         else:
-            result.append(_as_it_is(parses, s, slice(begin, end), places, labels))
-    return result
+            if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
+                raise SpectralError(Errors.S442.format(name=self.name))
+            examples = list(examples)
+            _, treebank = training_batch(examples, (eg.predicted for eg in examples), read)
+            heads, names = projective_trees(treebank)
+            inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
+            self._warn(treebank, heads)
+        words = (eg for eg in examples if eg.predicted.text.strip())
+        sample = list(islice(words, _N_SAMPLE))
+        if not sample or not len(inventory):
+            raise SpectralError(Errors.S117.format(name=self.name))
+        self.model.attrs["inventory"] = Learnt(Inventory, inventory)
+        batch, _ = training_batch(sample, [eg.predicted for eg in sample], read)
+        self.model.initialize(X=batch)
 
+    def _require_upstream(self, nlp: Language | None) -> None:
+        """Listeners must have somebody to listen to."""
+        if nlp is None:
+            return
+        heard = [
+            listener for _, pipe in nlp.components for listener in getattr(pipe, "listeners", [])
+        ]
+        for node in self.model.walk():
+            upstream = getattr(node, "upstream_name", None)
+            if upstream is not None and not any(node is listener for listener in heard):
+                raise SpectralError(Errors.S443.format(name=self.name, upstream=upstream))
 
-def _by_sentence(
-    batch: Batch, conditions: Sequence[Condition], labels: Sequence[str]
-) -> list[tuple[list[Condition], list[Condition]]]:
-    """The conditions of every sentence, on positions in it and as they were given."""
-    place_of = {
-        int(place): (s, i)
-        for s, (begin, end) in enumerate(batch.tokens.bounds())
-        for i, place in enumerate(batch.places[begin:end].tolist(), start=1)
-    }
-    result: list[tuple[list[Condition], list[Condition]]] = [
-        ([], []) for _ in range(len(batch.tokens))
-    ]
-    known_labels = {label.lower() for label in labels}
-    for condition in conditions:
-        if not isinstance(condition, Condition):
-            raise SpectralError(Errors.S919.format(value=repr(condition)))
-        tokens = list(condition.tokens.values())
-        known = [place_of.get(token) for token in tokens]
-        sentences = {place[0] for place in known if place is not None}
-        alone = isinstance(condition, NoCrossing) or len(set(tokens)) == len(tokens)
-        sound = None not in known and len(sentences) == 1 and alone
-        if isinstance(condition, LabelIs):
-            sound = sound and condition.label.lower() in known_labels
-        if isinstance(condition, NoCrossing):
-            sound = sound and condition.first <= condition.last
-        if not sound:
-            listed = ", ".join(sorted(set(labels)))
-            raise SpectralError(Errors.S915.format(condition=condition, labels=listed))
-        moved, told = result[sentences.pop()]
-        moved.append(condition.moved(lambda token: place_of[token][1]))
-        told.append(condition)
-    return result
+    def _warn(self, treebank: Treebank, heads: NDArray[numpy.int32]) -> None:
+        warn_of_missing(treebank, self.name)
+        bounds = treebank.tokens.bounds()
+        unused = sum(
+            b - a > self.model.attrs["max_length"]
+            or not (is_projective_tree(heads[a:b]) or possible(heads[a:b]))
+            for a, b in bounds
+        )
+        if unused:
+            message = Warnings.W440.format(name=self.name, unused=unused, sentences=len(bounds))
+            logger.warning(message)
 
+    def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float:
+        inventory = self.inventory
+        batch, treebank = training_batch(examples, [eg.predicted for eg in examples], read)
+        if not len(treebank.heads):
+            return 0.0
+        heads, names = projective_trees(treebank)
+        set_dropout_rate(self.model, drop)
+        return self._network().step(batch, batch.tokens.starts, heads, inventory.encode(names))
 
-def _sentence(
-    parses: Parses,
-    sentence: int,
-    places: NDArray[numpy.int64],
-    labels: Sequence[str],
-    conditions: Sequence[Condition],
-    told: Sequence[Condition],
-) -> ConditionedParse:
-    n = len(places)
-    labelled = any(isinstance(own, LabelIs) for own in conditions)
-    trees = SentenceTrees(parses, sentence, labelled)
-    found = conditioned(n, trees, conditions, names=labels, told=told)
-    heads = numpy.where(found.heads > 0, places[found.heads - 1], places)
-    probs = found.marginals[found.heads, numpy.arange(1, n + 1)]
-    deps = [labels[i] for i in found.labels.tolist()]
-    tree = SentenceParse(int(places[0]), heads.tolist(), deps, found.log_prob)
-    return ConditionedParse(tree, probs.tolist(), found.probability)
+    def check_loaded(self, read: TokenReader) -> None:
+        """The layers of this package are checked one by one, those of others by parsing a sentence."""
+        from ..models.biaffine.network import check_model
 
+        check_model(self.model, self.inventory)
+        if any(isinstance(node, Tok2VecListener) for node in self.model.walk()):
+            return
+        doc = Doc(Vocab(), words=list("abc"), sent_starts=[True, False, False])
+        if not numpy.isfinite(self.parse(read([doc]), fixed=None, decode="mbr").log_probs()).all():
+            raise SpectralError(Errors.S002.format(what=self.name, reason="it can't parse"))
 
-def _as_it_is(
-    parses: Parses,
-    sentence: int,
-    own: slice,
-    places: NDArray[numpy.int64],
-    labels: Sequence[str],
-) -> ConditionedParse:
-    """A sentence of any length without conditions."""
-    heads = numpy.where(parses.heads[own] > 0, places[parses.heads[own] - 1], places)
-    deps = [labels[i] for i in parses.labels[own].tolist()]
-    log_prob = float(parses.log_probs()[sentence])
-    tree = SentenceParse(int(places[0]), heads.tolist(), deps, log_prob)
-    return ConditionedParse(tree, parses.head_probs()[own].tolist(), 1.0)
+    @property
+    def temperature(self) -> Temperature:
+        return Temperature(*self.model.attrs["temperature"])
+
+    def with_temperature(self, temperature: Temperature) -> "StepwiseLearner":
+        """One that parses surer or less sure, with the same layers."""
+        return StepwiseLearner(self.model, name=self.name, temperature=temperature)
+
+    def keep_temperature(self, temperature: Temperature) -> None:
+        self.model.attrs["temperature"] = list(temperature)
+
+    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
+        return lambda t: self.with_temperature(t).parse(batch, decode=decode)
+
+    def _network(self) -> "Network":
+        from ..models.biaffine.network import Network
+
+        return Network(
+            self.model.get_ref("encoder"),
+            self.model.get_ref("arcs"),
+            self.model.get_ref("labels"),
+            self.inventory,
+            self.model.attrs["max_length"],
+            self._temperature or self.temperature,
+        )
+
+    def parse(
+        self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
+    ) -> Parses:
+        self._require_vectors(batch)
+        return self._network().parse(batch, batch.tokens.starts, fixed=fixed, decode=decode)
+
+    def _require_vectors(self, batch: Batch) -> None:
+        """spaCy's listeners give zeros where no tok2vec has been: a parse of nothing."""
+        for node in self.model.walk():
+            if isinstance(node, Tok2VecListener) and any(
+                len(doc) and not doc.tensor.size for doc in batch.docs
+            ):
+                raise SpectralError(Errors.S443.format(name=self.name, upstream=node.upstream_name))

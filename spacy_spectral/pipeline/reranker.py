@@ -42,10 +42,9 @@ from .candidates import (
     candidate_source,
     docs_of,
 )
-from .documents import TokenReader, fixed_heads, string_values, write_parse
-from .handover import FirstStage, SecondStage, Wish, take_off
-from .parser import ConditionedParse, parse_under
-from .views import Prediction, predictions
+from .component import FirstStage, SecondStage, Wish, take_off
+from .conditions import ConditionedParse, parse_under
+from .documents import Prediction, TokenReader, fixed_heads, predictions, string_values, write_parse
 
 STORABLE = ("parses",)
 
@@ -75,7 +74,7 @@ class SpectralReranker(SecondStage):
     """Chooses among the n best parses of a parser before it, by what the parser can't see.
 
     The parser before it leaves the candidates on documents, and the reranker takes them off again (see
-    `handover`); documents that were parsed elsewhere, changed since, or not parsed at all, are parsed for
+    `component`); documents that were parsed elsewhere, changed since, or not parsed at all, are parsed for
     them. Sentence boundaries stay as the parser has them. A sentence with a single candidate, such as one of
     one token, keeps it. Tags and words that training did not have count as unknown.
     """

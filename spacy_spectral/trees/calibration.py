@@ -264,35 +264,32 @@ def fit_temperature(
     treebank: Treebank,
     names: Sequence[str],
     *,
-    chosen_at: float | None = 1.0,
+    chosen_at: float = 1.0,
 ) -> Temperature:
     """Find the temperature under which what is said to be likely is as often right.
 
     A star of temperatures is tried, then a smaller one around the best between them (see `Tried`), and a
-    third where the best is not inside that: 14 or 21 parses, or 10 or 15 without `chosen_at`.
+    third where the best is not inside that: 14 or 21 parses.
 
-    chosen_at: The temperature at which trees are chosen; None for the one that is found. A less confident
-        parser chooses worse: `Temperature` says why.
+    chosen_at: The temperature at which trees are chosen. A less confident parser chooses worse: `Temperature`
+        says why.
     """
 
     def at(logs: Floats, share: float) -> Temperature:
         heads, labels = numpy.exp(logs).tolist()
-        if chosen_at is None:
-            return Temperature(heads, labels)
         return Temperature(heads, labels, heads / chosen_at, share)
 
     if not (treebank.heads != MISSING).any():
         return at(numpy.zeros(2), 0.0)
-    flat, surer = Tried(), None if chosen_at is None else Tried()
+    flat, surer = Tried(), Tried()
     centre, arms, share = _FIRST, _FIRST_ARMS, 0.0
     for round_ in range(_ROUNDS):
         for logs in star(centre, arms):
             flat.add(logs, judge(parse(at(logs, 0.0)), treebank, names))
-        if surer is not None:
-            # that distribution hardly depends on the temperature of heads
-            for side in (-1.0, 1.0):
-                logs = centre + side * arms * numpy.array([0.0, 1.0])
-                surer.add(logs[1:], judge(parse(at(logs, 1.0)), treebank, names))
+        # the distribution that trees are chosen by hardly depends on the temperature of heads
+        for side in (-1.0, 1.0):
+            logs = centre + side * arms * numpy.array([0.0, 1.0])
+            surer.add(logs[1:], judge(parse(at(logs, 1.0)), treebank, names))
         best, share = _settled(flat, surer, centre, 2.0 * arms, share)
         if round_ and (numpy.abs(best - centre) <= arms).all():
             break
@@ -301,37 +298,33 @@ def fit_temperature(
 
 
 def _settled(
-    flat: Tried, surer: Tried | None, centre: Floats, reach: Floats, share: float
+    flat: Tried, surer: Tried, centre: Floats, reach: Floats, share: float
 ) -> tuple[Floats, float]:
     """The temperatures of heads and labels, of which each depends on the other, and the share, by what was
     tried."""
     of_heads, of_labels = _within(centre, reach)
 
-    def mixed(first: NDArray, second: NDArray | None, share: float) -> float:
-        probs = first if second is None else share * second + (1.0 - share) * first
+    def mixed(first: Floats, second: Floats, share: float) -> float:
+        probs = share * second + (1.0 - share) * first
         return float(numpy.log(numpy.clip(probs, _SMALLEST, 1.0 - _SMALLEST)).sum())
 
     def heads_loss(numbers: Floats, label_log: float) -> float:
         logs, share = numpy.array([numbers[0], label_log]), float(numbers[1])
-        if surer is None:
-            return PRIOR * logs[0] ** 2 - mixed(flat.heads(logs), None, 0.0)
         evidence = mixed(flat.heads(logs), surer.heads(logs[1:]), share)
         # what trees are chosen by is made of the flat distribution, and gets worse the flatter that is
         return PRIOR * (logs[0] ** 2 + share**2) - evidence - _WORTH * flat.n_right(logs)
 
     def labels_loss(numbers: Floats, head_log: float, share: float) -> float:
         logs = numpy.array([head_log, numbers[0]])
-        second = None if surer is None else surer.arcs(logs[1:])
-        return PRIOR * logs[1] ** 2 - mixed(flat.arcs(logs), second, share)
+        return PRIOR * logs[1] ** 2 - mixed(flat.arcs(logs), surer.arcs(logs[1:]), share)
 
     best = centre.copy()
-    most = 1.0 if surer is not None else 0.0
     for _ in range(_TURNS):
         before = best.copy()
         loss = partial(heads_loss, label_log=best[1])
         # a share of what is sharper can stand in for a lower temperature: there may be two minima
-        starts = ([best[0], share], [0.0, 0.0]) if surer is not None else ([best[0], 0.0],)
-        found = [minimum(loss, numpy.array(one), [of_heads, (0.0, most)]) for one in starts]
+        starts = [best[0], share], [0.0, 0.0]
+        found = [minimum(loss, numpy.array(one), [of_heads, (0.0, 1.0)]) for one in starts]
         best[0], share = min(found, key=loss)
         best[1] = minimum(
             partial(labels_loss, head_log=best[0], share=share), best[1:], [of_labels]
@@ -364,9 +357,7 @@ def fit_sharpness(
     return float(numpy.exp(best[0]))
 
 
-def calibrated(
-    model: ParserModel, treebank: Treebank, *, chosen_at: float | None = 1.0
-) -> ParserModel:
+def calibrated(model: ParserModel, treebank: Treebank, *, chosen_at: float = 1.0) -> ParserModel:
     """The same parser, as confident as a treebank that it was not trained on says it should be; see
     `fit_temperature`. A parser without a temperature stays as it is."""
     if model.temperature is None:

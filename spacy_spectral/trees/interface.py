@@ -123,23 +123,19 @@ class TreeDistribution(Protocol):
         ...
 
     def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
-        """Sum over the trees of some arcs.
+        """Sum over the trees of some arcs, with labels that tokens may have.
 
-        allowed (ndarray): [N+1, N+1], the arcs.
-        labels (Labels): The labels that tokens may have.
-        RETURNS (Tuple[float, ndarray]): The logarithm of their weight, -inf without a tree; and the marginals
-            [N+1, N+1] of arcs among them.
+        RETURNS: The logarithm of their weight, -inf without a tree; and the marginals of arcs among them.
         """
         ...
 
     def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
         """The best of the trees of some arcs, or some others.
 
-        ways (Sequence[ndarray]): Sets of arcs, each with a tree.
-        labels (Labels): The labels that tokens may have.
-        marginals (ndarray): The marginals of arcs among all these trees.
-        RETURNS (BestTree): The tree with the largest weight; for models that sum over hidden states, that
-            with the best product of marginals.
+        ways: Sets of arcs, each with a tree.
+        marginals: The marginals of arcs among all these trees.
+        RETURNS: The tree with the largest weight; for models that sum over hidden states, that with the best
+            product of marginals.
         """
         ...
 
@@ -186,10 +182,8 @@ class Parses(Protocol):
     def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
         """The arcs of a sentence that are likely at all.
 
-        sentence (int): Which sentence.
-        labelled (bool): Whether to tell labels of arcs apart.
-        min_prob (float): What is less likely is left out, and what is impossible in any case.
-        RETURNS (ArcProbs): The arcs.
+        labelled: Whether to tell labels of arcs apart.
+        min_prob: What is less likely is left out, and what is impossible in any case.
         """
         ...
 
@@ -201,9 +195,7 @@ class Parses(Protocol):
     def k_best(self, sentence: int, k: int, *, labelled: bool = False) -> list[Parse]:
         """The best trees of a sentence.
 
-        sentence (int): Which sentence.
-        k (int): How many at most.
-        labelled (bool): Whether trees with the same heads and other labels are different.
+        labelled: Whether trees with the same heads and other labels are different.
         RETURNS (List[Parse]): The k trees with the best products of arc marginals, found exactly, each with
             its likeliest labels, in the order of their exact probabilities; or the k likeliest labelled
             trees, exactly. Models that sum over hidden states look for these among the trees with the best
@@ -216,9 +208,8 @@ class Parses(Protocol):
     ) -> TreeDistribution:
         """The distribution behind a parse, for conditions.
 
-        sentence (int): Which sentence.
-        more (Optional[ndarray]): [N+1, N+1], arcs that trees may have, too, if the model left them out.
-        labelled (bool): Whether labels will be left out, not only arcs.
+        more: [N+1, N+1], arcs that trees may have, too, if the model left them out.
+        labelled: Whether labels will be left out, not only arcs.
         RETURNS (TreeDistribution): That of the model itself. Trees weigh the product of their arcs' marginals
             where there is no such thing: of a sentence that was parsed in pieces; and, if the model sums over
             hidden states, for labels and for arcs that it left out.
@@ -257,12 +248,7 @@ class ArcScorer:
     """What an expert says of single arcs of a batch, for others who ask."""
 
     def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.floating], NDArray[numpy.floating]]:
-        """Score arcs.
-
-        asked (AskedArcs): The arcs.
-        RETURNS (Tuple[ndarray, ndarray]): The score of every arc, a logarithm, and log P(label | arc):
-            [arcs, labels].
-        """
+        """The score of every arc, a logarithm, and log P(label | arc): [arcs, labels]."""
         raise NotImplementedError
 
     def log_marginals(self, asked: AskedArcs) -> Floats | None:
@@ -315,11 +301,9 @@ class ParserModel(Stored):
     def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
         """Parse a batch.
 
-        tokens (Tokens): The sentences.
-        fixed (Optional[ndarray]): int32, a head for each token that must have it, MISSING for others. A
+        fixed: A head for each token that must have it, MISSING for others. A
             projective tree with these heads must exist (see `posterior.possible`).
-        decode (str): One of `decoders`.
-        RETURNS (Parses): The parses.
+        decode: One of `decoders`.
         """
         raise NotImplementedError
 
@@ -328,13 +312,8 @@ class ParserModel(Stored):
         raise NotImplementedError
 
     def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
-        """Parse a batch again and again, at one temperature after the other.
-
-        tokens (Tokens): The batch.
-        decode (str): One of `decoders`.
-        RETURNS (Callable[[Temperature], Parses]): Gives the parses at a temperature. Parsers that can compute
-            but once what does not depend on the temperature do so.
-        """
+        """A function that parses a batch again and again, at one temperature after the other. Parsers that
+        can compute but once what does not depend on the temperature do so."""
         return lambda t: self.with_temperature(t).parse(tokens, decode=decode)
 
     def scorer(self, tokens: Tokens) -> ArcScorer | None:
@@ -368,10 +347,5 @@ class Recipe(Protocol):
     def decoders(self) -> Sequence[str]: ...
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ParserModel:
-        """Train a parser. The whole training happens here.
-
-        treebank (Treebank): The training data.
-        given (Resources): What else there is.
-        RETURNS (ParserModel): The trained parser.
-        """
+        """Train a parser. The whole training happens here."""
         ...

@@ -222,16 +222,6 @@ def arc_posterior(scores: Floats, *, allowed: Bools | None = None) -> Posterior:
     return Posterior.from_factors(_attempts(scores, allowed), allowed)
 
 
-def summed_posterior(
-    scores: Floats, log_z: float, marginals: Floats, *, allowed: Bools | None = None
-) -> Posterior:
-    """What `arc_posterior` gives, where the logarithm of the sum over all trees and the marginals of arcs
-    are known."""
-    factors = ArcFactors(scores, numpy.zeros(len(scores) - 1))
-    factors.log_scale = -log_z
-    return Posterior(marginals, factors=factors, log_z=0.0, allowed=allowed)
-
-
 def _attempts(scores: Floats, allowed: Bools | None) -> Iterator["ArcFactors"]:
     # first, so that heads are measured against those that are allowed: fixed ones may be far worse than
     # the best
@@ -245,8 +235,7 @@ def _attempts(scores: Floats, allowed: Bools | None) -> Iterator["ArcFactors"]:
 
 
 class ArcFactors(Factors):
-    """A sentence as scores of arcs. Charts bring themselves into
-    the range of doubles, so that Z is always 1."""
+    """A sentence as scores of arcs. Charts bring themselves into the range of doubles: Z is always 1."""
 
     def __init__(self, scores: Floats, shift: Floats):
         """scores: [N+1, N+1], -inf for arcs that no tree may have.
@@ -329,8 +318,12 @@ class MixedPosterior(Posterior):
         super().__init__(mixed, factors=None, log_z=0.0, allowed=second.allowed)
 
     def log_probabilities(self, trees: Ints) -> Floats:
-        return log_mixture(
-            [(share, part.log_probabilities(trees)) for share, part in self.parts if share > 0]
+        return numpy.logaddexp.reduce(
+            [
+                numpy.log(share) + part.log_probabilities(trees)
+                for share, part in self.parts
+                if share > 0
+            ]
         )
 
     def best_with(self, labels: Floats, k: int) -> Ints:
@@ -353,10 +346,11 @@ class MixedPosterior(Posterior):
         return numpy.array([tree for tree, _ in best_of_lists(ranked, score, bytes, k)])
 
 
-def less_sure(
+def at_temperature(
     posterior: Posterior, temperature: float, *, allowed: Bools | None = None
 ) -> Posterior:
-    """A distribution over trees by the doubt that another one has in arcs, the complement of marginals:
+    """A distribution over trees by what another one says of single arcs. At a temperature of 1 it has nearly
+    the same marginals, see `_proper`. At others it goes by the doubt in arcs, the complement of marginals mu:
 
         P'(tree) = 0.85 Q(tree) + 0.15 / number of trees         Q(tree) ~ prod of (1 - mu(arc))^(-1/T)
 
@@ -370,6 +364,8 @@ def less_sure(
     mu = posterior.marginals
     if len(mu) < 2:
         return posterior
+    if temperature == 1:
+        return _proper(posterior, allowed)
     doubts = numpy.log(numpy.maximum(1.0 - mu, _SMALLEST_DOUBT))
     surer, guess = (
         arc_posterior(scores, allowed=allowed)
@@ -378,40 +374,18 @@ def less_sure(
     return MixedPosterior(surer, guess, 1.0 - _GUESS)
 
 
-class ProperPosterior(Posterior):
-    """See `proper`."""
-
-    def __init__(self, values: Posterior, own: Posterior):
-        super().__init__(own.marginals, factors=own.factors, log_z=own.log_z, allowed=own.allowed)
-        self._values = values
-
-    @property
-    def heads(self) -> Ints:
-        return self._values.heads
-
-    def viterbi(self) -> Ints:
-        return self._values.viterbi()
-
-
-def proper(posterior: Posterior, *, allowed: Bools | None = None) -> Posterior:
+def _proper(posterior: Posterior, allowed: Bools | None) -> Posterior:
     """A distribution over trees, whatever the chart is of.
 
     Projected automata give some trees a value below 0, and so others more than 1 together: sums over trees
     are no probabilities, and what is clipped in one place is missing in another. So there is a distribution
-    of single arcs instead, P(tree) ~ prod of w(arc), with nearly the marginals that the chart gives, clipped;
-    and everything is exact under that. The tree is still chosen by the chart's own marginals.
-
-    allowed: [N+1, N+1], the arcs that trees may have.
+    of single arcs instead, P(tree) ~ prod of w(arc), with nearly the marginals that the chart gives, clipped:
+    as nearly as a few steps of iterative scaling come, as there need be none that has them. Everything is
+    exact under that.
     """
-    factors = posterior.factors
-    if len(posterior.marginals) < 2 or (factors is not None and factors.non_negative):
+    marginals, factors = posterior.marginals, posterior.factors
+    if factors is not None and factors.non_negative:
         return posterior
-    return ProperPosterior(posterior, _matched(posterior.marginals, allowed))
-
-
-def _matched(marginals: Floats, allowed: Bools | None) -> Posterior:
-    """A distribution of single arcs with given marginals, as nearly as a few steps of iterative scaling come:
-    there need be none that has them."""
     target = numpy.maximum(marginals, SMALLEST_MARGINAL)
     weights, found = target**_POWER, []
     if allowed is not None:
@@ -431,7 +405,10 @@ def _matched(marginals: Floats, allowed: Bools | None) -> Posterior:
         if not found:
             return arc_posterior(numpy.log(weights), allowed=allowed)
         _, weights, log_z, own = min(found, key=lambda one: one[0])
-        return summed_posterior(numpy.log(weights), log_z, own, allowed=allowed)
+        # the sum over all trees and the marginals of arcs are known
+        matched = ArcFactors(numpy.log(weights), numpy.zeros(len(marginals) - 1))
+        matched.log_scale = -log_z
+        return Posterior(own, factors=matched, log_z=0.0, allowed=allowed)
 
 
 def best_of_lists(
@@ -458,11 +435,6 @@ def best_of_lists(
         if bound == -numpy.inf or (len(best) == k and best[-1][1] >= bound):
             return best
         m *= 2
-
-
-def log_mixture(parts: Sequence[tuple[float, Floats]]) -> Floats:
-    """The logarithms of mixed probabilities, from shares and logarithms."""
-    return numpy.logaddexp.reduce([numpy.log(share) + logs for share, logs in parts])
 
 
 def allowed_arcs(fixed: Ints) -> Bools:

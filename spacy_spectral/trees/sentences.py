@@ -20,18 +20,14 @@ Floats = NDArray[numpy.float64]
 Bools = NDArray[numpy.bool_]
 
 
+@dataclass
 class SecondTags(Sequence[tuple[str, float] | None]):
-    """What a tagger would have said otherwise.
+    """What a tagger would have said otherwise: which of the named tags each token has, -1 for none, and their
+    probabilities."""
 
-    names (List[str]): The names of tags.
-    tags (ndarray): int64, which of them each token has, -1 for none.
-    probs (ndarray): float32, their probabilities.
-    """
-
-    def __init__(self, names: list[str], tags: NDArray[numpy.int64], probs: NDArray[numpy.float32]):
-        self.names = names
-        self.tags = tags
-        self.probs = probs
+    names: list[str]
+    tags: NDArray[numpy.int64]
+    probs: NDArray[numpy.float32]
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -154,25 +150,6 @@ class Batch:
     places: Longs
     tokens: Tokens
     values: NDArray[numpy.uint64]
-
-    def head_places(self, heads: Ints) -> Longs:
-        """Heads in sentences as places among all tokens; the root's is its own."""
-        first = numpy.repeat(self.tokens.starts[:-1], numpy.diff(self.tokens.starts))
-        return numpy.where(heads > 0, self.places[first + numpy.maximum(heads, 1) - 1], self.places)
-
-    def heads_at(self, places: Longs) -> Ints:
-        """Places of heads as heads in sentences: 0 where a place is the token's own, MISSING where it
-        is negative, whitespace or in another sentence."""
-        starts = self.tokens.starts
-        sentence = numpy.full(self.offsets[-1] + 1, -1)
-        position = numpy.zeros(self.offsets[-1] + 1, dtype="int32")
-        sentence[self.places] = numpy.repeat(numpy.arange(len(starts) - 1), numpy.diff(starts))
-        position[self.places] = numpy.arange(len(self.places)) + 1
-        position[self.places] -= numpy.repeat(starts[:-1], numpy.diff(starts))
-        places = numpy.where(places < 0, self.offsets[-1], places)
-        inside = sentence[places] == sentence[self.places]
-        heads = numpy.where(inside, position[places], MISSING)
-        return numpy.where(places == self.places, 0, heads).astype("int32")
 
 
 # First distance of every bin: 1, 2, 3, 4, 5-6, 7-10, 11 and more

@@ -14,7 +14,7 @@ from thinc.api import Adam, fix_random_seed
 from pipelines import trained_reranker, with_reranker
 from spacy_spectral.models.rerank.features import blocks
 from spacy_spectral.pipeline.candidates import Plan, candidate_source
-from spacy_spectral.pipeline.handover import leave, take_off
+from spacy_spectral.pipeline.component import leave, take_off
 
 
 def check(candidates, n):

@@ -98,7 +98,7 @@ def test_bad_conditions(parsed):
 
 def test_long_sentences(parsed, monkeypatch):
     parser, doc, first = parsed
-    monkeypatch.setattr("spacy_spectral.pipeline.parser.MAX_LENGTH", 2)
+    monkeypatch.setattr("spacy_spectral.pipeline.conditions.MAX_LENGTH", 2)
     found = parser.parse_with(doc, [])
     tokens = [token for token in doc if not token.is_space]
     assert [head for own in found for head in own.tree.heads] == [t.head.i for t in tokens]

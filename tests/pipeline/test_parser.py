@@ -352,7 +352,7 @@ def test_unseen_tag(trained):
     assert sum(token.head == token for token in trained(doc)) == 1
 
 
-@pytest.mark.parametrize("estimator", ["det", "det+f", "spectral", "em", "spectral+em"])
+@pytest.mark.parametrize("estimator", ["det", "det+f", "spectral", "em"])
 def test_every_estimator(estimator, examples):
     model = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": estimator, "states": 3}
     nlp = make(model=model)

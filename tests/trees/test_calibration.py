@@ -103,16 +103,6 @@ class Coupled:
 
 
 @pytest.mark.parametrize("coupling", [0.0, 0.5, 1.0])
-def test_temperatures_of_heads_and_labels_are_found_together(coupling):
-    parses = Coupled(coupling=coupling)
-    found = fit_temperature(parses, parses.treebank, ["a"], chosen_at=None)
-    assert found.heads == pytest.approx(2.0, rel=0.05)
-    assert found.labels == pytest.approx(0.8, rel=0.05)
-    assert (found.choice, found.share) == (1.0, 0.0)
-    assert parses.n_parses <= 10
-
-
-@pytest.mark.parametrize("coupling", [0.0, 0.5])
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_shares_are_found_with_temperatures(coupling, share):
     parses = Coupled(coupling=coupling, share=share)

@@ -124,7 +124,7 @@ def test_states_have_their_share_of_visits():
     assert found == pytest.approx(sorted(visits / visits.sum()), abs=1e-5)
 
 
-@pytest.mark.parametrize("estimator", ["spectral", "em", "spectral+em"])
+@pytest.mark.parametrize("estimator", ["spectral", "em"])
 def test_estimators_learn_to_alternate(estimator):
     """From (nearly) exact counts of the alternating automaton."""
     counts, weight = {}, 1e6

@@ -30,7 +30,7 @@ def build_biaffine(
     """Build the model of a parser that scores arcs by the vectors of their ends.
 
     Unlike other models of `spectral_parser` it is trained step by step, by gradients; see
-    `pipeline.learners` for what is asked of such a model.
+    `pipeline.parser` for what is asked of such a model.
 
     tok2vec (Model[List[Doc], List[Floats2d]]): Gives token vectors: a listener or a model of its own.
     scan_size (int): Units of each recurrent layer in both directions together. Trees need to know more

@@ -1,207 +1,123 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The best tree together with its hidden states: the chart of `_chart.pyx` with max for sum, in logs.
 
-Only automata with non-negative parameters have such a best path; `_chart.pyx` explains the items.
+Only automata with non-negative parameters have such a best path; `_chart.pyx` explains the items. How the best
+came about is not noted down: the few items of the best tree are looked at again.
 """
 
 from libc.math cimport INFINITY
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memset
 
 import numpy
 
 from ...trees._sides cimport LEFT, RIGHT
 
 
-cdef struct BestHalf:
-    double* C           # [h, e, width]
-    double* I           # [h, e, states]
-    double* Q           # [h, e]
-    int* previous_C     # [h, e, width]: the last modifier
-    int* previous_I     # [h, e, states]: the state before it
-    int* previous_S     # [h, e, width]: where the head's half ended before it
-    int* state_Q        # [h, e]: the state in which the half stopped
+cdef class BestPaths:
+    """The chart of one sentence; arguments as those of `_chart.AutomataChart`, in logs."""
+    cdef int n, states, width
+    cdef const int[::1] symbols, word_class
+    cdef const double[:, :, :, :, ::1] operators
+    cdef const double[:, :, ::1] start, weights, stop
+    cdef const double[::1] root
+    cdef double[:, :, :, ::1] C     # [direction, h, e, width]
+    cdef double[:, :, :, ::1] I     # [direction, h, e, states]
+    cdef double[:, :, ::1] Q        # [direction, h, e]
+    cdef double[::1] S              # [width], of the arc at hand
 
+    def __init__(
+        self,
+        const int[::1] symbols not None,
+        const int[::1] word_class not None,
+        const double[:, :, ::1] start not None,
+        const double[:, :, :, :, ::1] operators not None,
+        const double[:, :, ::1] weights not None,
+        const double[:, :, ::1] stop not None,
+        const double[::1] root not None,
+    ):
+        self.symbols, self.word_class, self.start = symbols, word_class, start
+        self.operators, self.weights, self.stop, self.root = operators, weights, stop, root
+        self.n, self.states, self.width = symbols.shape[0], operators.shape[4], stop.shape[2]
+        self.C = numpy.full((2, self.n, self.n, self.width), -INFINITY)
+        self.I = numpy.full((2, self.n, self.n, self.states), -INFINITY)
+        self.Q = numpy.full((2, self.n, self.n), -INFINITY)
+        self.S = numpy.zeros(self.width)
 
-cdef struct Task:
-    int direction
-    int head
-    int end
-    int state
+    cdef void fill(self) noexcept nogil:
+        cdef int span, i, h, e, d, x, step, k, a, b
+        for span in range(self.n):
+            for i in range(self.n - span):
+                for d in range(2):
+                    h, e = (i, i + span) if d == RIGHT else (i + span, i)
+                    step = 1 if d == RIGHT else -1
+                    if span == 0:
+                        for k in range(self.states):
+                            self.C[d, h, h, k] = self.start[self.symbols[h], d, k]
+                    else:
+                        self.sum_splits(d, h, e)
+                        for a in range(self.states):
+                            for b in range(self.width):
+                                self.I[d, h, e, a] = max(self.I[d, h, e, a], self.step(d, h, e, a, b))
+                    x = h
+                    while x != e:
+                        x += step
+                        for a in range(self.states):
+                            k = self.word_class[x] * self.states + a
+                            self.C[d, h, e, k] = max(self.C[d, h, e, k], self.I[d, h, x, a] + self.Q[d, x, e])
+                    for k in range(self.width):
+                        self.Q[d, h, e] = max(self.Q[d, h, e], self.stop[h, d, k] + self.C[d, h, e, k])
 
+    cdef void sum_splits(self, int d, int h, int m) noexcept nogil:
+        """S[h,m]."""
+        cdef int x = h, step = 1 if d == RIGHT else -1, k
+        self.S[:] = -INFINITY
+        while x != m:
+            for k in range(self.width):
+                self.S[k] = max(self.S[k], self.C[d, h, x, k] + self.Q[1 - d, m, x + step])
+            x += step
 
-cdef int _allocate(BestHalf* half, int n, int width, int states) noexcept nogil:
-    cdef size_t cells = <size_t>n * n
-    cdef size_t k
-    half.C = <double*>malloc(cells * (width + states + 1) * sizeof(double))
-    half.previous_C = <int*>calloc(cells * (2 * width + states + 1), sizeof(int))
-    if half.C is NULL or half.previous_C is NULL:
-        return -1
-    half.I = half.C + cells * width
-    half.Q = half.I + cells * states
-    half.previous_S = half.previous_C + cells * width
-    half.previous_I = half.previous_S + cells * width
-    half.state_Q = half.previous_I + cells * states
-    for k in range(cells * (width + states + 1)):
-        half.C[k] = -INFINITY
-    return 0
+    cdef inline double step(self, int d, int h, int m, int a, int b) noexcept nogil:
+        """The arc h -> m from state b to state a, after `sum_splits`."""
+        cdef double op = self.operators[self.symbols[h], d, self.symbols[m], a, b % self.states]
+        return op + self.weights[h, m, b // self.states] + self.S[b]
 
+    cdef void read(self, int d, int h, int e, int state, int[::1] heads) noexcept nogil:
+        """Find the modifiers of half [h, e] that ends in a state; -1 for the best."""
+        cdef int x, m, k, before, step = 1 if d == RIGHT else -1
+        if h == e:
+            return
+        if state < 0:
+            state = 0
+            while self.stop[h, d, state] + self.C[d, h, e, state] != self.Q[d, h, e]:
+                state += 1
+        m = h + step
+        k = state % self.states
+        while (
+            self.word_class[m] != state // self.states
+            or self.I[d, h, m, k] + self.Q[d, m, e] != self.C[d, h, e, state]
+        ):
+            m += step
+        heads[m] = h + 1
+        self.sum_splits(d, h, m)
+        before = 0
+        while self.step(d, h, m, k, before) != self.I[d, h, m, k]:
+            before += 1
+        x = h
+        while self.C[d, h, x, before] + self.Q[1 - d, m, x + step] != self.S[before]:
+            x += step
+        self.read(d, h, x, before, heads)
+        self.read(1 - d, m, x + step, -1, heads)
+        self.read(d, m, e, -1, heads)
 
-cdef void _finish(BestHalf* half, const double* stop, int n, int width, int head, int end) noexcept nogil:
-    cdef size_t cell = <size_t>head * n + end
-    cdef int k
-    cdef double value
-    for k in range(width):
-        value = stop[k] + half.C[cell * width + k]
-        if value > half.Q[cell]:
-            half.Q[cell] = value
-            half.state_Q[cell] = k
-
-
-cdef void _attach(
-    BestHalf* half, BestHalf* other, int n, int classes, int states, const double* op, const double* w,
-    double* best, int head, int modifier
-) noexcept nogil:
-    """S[h,m] and I[h,m]; `best` is scratch for S."""
-    cdef int width = classes * states
-    cdef int step = 1 if modifier > head else -1
-    cdef size_t cell = <size_t>head * n + modifier
-    cdef size_t source
-    cdef int x = head, k, a, b
-    cdef double value, inward
-    for k in range(width):
-        best[k] = -INFINITY
-    while x != modifier:
-        source = <size_t>head * n + x
-        inward = other.Q[<size_t>modifier * n + x + step]
-        for k in range(width):
-            value = half.C[source * width + k] + inward
-            if value > best[k]:
-                best[k] = value
-                half.previous_S[cell * width + k] = x
-        x += step
-    for a in range(states):
-        for b in range(width):
-            value = op[a * states + b % states] + w[b // states] + best[b]
-            if value > half.I[cell * states + a]:
-                half.I[cell * states + a] = value
-                half.previous_I[cell * states + a] = b
-
-
-cdef void _complete(
-    BestHalf* half, int n, int classes, int states, const int* word_class, int head, int end
-) noexcept nogil:
-    """C[h,e] over the last modifier x."""
-    cdef int width = classes * states
-    cdef int step = 1 if end > head else -1
-    cdef size_t cell = <size_t>head * n + end
-    cdef int x = head, a, k
-    cdef double value, outward
-    while x != end:
-        x += step
-        outward = half.Q[<size_t>x * n + end]
-        for a in range(states):
-            k = word_class[x] * states + a
-            value = half.I[(<size_t>head * n + x) * states + a] + outward
-            if value > half.C[cell * width + k]:
-                half.C[cell * width + k] = value
-                half.previous_C[cell * width + k] = x
-
-
-cdef int _read(BestHalf* halves, int n, int classes, int states, int root, int* heads) noexcept nogil:
-    """Follow the pointers from the root's two halves."""
-    cdef int width = classes * states
-    cdef Task* stack = <Task*>malloc((2 * n + 2) * sizeof(Task))
-    cdef Task task
-    cdef int top = 2, x, before, state, inner
-    cdef size_t cell
-    if stack is NULL:
-        return -1
-    stack[0] = Task(LEFT, root, 0, halves[LEFT].state_Q[<size_t>root * n])
-    stack[1] = Task(RIGHT, root, n - 1, halves[RIGHT].state_Q[<size_t>root * n + n - 1])
-    while top > 0:
-        top -= 1
-        task = stack[top]
-        if task.head == task.end:
-            continue
-        cell = <size_t>task.head * n + task.end
-        x = halves[task.direction].previous_C[cell * width + task.state]
-        heads[x] = task.head + 1
-        stack[top] = Task(
-            task.direction, x, task.end, halves[task.direction].state_Q[<size_t>x * n + task.end])
-        cell = <size_t>task.head * n + x
-        state = halves[task.direction].previous_I[cell * states + task.state % states]
-        before = halves[task.direction].previous_S[cell * width + state]
-        inner = before + (1 if task.direction == RIGHT else -1)
-        stack[top + 1] = Task(
-            1 - task.direction, x, inner, halves[1 - task.direction].state_Q[<size_t>x * n + inner])
-        stack[top + 2] = Task(task.direction, task.head, before, state)
-        top += 3
-    free(stack)
-    return 0
-
-
-def viterbi(
-    const int[::1] symbols not None,
-    const int[::1] word_class not None,
-    const double[:, :, ::1] log_start not None,
-    const double[:, :, :, :, ::1] log_operators not None,
-    const double[:, :, ::1] log_weights not None,
-    const double[:, :, ::1] log_stop not None,
-    const double[::1] log_root not None,
-):
-    """The best tree and hidden states of one sentence; arguments as in `inside_outside`, in logs.
-
-    RETURNS (Tuple[ndarray, float]): Head of every token (1-based, 0 is the root), and the log score.
-    """
-    cdef int n = symbols.shape[0]
-    cdef int states = log_operators.shape[4]
-    cdef int classes = log_weights.shape[2]
-    cdef int width = classes * states
-    cdef int span, i, j, k, root = 0, status = 0
-    cdef double value, best = -INFINITY
-    cdef BestHalf[2] halves
-    scratch_array = numpy.zeros(width)
-    cdef double[::1] scratch = scratch_array
-    heads_array = numpy.zeros(n, dtype="int32")
-    cdef int[::1] heads = heads_array
-    memset(halves, 0, sizeof(halves))
-    with nogil:
-        status = _allocate(&halves[LEFT], n, width, states)
-        if status == 0:
-            status = _allocate(&halves[RIGHT], n, width, states)
-        if status == 0:
-            for i in range(n):
-                for k in range(states):
-                    for j in range(2):
-                        halves[j].C[(<size_t>i * n + i) * width + k] = log_start[symbols[i], j, k]
-                for j in range(2):
-                    _finish(&halves[j], &log_stop[i, j, 0], n, width, i, i)
-            for span in range(1, n):
-                for i in range(n - span):
-                    j = i + span
-                    _attach(&halves[RIGHT], &halves[LEFT], n, classes, states,
-                            &log_operators[symbols[i], RIGHT, symbols[j], 0, 0],
-                            &log_weights[i, j, 0], &scratch[0], i, j)
-                    _attach(&halves[LEFT], &halves[RIGHT], n, classes, states,
-                            &log_operators[symbols[j], LEFT, symbols[i], 0, 0],
-                            &log_weights[j, i, 0], &scratch[0], j, i)
-                    _complete(&halves[RIGHT], n, classes, states, &word_class[0], i, j)
-                    _complete(&halves[LEFT], n, classes, states, &word_class[0], j, i)
-                    _finish(&halves[RIGHT], &log_stop[i, RIGHT, 0], n, width, i, j)
-                    _finish(&halves[LEFT], &log_stop[j, LEFT, 0], n, width, j, i)
-            for i in range(n):
-                value = (log_root[i] + halves[LEFT].Q[<size_t>i * n]
-                         + halves[RIGHT].Q[<size_t>i * n + n - 1])
-                if value > best:
-                    best = value
-                    root = i
-            if best != -INFINITY:
-                heads[root] = 0
-                status = _read(&halves[0], n, classes, states, root, &heads[0])
-        for j in range(2):
-            free(halves[j].C)
-            free(halves[j].previous_C)
-    if status != 0:
-        raise MemoryError()
-    return heads_array, best
+    def best(self):
+        """RETURNS (Tuple[ndarray, float]): Head of every token (1-based, 0 is the root), and the log score."""
+        cdef int top
+        heads = numpy.zeros(self.n, dtype="int32")
+        with nogil:
+            self.fill()
+        halves = numpy.asarray(self.Q)
+        scores = numpy.asarray(self.root) + halves[LEFT, :, 0] + halves[RIGHT, :, self.n - 1]
+        top = scores.argmax()
+        if scores[top] != -INFINITY:
+            self.read(LEFT, top, 0, -1, heads)
+            self.read(RIGHT, top, self.n - 1, -1, heads)
+        return heads, scores[top]

@@ -110,6 +110,10 @@ class BackoffModel:
         offsets = numpy.append(starts, len(keys)).astype("int64")
         return cls(unique, offsets, values, counts, n_outcomes)
 
+    @classmethod
+    def of_nothing(cls) -> "BackoffModel":
+        return cls.fit(numpy.zeros((0, 1), "uint64"), numpy.zeros(0), 1)
+
     def probabilities(self, contexts: NDArray[numpy.uint64], outcomes: NDArray) -> NDArray:
         """P(outcome | contexts) for every query."""
         wanted = numpy.ascontiguousarray(outcomes, "int32")
@@ -175,9 +179,8 @@ class LexicalModel:
         if kind not in LEXICAL_MODELS:
             raise SpectralError(Errors.S103.format(value=kind, choices=", ".join(LEXICAL_MODELS)))
         words = sorted({word.lower() for tree in trees for word in tree.words})
-        nothing = BackoffModel.fit(numpy.zeros((0, 1), "uint64"), numpy.zeros(0), 1)
-        classes = _classes(trees, symbols, n_symbols, kind)
-        model = cls(kind, words, classes, nothing, nothing)
+        nothing = BackoffModel.of_nothing()
+        model = cls(kind, words, _classes(trees, symbols, n_symbols, kind), nothing, nothing)
         stop = n_symbols
         events = []
         for tree, ids in zip(trees, symbols, strict=True):
@@ -303,7 +306,6 @@ def _classes(trees, symbols, n_symbols: int, kind: str) -> Ints:
     return classes
 
 
-_NOTHING = numpy.zeros((0, 1), "uint64")
 LABELS = Record(labels=Strings("labels", unique=True), words=Strings(), model=BACKOFF)
 
 
@@ -325,7 +327,7 @@ class LabelModel:
         inventory = Inventory.from_labels(label for tree in trees for label in tree.labels)
         frequency = Counter(word.lower() for tree in trees for word in tree.words)
         words = sorted(word for word, count in frequency.items() if count >= 2)
-        model = cls(inventory, words, BackoffModel.fit(_NOTHING, numpy.zeros(0), 1))
+        model = cls(inventory, words, BackoffModel.of_nothing())
         if not len(inventory):
             return model
         words_of, heads_of = [tree.words for tree in trees], [tree.heads for tree in trees]

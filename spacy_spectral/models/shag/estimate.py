@@ -10,7 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors, SpectralError, require_settings
-from ...base.linalg import kmeans, svd, unit_rows
+from ...base.linalg import svd
 from ...trees.sentences import MISSING, Floats, Ints, Longs
 from ._learn import add_operators, expectation_maximisation
 from .model import OperatorModel
@@ -155,7 +155,7 @@ def pooled(sequences: Sequence[SequenceSet]) -> SequenceSet:
     return SequenceSet.from_counter(counter)
 
 
-ESTIMATORS = ("det", "det+f", "spectral", "em", "spectral+em")
+ESTIMATORS = ("det", "det+f", "spectral", "em")
 
 # Every symbol as the only modifier, this many times, before pooling: no symbol is impossible.
 _UNSEEN_COUNT = 0.1
@@ -324,68 +324,20 @@ def _spectral(own, counts: NgramCounts, settings: EstimatorSettings, rng) -> Aut
 
 
 def _em(own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng) -> Automaton:
-    """EM from a random start around DET."""
-    events = counts.bigrams.sum(axis=1)
-    events = events / events.sum()
-    n = _useful_states(own, settings)
+    """EM from a random start around DET. Smoothing enters as a Dirichlet prior with the background's symbol
+    frequencies."""
+    smoothed = counts.bigrams.sum(axis=1)
+    events = smoothed / smoothed.sum()
+    # no more states than there are distinct sequences to tell apart
+    distinct = {sequence.tobytes() for sequence, _ in own}
+    n = max(1, min(settings.states, len(distinct)))
     n_symbols = len(events) - 1
     operators = events[:-1, None, None] * rng.exponential(1.0, (n_symbols, n, n)) / n
     stop = events[-1] * rng.exponential(1.0, n)
     total = operators.sum(axis=(0, 1)) + stop
-    return _run_em(
-        own, counts, settings, rng.dirichlet(numpy.ones(n)), operators / total, stop / total
-    )
-
-
-def _useful_states(own: SequenceSet, settings: EstimatorSettings) -> int:
-    """No more states than there are distinct sequences to tell apart."""
-    distinct = {sequence.tobytes() for sequence, _ in own}
-    return max(1, min(settings.states, len(distinct)))
-
-
-def _spectral_em(
-    own: SequenceSet, counts: NgramCounts, settings: EstimatorSettings, rng
-) -> Automaton:
-    """A few EM iterations from the spectral model: its histories, clustered, are the first states."""
-    start, operators, _ = _spectral(own, counts, settings, rng)
-    prefixes: dict[bytes, NDArray] = {b"": start}
-    weights: dict[bytes, float] = {b"": 0.0}
-    for sequence, count in own:
-        for end in range(len(sequence) + 1):
-            key = sequence[:end].tobytes()
-            if key not in prefixes:
-                prefixes[key] = (
-                    operators[sequence[end - 1]] @ prefixes[sequence[: end - 1].tobytes()]
-                )
-            weights[key] = weights.get(key, 0.0) + count
-    keys = list(prefixes)
-    vectors = unit_rows(numpy.array([prefixes[key] for key in keys]))
-    n = _useful_states(own, settings)
-    clusters = kmeans(vectors, n, weights=numpy.array([weights[key] for key in keys]), spread=True)
-    labels = numpy.unique(clusters, return_inverse=True)[1]
-    state = dict(zip(keys, labels.tolist(), strict=True))
-    n = max(state.values()) + 1
-    events = counts.bigrams.sum(axis=1) / counts.bigrams.sum()
-    moves = numpy.tile(events[:-1, None, None], (1, n, n)) / n
-    stops = numpy.full(n, events[-1])
-    for sequence, count in own:
-        before = state[b""]
-        for end in range(1, len(sequence) + 1):
-            after = state[sequence[:end].tobytes()]
-            moves[sequence[end - 1], after, before] += count
-            before = after
-        stops[before] += count
-    total = moves.sum(axis=(0, 1)) + stops
-    start = numpy.full(n, 0.01 / n)
-    start[state[b""]] += 0.99
-    return _run_em(own, counts, settings, start, moves / total, stops / total)
-
-
-def _run_em(own, counts: NgramCounts, settings, start, operators, stop) -> Automaton:
-    """Smoothing enters as a Dirichlet prior with the background's symbol frequencies."""
-    smoothed = counts.bigrams.sum(axis=1) * counts.weight
-    observed = numpy.bincount(own.symbols, _per_token(own), minlength=len(smoothed) - 1)
-    prior = numpy.maximum(smoothed - numpy.append(observed, own.total), 0.0)
+    start, operators, stop = rng.dirichlet(numpy.ones(n)), operators / total, stop / total
+    observed = numpy.bincount(own.symbols, _per_token(own), minlength=n_symbols)
+    prior = numpy.maximum(smoothed * counts.weight - numpy.append(observed, own.total), 0.0)
     expectation_maximisation(
         own.symbols,
         own.offsets,
@@ -406,5 +358,4 @@ _LEARNERS = {
     "det+f": _first_or_rest,
     "spectral": _spectral,
     "em": _em,
-    "spectral+em": _spectral_em,
 }

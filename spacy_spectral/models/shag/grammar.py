@@ -27,7 +27,7 @@ from ...trees.sentences import (
     length_table,
 )
 from ._chart import AutomataChart, arc_weights
-from ._viterbi import viterbi
+from ._viterbi import BestPaths
 from .backoff import LABELS, LEXICAL, LEXICAL_MODELS, LabelModel, LexicalModel
 from .estimate import ESTIMATORS, RIGHT, EstimatorSettings, estimate, modifier_sequences
 from .model import FIELDS as AUTOMATA
@@ -90,7 +90,7 @@ class AutomataFactors(Factors):
     def viterbi(self) -> Ints:
         """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
         with numpy.errstate(divide="ignore"):
-            heads, _ = viterbi(
+            chart = BestPaths(
                 self.symbols,
                 self.word_class,
                 self.automata.log_start,
@@ -99,15 +99,17 @@ class AutomataFactors(Factors):
                 numpy.log(self.stop),
                 numpy.log(self.root),
             )
-        return heads
+        return chart.best()[0]
 
 
+# Of older versions: EM from another start.
+_OLD_ESTIMATOR = "spectral+em"
 FORMAT = Format(
     "shag grammar",
     1,
     settings=Record(
         automata=Record(
-            estimator=Str(choices=ESTIMATORS),
+            estimator=Str(choices=(*ESTIMATORS, _OLD_ESTIMATOR)),
             states=Int(low=1),
             smoothing=Float(above=0),
             rank_tolerance=Float(),
@@ -386,7 +388,10 @@ class Grammar(TemperedParser):
 def _settings(read: dict) -> GrammarSettings:
     # what older files do not have is as it is by default
     given = {name: value for name, value in read.items() if value is not None}
-    return GrammarSettings(**{**given, "automata": EstimatorSettings(**read["automata"])})
+    automata = dict(read["automata"])
+    if automata["estimator"] == _OLD_ESTIMATOR:
+        automata["estimator"] = "em"
+    return GrammarSettings(**{**given, "automata": EstimatorSettings(**automata)})
 
 
 def _fit_lengths(ids: Sequence[NDArray], trees: Sequence[Tree], n_symbols: int) -> NDArray:

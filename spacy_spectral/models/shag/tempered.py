@@ -3,10 +3,10 @@ confident they are.
 
 Such a model knows the marginals of arcs, and the probability of a tree, but nothing of P(tree)^(1/T): that
 would be another sum over states for every tree. So at a temperature T other than 1 its distribution is one
-of single arcs, by the doubt that the model has in each (see `trees.posterior.less_sure`); and everything that
-can be asked of it is exact under that. Labels are chosen given trees, by their probabilities to the power of
-1/T of labels. At a temperature of 1 nothing is changed, but values of projected automata are made
-probabilities (see `trees.posterior.proper`).
+of single arcs, by the doubt that the model has in each (see `trees.posterior.at_temperature`); and
+everything that can be asked of it is exact under that. Labels are chosen given trees, by their probabilities
+to the power of 1/T of labels. At a temperature of 1 nothing is changed, but values of projected automata are
+made probabilities.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,12 @@ from numpy.typing import NDArray
 
 from ...trees.interface import NEUTRAL, ArcMask, ParserModel, Parses, Temperature
 from ...trees.parses import PosteriorParses, parse_in_pieces
-from ...trees.posterior import Posterior, less_sure, proper, sentence_constraints
+from ...trees.posterior import (
+    MixedPosterior,
+    Posterior,
+    at_temperature,
+    sentence_constraints,
+)
 from ...trees.sentences import Floats, Ints, Longs, Tokens
 from .backoff import LabelModel
 from .model import SymbolTable
@@ -116,26 +121,51 @@ class _AutomataPieces:
         places = numpy.arange(len(self.symbols))[chosen]
         pairs = zip(bounds, constraints, strict=True)
         own = [(self.posterior(places[a:b], allowed), allowed) for (a, b), allowed in pairs]
-        root = len(self.model.symbols)
-        words = self.words[chosen].tolist()
+        surer = t.heads / t.choice
         return PosteriorParses(
             starts,
-            _at(own, t.heads),
+            _Tempered(own, t),
             inventory=labels.inventory,
             label_distributions=_Labels(
-                labels, self.symbols[chosen], words, bounds, root, t.labels
+                labels,
+                self.symbols[chosen],
+                self.words[chosen].tolist(),
+                bounds,
+                len(self.model.symbols),
+                t.labels,
             ),
             fixed=fixed,
             decode=self.decode,
-            choosers=None if t.choice == 1 else _at(own, t.heads / t.choice),
-            share=t.share,
+            choosers=[
+                values if surer == 1 else at_temperature(values, surer, allowed=allowed)
+                for values, allowed in own
+            ],
         )
 
 
-def _at(own: list[tuple[Posterior, ArcMask | None]], temperature: float) -> list[Posterior]:
-    if temperature == 1:
-        return [proper(one, allowed=allowed) for one, allowed in own]
-    return [less_sure(one, temperature, allowed=allowed) for one, allowed in own]
+@dataclass
+class _Tempered(Sequence[Posterior]):
+    """Distributions at a temperature, made when they are asked for: trees alone do not need them.
+
+    own: What the model says of each sentence, and the arcs that are allowed.
+    """
+
+    own: list[tuple[Posterior, ArcMask | None]]
+    temperature: Temperature
+    made: dict[int, Posterior] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def __getitem__(self, sentence: Any) -> Any:
+        if sentence not in self.made:
+            t, (values, allowed) = self.temperature, self.own[sentence]
+            found = at_temperature(values, t.heads, allowed=allowed)
+            if t.choice != 1 and t.share > 0:
+                surer = at_temperature(values, t.heads / t.choice, allowed=allowed)
+                found = MixedPosterior(surer, found, t.share)
+            self.made[sentence] = found
+        return self.made[sentence]
 
 
 @dataclass

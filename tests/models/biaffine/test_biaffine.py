@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from brute_force import marginals, projective_trees
 from spacy_spectral.cli.evaluate import evaluate
-from spacy_spectral.pipeline.learners import StepwiseLearner
+from spacy_spectral.pipeline.parser import StepwiseLearner
 from spacy_spectral.trees.interface import NEUTRAL
 from spacy_spectral.trees.posterior import allowed_arcs, arc_posterior, tree_loss
 from spacy_spectral.trees.pseudoprojective import Inventory

@@ -85,7 +85,7 @@ def test_round_trip_and_repetition(estimator, lexical):
     numpy.testing.assert_allclose(labels[0].sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("estimator", ["det", "det+f", "em", "spectral+em"])
+@pytest.mark.parametrize("estimator", ["det", "det+f", "em"])
 def test_marginals_by_enumeration(estimator):
     grammar = fit(estimator=estimator, lengths=False)
     tags = SENTENCE[:5]
@@ -265,7 +265,7 @@ def test_many_small_pieces(max_length, n, estimator):
 
 def test_a_sentence_in_one_piece_is_that_of_the_posterior():
     # values of projected automata are made probabilities: see test_tempered
-    grammar = fit(lexical="LEX+FCP", estimator="spectral+em")
+    grammar = fit(lexical="LEX+FCP", estimator="em")
     parses, posterior = parse_tokens(grammar, SENTENCE), parse(grammar, SENTENCE)
     assert parses.marginals(0).tolist() == posterior.marginals.tolist()
     assert parses.heads.tolist() == posterior.heads.tolist()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from brute_force import Automata, is_single_root_projective, marginals, projective_trees
 from spacy_spectral.models.shag._chart import AutomataChart
-from spacy_spectral.models.shag._viterbi import viterbi
+from spacy_spectral.models.shag._viterbi import BestPaths
 from spacy_spectral.models.shag.grammar import AutomataFactors
 from spacy_spectral.models.shag.model import OperatorModel
 from spacy_spectral.trees._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
@@ -109,7 +109,7 @@ def test_viterbi(sentence):
     scores = sentence.best_path_scores(trees)
     symbols, word_class, *arrays = sentence.arguments()
     with numpy.errstate(divide="ignore"):
-        heads, score = viterbi(symbols, word_class, *map(numpy.log, arrays))
+        heads, score = BestPaths(symbols, word_class, *map(numpy.log, arrays)).best()
     if max(scores) == 0:
         assert score == -numpy.inf
     else:

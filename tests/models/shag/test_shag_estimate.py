@@ -304,7 +304,7 @@ def test_deterministic_models_are_relative_frequencies(sequences, estimator):
                 assert found == pytest.approx(expected, abs=1e-7)
 
 
-@pytest.mark.parametrize("estimator", ["det", "det+f", "em", "spectral+em"])
+@pytest.mark.parametrize("estimator", ["det", "det+f", "em"])
 def test_non_negative_models_are_normalised(sequences, estimator):
     model = learn(sequences, estimator=estimator, states=3)
     assert model.non_negative
@@ -436,7 +436,7 @@ def test_em_on_aggregated_sequences_is_em():
         )
 
 
-def test_spectral_em_improves_the_likelihood(sequences):
+def test_em_improves_the_likelihood(sequences):
     def likelihood(model):
         return sum(
             count * numpy.log(model.probability(head, direction, sequence))
@@ -445,7 +445,7 @@ def test_spectral_em_improves_the_likelihood(sequences):
         )
 
     values = [
-        likelihood(learn(sequences, estimator="spectral+em", smoothing=1e-6, em_iterations=k))
+        likelihood(learn(sequences, estimator="em", smoothing=1e-6, em_iterations=k))
         for k in (1, 5, 50)
     ]
     assert values == sorted(values) and values[0] < values[-1]

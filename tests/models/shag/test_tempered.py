@@ -29,7 +29,7 @@ MIXED = Temperature(1.7, 1.4, 1.7, 0.35)
 
 
 def fit_shag(**settings):
-    automata = EstimatorSettings(states=4, estimator="spectral+em")
+    automata = EstimatorSettings(states=4, estimator="em")
     return Grammar.fit(
         list(treebank(size=300).trees()),
         GrammarSettings(automata=automata, lexical="LEX", **settings),
