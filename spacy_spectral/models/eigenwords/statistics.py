@@ -214,7 +214,8 @@ def count_pairs(
             if not counter.add(block):
                 raise SpectralError(Errors.S207.format(path=part.path))
         counter.end_line()
-    return PairCounts(*counter.export(), counter.n_tokens)
+    keys, counts = counter.export()
+    return PairCounts(keys, counts, counter.n_tokens)
 
 
 def merge_pairs(left: PairCounts, right: PairCounts) -> PairCounts:
