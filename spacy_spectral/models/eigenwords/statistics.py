@@ -14,8 +14,6 @@ share among themselves.
 """
 
 import operator
-import os
-import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -118,17 +116,6 @@ def _join_lines(lines: Iterable[str]) -> Iterator[bytes]:
             yield b"".join(block)
             block, size = [], 0
     yield b"".join(block)
-
-
-def write_token_lists(token_lists: Iterable[Iterable[str]], directory: str | Path) -> Path:
-    """Write tokens to a file that can be read twice, so that a generator can be counted too."""
-    path = Path(directory) / "tokens.txt"
-    with open(path, "wb") as file:
-        for block in _join_lines(join_tokens(tokens) for tokens in token_lists):
-            file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
-    return path
 
 
 @dataclass
@@ -279,9 +266,3 @@ def count_files(
             shared = (chunk_map, window)
             pairs = pool.reduce(count_pairs, parts, shared, merge_pairs, pairs_bar.update)
     return Counts(vocabulary, window, pairs)
-
-
-def count_token_lists(token_lists: Iterable[Iterable[str]], **settings: Any) -> Counts:
-    """Count any iterable of token lists, also one that can be read only once."""
-    with tempfile.TemporaryDirectory() as directory:
-        return count_files([write_token_lists(token_lists, directory)], **settings)
