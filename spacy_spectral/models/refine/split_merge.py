@@ -79,7 +79,7 @@ class SplitMerge:
         emissions = self._words.weights(lexicon)[tokens, local]
         counts, roots = numpy.zeros(old.counts.shape), numpy.zeros(old.roots.shape)
         offsets = numpy.searchsorted(tokens, numpy.arange(len(trees) + 1)).astype("int32")
-        posterior, inside, self.log_likelihood = state_posteriors(
+        posterior, inside, logs = state_posteriors(
             trees.starts,
             trees.heads,
             trees.counted,
@@ -93,6 +93,7 @@ class SplitMerge:
             counts,
             roots,
         )
+        self.log_likelihood = float(logs.sum())
         weights = numpy.zeros((len(trees), tag_states.width))
         weights[tokens, local] = posterior
         self._inside = numpy.zeros_like(weights)
