@@ -87,9 +87,6 @@ class LatticeFactors(Factors):
             arcs = numpy.log(self.weights[trees - 1, numpy.arange(n)])
         return logs + numpy.where(trees > 0, arcs, 0.0).sum(axis=1), numpy.ones(k)
 
-    def viterbi(self) -> NDArray[numpy.int32]:
-        raise NotImplementedError
-
 
 # Coarser grammars look at a sentence before finer ones: what they find hopeless is left out.
 #

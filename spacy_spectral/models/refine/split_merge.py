@@ -169,7 +169,6 @@ def _divided(
     # what a head generates, and what follows a sibling
     counts *= 1.0 + _NOISE * random.uniform(-1, 1, (2, k, 1, k + 1))
     counts *= 1.0 + _NOISE * random.uniform(-1, 1, (2, 1, k + 1, k + 1))
-    weights = numpy.zeros((len(tags), tag_states.width))
     column = numpy.zeros((tag_states.n_tags, tag_states.width), dtype="int64")
     column[tag_states.tag_of, tag_states.local] = old.tag_states.local[origin]
     part = tag_states.table(share[:k])[tags]
