@@ -30,7 +30,7 @@ def compare(left: Text, right: Text) -> float:
     words = [_words(left), _words(right)]
     a, b = (word_vectors(vocab, forms) for forms in words)
     weights = [word_weights(vocab, forms) for forms in words]
-    return sentence_similarity(a, b, left_weights=weights[0], right_weights=weights[1])
+    return sentence_similarity(a, b, *weights)
 
 
 def _words(text: Text) -> list[str]:

@@ -7,7 +7,6 @@ from html import escape
 import numpy
 from numpy.typing import NDArray
 
-from ..models.refine.lexicon import TagStates
 from ..models.refine.model import RefinedGrammar
 from ..models.refine.statistics import LEFT, RIGHT
 from ..models.refine.subtags import state_names
@@ -137,24 +136,19 @@ def collect_examples(
     names: Sequence[str], sentences: Sequence[tuple[Sequence[str], NDArray, NDArray]]
 ) -> dict[str, list[Example]]:
     """Sentences in which sub-tags are most certain."""
-    found: dict[str, list[tuple[float, int, int]]] = {}
+    found: dict[str, list[tuple[float, int, int, int]]] = {}
     for s, (words, states, probs) in enumerate(sentences):
+        # certain to two digits is certain enough: then short ones are read more easily
+        length = len(words) if len(words) > 4 else 100 + len(words)
         for i, (state, prob) in enumerate(zip(states.tolist(), probs.tolist(), strict=True)):
-            # certain to two digits is certain enough: then short ones are read more easily
-            key = (-round(prob, 2), len(words) if len(words) > 4 else 100 + len(words))
-            found.setdefault(names[state], []).append((*key, s * 100000 + i))
+            found.setdefault(names[state], []).append((-round(prob, 2), length, s, i))
     result = {}
     for name, own in found.items():
-        best: list[Example] = []
-        seen: set[str] = set()
-        for _, _, at in sorted(own):
-            words, i = sentences[at // 100000][0], at % 100000
-            if words[i].lower() not in seen:
-                seen.add(words[i].lower())
-                best.append((words, i))
-            if len(best) == _N_EXAMPLES:
-                break
-        result[name] = best
+        best: dict[str, Example] = {}
+        for _, _, s, i in sorted(own):
+            words = sentences[s][0]
+            best.setdefault(words[i].lower(), (words, i))
+        result[name] = list(best.values())[:_N_EXAMPLES]
     return result
 
 
@@ -179,25 +173,20 @@ def render_sub_tags(
     title: str = "Sub-tags",
 ) -> str:
     """Show what was learnt."""
-    described = describe(grammar)
-    tag_states = grammar.fine.tag_states
+    described, first = describe(grammar), grammar.fine.tag_states.first.tolist()
     numbers = [grammar.symbols.names.index(tag) for tag in tags]
+    by_tag = [described[first[tag] : first[tag + 1]] for tag in numbers]
     parts = [
         f'<p class="about">{count_sub_tags(grammar, tags):,} sub-tags of {_number(len(tags), "tag")}. Words: '
         "frequent in the sub-tag, and more so than in its tag. Hangs: on which side of which heads. Left and "
         "right: children for each token, on average. Point at the name of another sub-tag to see its "
         "words.</p>",
     ]
-    shown = {own.name for tag in numbers for own in _of_tag(described, tag_states, tag)}
-    links = {own.name: _link(own, own.name in shown) for own in described}
-    for tag in numbers:
-        own = _of_tag(described, tag_states, tag)
-        parts.append(_section(grammar.symbols.names[tag], own, examples or {}, links))
+    shown = {sub_tag.name for own in by_tag for sub_tag in own}
+    links = {sub_tag.name: _link(sub_tag, sub_tag.name in shown) for sub_tag in described}
+    for tag, own in zip(tags, by_tag, strict=True):
+        parts.append(_section(tag, own, examples or {}, links))
     return html_page(title, parts, style=_STYLE)
-
-
-def _of_tag(described: Sequence[SubTag], tag_states: TagStates, tag: int) -> Sequence[SubTag]:
-    return described[int(tag_states.first[tag]) : int(tag_states.first[tag + 1])]
 
 
 def _number(n: int, thing: str) -> str:

@@ -14,7 +14,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, compress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -72,23 +72,21 @@ class Sentence:
 def sentence_similarity(
     left: numpy.ndarray,
     right: numpy.ndarray,
-    *,
-    left_weights: numpy.ndarray | None = None,
-    right_weights: numpy.ndarray | None = None,
+    left_weights: numpy.ndarray,
+    right_weights: numpy.ndarray,
 ) -> float:
-    """s(a,b) = a'Wb / sqrt(a'Wa b'Wb), of two sentences given as rows of word vectors."""
-    a = left.sum(axis=0) if left_weights is None else left_weights @ left
-    b = right.sum(axis=0) if right_weights is None else right_weights @ right
+    """s(a,b) = a'Wb / sqrt(a'Wa b'Wb), of two sentences given as rows of word vectors and their weights."""
+    a, b = left_weights @ left, right_weights @ right
     lengths = float(numpy.linalg.norm(a) * numpy.linalg.norm(b))
     return float(a @ b) / lengths if lengths > 0 else 0.0
 
 
 def surface_features(a: Sentence, b: Sentence) -> dict[str, float]:
     """What can be compared without any knowledge of words."""
-    words = _lower(a.words), _lower(b.words)
+    words = [_lower(s.words) for s in (a, b)]
     numerals = [[word for word in side if any(map(str.isdigit, word))] for side in words]
-    content = [_lower(_pick(s.words, s.content)) for s in (a, b)]
-    bases = _lower(_pick(a.bases, a.content)), _lower(_pick(b.bases, b.content))
+    content = [_lower(compress(s.words, s.content)) for s in (a, b)]
+    bases = [_lower(compress(s.bases, s.content)) for s in (a, b)]
     lengths = len(a.words), len(b.words)
     return {
         "length": float(sum(lengths)) / 2,
@@ -106,9 +104,7 @@ def eigenword_features(a: Sentence, b: Sentence) -> dict[str, float]:
     """What word vectors say about two sentences."""
     products = numpy.maximum(a.vectors @ b.vectors.T, 0.0)
     return {
-        "eigenwords": sentence_similarity(
-            a.vectors, b.vectors, left_weights=a.weights, right_weights=b.weights
-        ),
+        "eigenwords": sentence_similarity(a.vectors, b.vectors, a.weights, b.weights),
         # the best counterpart of every word; without it two half-right words pass for a right one
         "eigenwords_aligned": (_aligned(products, a.weights) + _aligned(products.T, b.weights)) / 2,
         "eigenwords_worst": min(_worst(products, a), _worst(products.T, b)),
@@ -136,12 +132,8 @@ def _overlap(a: list[str], b: list[str]) -> float:
     return 2 * shared / (len(a) + len(b)) if a or b else 1.0
 
 
-def _lower(words: Sequence[str]) -> list[str]:
+def _lower(words: Iterable[str]) -> list[str]:
     return [word.lower() for word in words]
-
-
-def _pick(words: Sequence[str], chosen: Sequence[bool]) -> list[str]:
-    return [word for word, take in zip(words, chosen, strict=True) if take]
 
 
 @dataclass

@@ -13,9 +13,9 @@ formats end in the same compiled loop. Large plain and JSONL files are divided i
 share among themselves.
 """
 
-import os
-import tempfile
+import operator
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ from ...base.text_files import (
     text_blocks,
     token_form,
 )
-from ._kernels import ChunkCounter, PairCounter
+from ._kernels import PairCounter
 from .vocabulary import ChunkMap, Tokenize, Vocabulary, build_vocabulary, join_tokens
 
 MAX_WINDOW = 5
@@ -56,7 +56,7 @@ _FORMAT = Format(
     n_tokens=Int(low=0),
 )
 Report = Callable[[int], Any]
-ChunkCounts = dict[bytes, int]
+ChunkCounts = Counter[bytes]
 
 
 def is_tokenized(part: Part) -> bool:
@@ -116,17 +116,6 @@ def _join_lines(lines: Iterable[str]) -> Iterator[bytes]:
             yield b"".join(block)
             block, size = [], 0
     yield b"".join(block)
-
-
-def write_token_lists(token_lists: Iterable[Iterable[str]], directory: str | Path) -> Path:
-    """Write tokens to a file that can be read twice, so that a generator can be counted too."""
-    path = Path(directory) / "tokens.txt"
-    with open(path, "wb") as file:
-        for block in _join_lines(join_tokens(tokens) for tokens in token_lists):
-            file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
-    return path
 
 
 @dataclass
@@ -192,19 +181,11 @@ def count_chunks(
     parts: list[Part], shared: None = None, report: Report = lambda n: None
 ) -> ChunkCounts:
     """First pass: how often each whitespace-separated chunk occurs."""
-    counter = ChunkCounter()
+    counts: ChunkCounts = Counter()
     for part in parts:
         for block in read_blocks(part, report):
-            counter.add(block)
-    return dict(counter.chunks())
-
-
-def merge_chunks(left: ChunkCounts, right: ChunkCounts) -> ChunkCounts:
-    """The sum of two counts."""
-    merged = dict(left)
-    for chunk, count in right.items():
-        merged[chunk] = merged.get(chunk, 0) + count
-    return merged
+            counts.update(block.split())
+    return counts
 
 
 def count_pairs(
@@ -220,22 +201,15 @@ def count_pairs(
             if not counter.add(block):
                 raise SpectralError(Errors.S207.format(path=part.path))
         counter.end_line()
-    keys = numpy.empty(len(counter), dtype="uint64")
-    counts = numpy.empty(len(counter), dtype="int64")
-    counter.export(keys, counts)
-    order = numpy.argsort(keys)
-    return PairCounts(keys[order], counts[order], counter.n_tokens)
+    keys, counts = counter.export()
+    return PairCounts(keys, counts, counter.n_tokens)
 
 
 def merge_pairs(left: PairCounts, right: PairCounts) -> PairCounts:
     """The sum of two counts."""
-    keys = numpy.concatenate([left.keys, right.keys])
-    counts = numpy.concatenate([left.counts, right.counts])
-    order = numpy.argsort(keys, kind="stable")
-    keys, counts = keys[order], counts[order]
-    starts = numpy.flatnonzero(numpy.r_[True, keys[1:] != keys[:-1]]) if len(keys) else keys
-    if len(starts):
-        keys, counts = keys[starts], numpy.add.reduceat(counts, starts)
+    keys, which = numpy.unique(numpy.concatenate([left.keys, right.keys]), return_inverse=True)
+    counts = numpy.zeros(len(keys), dtype="int64")
+    numpy.add.at(counts, which.ravel(), numpy.concatenate([left.counts, right.counts]))
     return PairCounts(keys, counts, left.n_tokens + right.n_tokens)
 
 
@@ -279,7 +253,7 @@ def count_files(
     )
     with open_workers(workers=workers, scheduler=scheduler) as pool:
         with bar(desc="Counting words") as words_bar:
-            chunks = pool.reduce(count_chunks, parts, None, merge_chunks, words_bar.update)
+            chunks = pool.reduce(count_chunks, parts, None, operator.add, words_bar.update)
         vocabulary, chunk_map = build_vocabulary(
             chunks,
             tokenize=tokenize,
@@ -292,9 +266,3 @@ def count_files(
             shared = (chunk_map, window)
             pairs = pool.reduce(count_pairs, parts, shared, merge_pairs, pairs_bar.update)
     return Counts(vocabulary, window, pairs)
-
-
-def count_token_lists(token_lists: Iterable[Iterable[str]], **settings: Any) -> Counts:
-    """Count any iterable of token lists, also one that can be read only once."""
-    with tempfile.TemporaryDirectory() as directory:
-        return count_files([write_token_lists(token_lists, directory)], **settings)

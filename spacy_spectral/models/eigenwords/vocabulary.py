@@ -67,18 +67,14 @@ def signatures(form: str) -> list[str]:
     return classes
 
 
+@dataclass
 class Vocabulary:
     """The rows and columns of all counts: words, classes of rare words, the boundary of a line."""
 
-    def __init__(
-        self, words: list[str], classes: list[str], counts: numpy.ndarray, *, lowercase: bool
-    ):
-        self.words = words
-        self.classes = classes
-        self.counts = counts
-        self.lowercase = lowercase
-        self._word_ids = {word: i for i, word in enumerate(words)}
-        self._class_ids = {name: i + len(words) for i, name in enumerate(classes)}
+    words: list[str]
+    classes: list[str]
+    counts: numpy.ndarray
+    lowercase: bool
 
     def __len__(self) -> int:
         return len(self.words) + len(self.classes) + 1
@@ -87,11 +83,6 @@ class Vocabulary:
     def names(self) -> list[str]:
         """The names of all rows, the boundary last."""
         return [*self.words, *self.classes, BOUNDARY]
-
-    def find(self, form: str) -> int:
-        """The row of the form, its lower-cased form, or its narrowest class of look-alikes; -1 where nothing
-        rare was ever counted."""
-        return find_name(form, self._word_ids, self._class_ids, -1)
 
 
 def names_of(form: str) -> Iterator[str]:
@@ -135,16 +126,16 @@ def build_vocabulary(
     chunks = sorted(chunk_counts)
     decoded = [chunk.decode("utf8") for chunk in chunks]
     tokens = tokenize(decoded) if tokenize else [[split_token(chunk)] for chunk in decoded]
-    form_counts: dict[str, int] = {}
+    form_counts: Counter[str] = Counter()
     for forms, chunk in zip(tokens, chunks, strict=True):
         for form in forms:
-            form_counts[form] = form_counts.get(form, 0) + chunk_counts[chunk]
+            form_counts[form] += chunk_counts[chunk]
     if not form_counts:
         raise SpectralError(Errors.S205)
     normal_forms = {form: normalize(form, lowercase=lowercase) for form in form_counts}
-    word_counts: dict[str, int] = {}
+    word_counts: Counter[str] = Counter()
     for form, word in normal_forms.items():
-        word_counts[word] = word_counts.get(word, 0) + form_counts[form]
+        word_counts[word] += form_counts[form]
     frequent = sorted((-count, word) for word, count in word_counts.items() if count >= min_count)
     words = [word for _, word in frequent[:max_words]]
     if len(words) < 2:
@@ -175,19 +166,16 @@ def build_vocabulary(
 def choose_classes(rare: dict[str, int]) -> dict[str, str]:
     """The narrowest class of each form that is frequent enough by what is not in a narrower one."""
     class_of: dict[str, str] = {}
-    left = {form: signatures(form) for form in rare}
-    # from the narrowest to the widest; short words have no narrow classes
-    for level in (-4, -3, -2, -1):
-        counts: Counter[str] = Counter()
-        for form, names in left.items():
-            if len(names) >= -level:
-                counts[names[level]] += rare[form]
-        good = {name for name, n in counts.items() if n >= LEAST_OF_CLASS or level == -1}
-        chosen = {
-            form: names[level]
-            for form, names in left.items()
-            if len(names) >= -level and names[level] in good
+    for n_wider in (3, 2, 1, 0):
+        # short words have no narrow classes
+        names = {
+            form: own[-1 - n_wider]
+            for form in rare
+            if form not in class_of and len(own := signatures(form)) > n_wider
         }
-        class_of.update(chosen)
-        left = {form: names for form, names in left.items() if form not in chosen}
+        counts: Counter[str] = Counter()
+        for form, name in names.items():
+            counts[name] += rare[form]
+        least = LEAST_OF_CLASS if n_wider else 1
+        class_of |= {form: name for form, name in names.items() if counts[name] >= least}
     return class_of

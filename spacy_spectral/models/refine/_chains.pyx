@@ -61,7 +61,15 @@ cdef inline void bind_tree(Tree* t, const int* offsets, int begin, int end) noex
     t.offset = offsets + begin
 
 
-cdef inline int lay_out(Tree* t, bint backward, Arena* arena) noexcept nogil:
+cdef inline void put_child(Tree* t, int half, int m) noexcept nogil:
+    t.next[m] = t.first[half]
+    t.previous[m] = NONE
+    if t.next[m] != NONE:
+        t.previous[t.next[m]] = m
+    t.first[half] = m
+
+
+cdef inline int lay_out(Tree* t, Arena* arena) noexcept nogil:
     """Lists of children, an order from the leaves up, and memory. RETURNS (int): 0, NO_MEMORY or NO_TREE."""
     cdef int n = t.n, m, h, k, begin, all_states = t.offset[n] - t.offset[0]
     cdef int* pending = <int*>take_zeros(arena, n * sizeof(int))
@@ -86,24 +94,14 @@ cdef inline int lay_out(Tree* t, bint backward, Arena* arena) noexcept nogil:
         t.first[k] = NONE
     # each is put before those that are farther away
     for m in range(n - 1, -1, -1):
-        h = t.head[m] - 1
-        if 0 <= h < m:
-            t.next[m] = t.first[2 * h + RIGHT]
-            t.first[2 * h + RIGHT] = m
+        if 0 <= t.head[m] - 1 < m:
+            put_child(t, 2 * (t.head[m] - 1) + RIGHT, m)
     for m in range(n):
         h = t.head[m] - 1
         if h > m:
-            t.next[m] = t.first[2 * h + LEFT]
-            t.first[2 * h + LEFT] = m
+            put_child(t, 2 * h + LEFT, m)
         if h >= 0:
             pending[h] += 1
-    for h in range(n):
-        for k in range(2):
-            m = t.first[2 * h + k]
-            begin = NONE
-            while m != NONE:
-                t.previous[m] = begin
-                begin, m = m, t.next[m]
     begin, k = 0, 0
     for m in range(n):
         if pending[m] == 0:
@@ -124,7 +122,7 @@ cdef inline int lay_out(Tree* t, bint backward, Arena* arena) noexcept nogil:
         if h >= 0:
             size = <size_t>width_of(t, h) * width_of(t, m) * sizeof(double)
             t.forward[m] = <double*>take(arena, size)
-            t.backward[m] = <double*>take(arena, size) if backward else t.forward[m]
+            t.backward[m] = <double*>take(arena, size)
             if t.forward[m] is NULL or t.backward[m] is NULL:
                 return NO_MEMORY
     return 0
@@ -291,57 +289,6 @@ cdef inline double* _cell(double* counts, int n_states, int side, int head, int 
     return counts + context_of(n_states, side, head, previous) * (n_states + 1)
 
 
-def tree_scores(
-    const int[::1] offsets not None,
-    const int[::1] states not None,
-    const double[::1] emissions not None,
-    const float[:, ::1] rows not None,
-    const int[:, :, ::1] row_of not None,
-    const double[:, ::1] weights not None,
-    const double[::1] root not None,
-    const int[:, ::1] trees not None,
-):
-    """What single trees contribute to Z; the first arguments as in `_lattice.inside_outside`.
-
-    trees (int[k, N]): Head of every token (1-based, 0 is the root).
-    RETURNS (ndarray): The logarithm of the score of every tree.
-    """
-    cdef int n = trees.shape[1], k, m, failed = 0
-    cdef Grammar g
-    cdef Tree t
-    cdef Arena arena
-    log_array = numpy.zeros(trees.shape[0])
-    cdef double[::1] logs = log_array
-    cdef unsigned char[:, ::1] counted = numpy.ones((n, 2), dtype="uint8")
-    if n == 0 or trees.shape[0] == 0:
-        return log_array
-    bind_grammar(&g, rows, row_of)
-    t.state = &states[0]
-    t.emit = &emissions[0]
-    t.root = &root[0]
-    t.prior = &root[0]
-    t.counted = &counted[0, 0]
-    memset(&arena, 0, sizeof(arena))
-    with nogil:
-        for k in range(trees.shape[0]):
-            arena_reset(&arena)
-            bind_tree(&t, &offsets[0], 0, n)
-            t.head = &trees[k, 0]
-            failed = lay_out(&t, False, &arena)
-            if failed:
-                break
-            logs[k] = _upwards(&g, &t)
-            for m in range(n):
-                if trees[k, m] > 0:
-                    logs[k] += log(weights[trees[k, m] - 1, m])
-        arena_free(&arena)
-    if failed == NO_MEMORY:
-        raise MemoryError()
-    if failed:
-        raise ValueError(f"no tree: {numpy.asarray(trees[k]).tolist()}")
-    return log_array
-
-
 def state_posteriors(
     const int[::1] starts not None,
     const int[::1] heads not None,
@@ -367,23 +314,24 @@ def state_posteriors(
     root, prior (float[M]): Weights of states as child of the root, and as one without a head.
     counts (Optional[float[2, K, K + 1, K + 1]]), root_counts (Optional[float[K]]): Expected counts are added
         to these: by side, state of the head, previous sibling (FIRST last) and child (STOP last).
-    RETURNS (Tuple[ndarray, ndarray, float]): Posterior of every state; In of every state, divided by the
-        largest of its token; and the sum of the logarithms of scores.
+    RETURNS (Tuple[ndarray, ndarray, ndarray]): Posterior of every state; In of every state, divided by the
+        largest of its token; and the logarithm of the score of every tree.
     """
     cdef int k, failed = 0, widest = 0
-    cdef double total = 0
     cdef Grammar g
     cdef Tree t
     cdef Arena arena
     posterior_array = numpy.zeros(states.shape[0])
     inside_array = numpy.zeros(states.shape[0])
+    log_array = numpy.zeros(starts.shape[0] - 1)
+    cdef double[::1] logs = log_array
     cdef double[::1] posterior = posterior_array
     cdef double[::1] inside = inside_array
     cdef double* count_block = NULL
     cdef double* root_block = NULL
     cdef double* scratch
     if states.shape[0] == 0:
-        return posterior_array, inside_array, 0.0
+        return posterior_array, inside_array, log_array
     if counts is not None:
         count_block = &counts[0, 0, 0, 0]
     if root_counts is not None:
@@ -404,10 +352,10 @@ def state_posteriors(
             t.head = &heads[starts[k]]
             t.counted = &counted[starts[k], 0]
             scratch = <double*>take(&arena, widest * sizeof(double))
-            failed = NO_MEMORY if scratch is NULL else lay_out(&t, True, &arena)
+            failed = NO_MEMORY if scratch is NULL else lay_out(&t, &arena)
             if failed:
                 break
-            total += _upwards(&g, &t)
+            logs[k] = _upwards(&g, &t)
             _downwards(&g, &t, &posterior[t.offset[0]], count_block, root_block, scratch)
             memcpy(
                 &inside[t.offset[0]], t.inside,
@@ -417,4 +365,4 @@ def state_posteriors(
         raise MemoryError()
     if failed:
         raise ValueError(f"sentence {k} is no tree")
-    return posterior_array, inside_array, total
+    return posterior_array, inside_array, log_array

@@ -7,7 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...trees.posterior import Factors, Posterior
-from ._chains import tree_scores
+from ._chains import state_posteriors
 from ._lattice import inside_outside
 from .lexicon import Lattice
 from .transitions import Layer, Transitions, group_states
@@ -30,18 +30,6 @@ class LatticeFactors(Factors):
     def __len__(self) -> int:
         return len(self.weights)
 
-    def arguments(self) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray, NDArray, NDArray]:
-        lattice, grammar = self.lattice, self.transitions
-        return (
-            lattice.offsets,
-            lattice.states,
-            lattice.emissions,
-            grammar.rows,
-            grammar.row_of,
-            self.weights,
-            self.root,
-        )
-
     def restricted(self, allowed: NDArray[numpy.bool_]) -> "LatticeFactors":
         root = self.root * numpy.repeat(allowed[0, 1:], numpy.diff(self.lattice.offsets))
         return replace(self, weights=self.weights * allowed[1:, 1:], root=root)
@@ -56,7 +44,15 @@ class LatticeFactors(Factors):
 
     @cached_property
     def _chart(self) -> tuple[float, NDArray, NDArray, NDArray]:
-        return inside_outside(*self.arguments())
+        return inside_outside(
+            self.lattice.offsets,
+            self.lattice.states,
+            self.lattice.emissions,
+            self.transitions.rows,
+            self.transitions.row_of,
+            self.weights,
+            self.root,
+        )
 
     def inside_outside(self) -> tuple[float, NDArray[numpy.float64], NDArray[numpy.float64]]:
         z, marginals, _, largest = self._chart
@@ -72,12 +68,24 @@ class LatticeFactors(Factors):
         return replace(self, lattice=self.lattice.only(kept), root=self.root[kept])
 
     def tree_scores(self, trees: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
+        k, n = trees.shape
+        lattice = self.lattice.repeated(k)
+        root = numpy.tile(self.root, k)
+        _, _, logs = state_posteriors(
+            numpy.arange(0, k * n + 1, n, dtype="int32"),
+            numpy.ascontiguousarray(trees.ravel(), "int32"),
+            numpy.ones((k * n, 2), dtype="uint8"),
+            lattice.offsets,
+            lattice.states,
+            lattice.emissions,
+            self.transitions.rows,
+            self.transitions.row_of,
+            root,
+            root,
+        )
         with numpy.errstate(divide="ignore"):
-            logs = tree_scores(*self.arguments(), numpy.ascontiguousarray(trees))
-        return logs, numpy.ones(len(logs))
-
-    def viterbi(self) -> NDArray[numpy.int32]:
-        raise NotImplementedError
+            arcs = numpy.log(self.weights[trees - 1, numpy.arange(n)])
+        return logs + numpy.where(trees > 0, arcs, 0.0).sum(axis=1), numpy.ones(k)
 
 
 # Coarser grammars look at a sentence before finer ones: what they find hopeless is left out.

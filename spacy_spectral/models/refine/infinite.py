@@ -3,7 +3,8 @@
 Bound to tags, the states are sub-tags; bound to none, they are word classes found in bare trees.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy
 from numpy.typing import NDArray
@@ -37,8 +38,9 @@ def make_sampler(
     """
     inner, _, following = trees.sequences
     words = numpy.array([word_key(word) for word in trees.words], dtype=object)
-    head = numpy.where(trees.heads == 0, -1, numpy.where(trees.head_tokens == NONE, -2, 0))
-    head = numpy.where(head == 0, trees.head_tokens, head)
+    # of tokens without a head: -1 for the root, -2 where it is not known
+    none = numpy.where(trees.heads == 0, -1, -2)
+    head = numpy.where(trees.head_tokens == NONE, none, trees.head_tokens)
     n_tags = int(tags.max(initial=0)) + 1
     start = max(1, min(start, most_states // n_tags))
     first = numpy.random.default_rng(seed).integers(0, start, len(trees)) + tags * start
@@ -97,10 +99,10 @@ def infinite_labelling(
         start=_START_BY_TAG if n_tags > 1 else _START,
         seed=seed,
     )
-    votes: list[NDArray[numpy.int32]] = []
+    votes: deque[NDArray[numpy.int32]] = deque(maxlen=_VOTES)
     for _ in progress(range(sweeps)):
         chain.sweep(resample)
-        votes = [*votes[1 - _VOTES :], chain.states.copy()]
+        votes.append(chain.states.copy())
     report(
         f"{chain.n_states} states after {sweeps} sweeps "
         f"(alpha {chain.alpha:.3g}, gamma {chain.gamma:.3g}, rho {chain.rho:.3g})"
@@ -108,10 +110,8 @@ def infinite_labelling(
     return Labelling.from_parts(tags, _most_frequent(votes), n_tags)
 
 
-def _most_frequent(votes: list[NDArray[numpy.int32]]) -> NDArray[numpy.int32]:
+def _most_frequent(votes: Sequence[NDArray[numpy.int32]]) -> NDArray[numpy.int32]:
     """The most frequent of the last states of every token; of equals the smallest number."""
     ballots = numpy.sort(numpy.stack(votes), axis=0)
-    run = numpy.ones(ballots.shape, dtype="int32")
-    for i in range(1, len(ballots)):
-        run[i] = numpy.where(ballots[i] == ballots[i - 1], run[i - 1] + 1, 1)
-    return numpy.take_along_axis(ballots, run.argmax(axis=0)[None], axis=0)[0]
+    counts = (ballots[:, None] == ballots).sum(axis=1)
+    return numpy.take_along_axis(ballots, counts.argmax(axis=0)[None], axis=0)[0]

@@ -54,6 +54,10 @@ class Lattice:
         own = numpy.arange(offsets[-1]) + numpy.repeat(self.offsets[tokens] - offsets[:-1], counts)
         return Lattice(offsets, self.states[own], self.emissions[own])
 
+    def repeated(self, times: int) -> "Lattice":
+        """The same tokens again and again."""
+        return self.part(numpy.tile(numpy.arange(len(self.offsets) - 1), times))
+
     def only(self, kept: NDArray[numpy.bool_]) -> "Lattice":
         """Some of the states; every token must keep one."""
         before = numpy.concatenate([[0], numpy.cumsum(kept)])

@@ -10,7 +10,7 @@ latent-variable grammars by Cohen et al. 2012). U'x and V'y of every token, each
 by its singular value, are clustered by k-means.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy
 from numpy.typing import NDArray
@@ -30,76 +30,65 @@ from .statistics import LEFT, NONE, RIGHT, Labelling, Trees
 _MOST_CHILDREN = 4
 
 
-class Views:
-    """Describes the tokens of trees."""
+def views(trees: Trees, n_tags: int) -> tuple[list[tuple[NDArray, ...]], list[tuple[NDArray, ...]]]:
+    """The columns of every feature of what is below every token, and of what is above and beside it."""
+    n, head, previous = len(trees), trees.head_tokens, trees.previous
+    inner, outer, following = trees.sequences
+    left, right = inner[:, LEFT], inner[:, RIGHT]
+    far_left, far_right = outer[:, LEFT], outer[:, RIGHT]
+    words = _numbers([word_key(word) for word in trees.words])
 
-    def __init__(self, trees: Trees, n_tags: int):
-        self._n = len(trees)
-        self._n_tags = n_tags
-        self._words = _numbers([word_key(word) for word in trees.words])
-        self._signatures = _numbers([signatures(word)[0] for word in trees.words])
-        self._tags = trees.tags.astype("int64")
-        self._inner, self._outer, self._next = trees.sequences
-        self._head = trees.head_tokens
-        # a missing head is no root
-        self._kind = numpy.where(trees.heads == 0, 1, numpy.where(self._head == NONE, 2, 0))
-        self._previous = trees.previous
-        side = (numpy.arange(self._n) > self._head).astype("int64")
-        self._side = numpy.where(self._head == NONE, 1 + self._kind, side)
-        self._children = numpy.zeros((self._n, 2), dtype="int64")
-        has_head = self._head != NONE
-        numpy.add.at(self._children, (self._head[has_head], side[has_head]), 1)
-        self._children = numpy.minimum(self._children, _MOST_CHILDREN)
+    def tag(tokens: NDArray) -> NDArray[numpy.int64]:
+        return numpy.where(tokens == NONE, n_tags, trees.tags[tokens]).astype("int64")
 
-    def _tag(self, tokens: NDArray) -> NDArray[numpy.int64]:
-        return numpy.where(tokens == NONE, self._n_tags, self._tags[tokens])
+    def word(tokens: NDArray) -> NDArray[numpy.int64]:
+        return numpy.where(tokens == NONE, n, words[tokens])
 
-    def _word(self, tokens: NDArray) -> NDArray[numpy.int64]:
-        return numpy.where(tokens == NONE, len(self._words), self._words[tokens])
-
-    def inside(self) -> Iterator[tuple[NDArray, ...]]:
-        """The columns of one feature: what is below every token."""
-        left, right = self._inner[:, LEFT], self._inner[:, RIGHT]
-        far_left, far_right = self._outer[:, LEFT], self._outer[:, RIGHT]
-        own = numpy.arange(self._n)
-        yield (self._word(own),)
-        yield (self._signatures,)
-        for child in (left, far_left, right, far_right):
-            yield (self._tag(child),)
-        for child in (left, right):
-            yield (self._word(child),)
-        yield self._tag(left), self._tag(far_left)
-        yield self._tag(right), self._tag(far_right)
-        yield self._tag(left), self._tag(right)
-        yield self._tag(far_left), self._tag(far_right)
-        for side in (LEFT, RIGHT):
-            yield (self._children[:, side],)
-        yield self._children[:, LEFT], self._children[:, RIGHT]
-
-    def outside(self) -> Iterator[tuple[NDArray, ...]]:
-        """The columns of one feature: what is above and beside every token."""
-        above = numpy.where(self._head == NONE, NONE, self._head[self._head])
-        head, side = self._tag(self._head), self._side
-        before, after = self._tag(self._previous), self._tag(self._next)
-        yield (side,)
-        yield side, head
-        yield side, self._word(self._head)
-        yield side, before
-        yield side, after
-        yield side, head, before
-        yield side, head, after
-        yield side, before, after
-        yield side, self._tag(above)
-        yield side, head, self._tag(above)
-        for sibling in (self._previous, self._next):
-            yield side, self._word(sibling)
+    side = (numpy.arange(n) > head).astype("int64")
+    children = numpy.zeros((n, 2), dtype="int64")
+    has_head = head != NONE
+    numpy.add.at(children, (head[has_head], side[has_head]), 1)
+    n_left, n_right = numpy.minimum(children, _MOST_CHILDREN).T
+    inside = [
+        (words,),
+        (_numbers([signatures(word)[0] for word in trees.words]),),
+        *((tag(child),) for child in (left, far_left, right, far_right)),
+        (word(left),),
+        (word(right),),
+        (tag(left), tag(far_left)),
+        (tag(right), tag(far_right)),
+        (tag(left), tag(right)),
+        (tag(far_left), tag(far_right)),
+        (n_left,),
+        (n_right,),
+        (n_left, n_right),
+    ]
+    # a missing head is no root
+    side = numpy.where(has_head, side, numpy.where(trees.heads == 0, 2, 3))
+    above = numpy.where(has_head, head[head], NONE)
+    before, after = tag(previous), tag(following)
+    outside = [
+        (side,),
+        (side, tag(head)),
+        (side, word(head)),
+        (side, before),
+        (side, after),
+        (side, tag(head), before),
+        (side, tag(head), after),
+        (side, before, after),
+        (side, tag(above)),
+        (side, tag(head), tag(above)),
+        (side, word(previous)),
+        (side, word(following)),
+    ]
+    return inside, outside
 
 
 def _numbers(strings: list[str]) -> NDArray[numpy.int64]:
     return numpy.unique(numpy.array(strings, dtype=object), return_inverse=True)[1].ravel()
 
 
-def _features(view: Iterator[tuple[NDArray, ...]]) -> list[NDArray[numpy.int64]]:
+def _features(view: list[tuple[NDArray, ...]]) -> list[NDArray[numpy.int64]]:
     """A view as numbers of features by kind, so that the rows of any tokens can be made quickly."""
     numbers = []
     for columns in view:
@@ -135,8 +124,7 @@ def spectral_labelling(
     from threadpoolctl import threadpool_limits
 
     sizes = states_by_tag(numpy.bincount(trees.tags, minlength=n_tags), states, most=most)
-    views = Views(trees, n_tags)
-    both = _features(views.inside()), _features(views.outside())
+    both = [_features(view) for view in views(trees, n_tags)]
     parts = numpy.zeros(len(trees), dtype="int64")
     # small matrices: more threads only wait for each other, and could change the last digits
     with threadpool_limits(1, user_api="blas"):

@@ -79,7 +79,7 @@ class SplitMerge:
         emissions = self._words.weights(lexicon)[tokens, local]
         counts, roots = numpy.zeros(old.counts.shape), numpy.zeros(old.roots.shape)
         offsets = numpy.searchsorted(tokens, numpy.arange(len(trees) + 1)).astype("int32")
-        posterior, inside, self.log_likelihood = state_posteriors(
+        posterior, inside, logs = state_posteriors(
             trees.starts,
             trees.heads,
             trees.counted,
@@ -93,6 +93,7 @@ class SplitMerge:
             counts,
             roots,
         )
+        self.log_likelihood = float(logs.sum())
         weights = numpy.zeros((len(trees), tag_states.width))
         weights[tokens, local] = posterior
         self._inside = numpy.zeros_like(weights)
@@ -168,7 +169,6 @@ def _divided(
     # what a head generates, and what follows a sibling
     counts *= 1.0 + _NOISE * random.uniform(-1, 1, (2, k, 1, k + 1))
     counts *= 1.0 + _NOISE * random.uniform(-1, 1, (2, 1, k + 1, k + 1))
-    weights = numpy.zeros((len(tags), tag_states.width))
     column = numpy.zeros((tag_states.n_tags, tag_states.width), dtype="int64")
     column[tag_states.tag_of, tag_states.local] = old.tag_states.local[origin]
     part = tag_states.table(share[:k])[tags]

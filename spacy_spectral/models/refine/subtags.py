@@ -123,13 +123,11 @@ def _in_trees(
 
 
 def _likeliest(lattice: Lattice, probs: NDArray[numpy.float64]) -> SubTags:
-    sizes = numpy.diff(lattice.offsets)
-    if not len(sizes):
+    if not len(probs):
         return SubTags(numpy.zeros(0, dtype="int32"), numpy.zeros(0, dtype="float32"))
-    table = numpy.zeros((len(sizes), int(sizes.max())))
-    token = numpy.repeat(numpy.arange(len(sizes)), sizes)
-    table[token, numpy.arange(len(token)) - lattice.offsets[token]] = probs
-    best = table.argmax(axis=1)
-    states = lattice.states[lattice.offsets[:-1] + best]
-    total = numpy.maximum(table.sum(axis=1), 1e-300)
-    return SubTags(states, (table.max(axis=1) / total).astype("float32"))
+    starts = lattice.offsets[:-1]
+    token = numpy.repeat(numpy.arange(len(starts)), numpy.diff(lattice.offsets))
+    # of a token's states the likeliest comes first, of equals the first
+    best = numpy.lexsort((-probs, token))[starts]
+    total = numpy.maximum(numpy.bincount(token, probs), 1e-300)
+    return SubTags(lattice.states[best], (probs[best] / total).astype("float32"))

@@ -103,10 +103,6 @@ class Transitions:
         row_of = numpy.arange(2 * k * (k + 1), dtype="int32").reshape(2, k, k + 1)
         return cls(rows.reshape(-1, k + 1), row_of)
 
-    def probability(self, side: int, head: int, previous: int, child: int) -> float:
-        """P(child | head, previous sibling, side); K for FIRST and STOP."""
-        return float(self.rows[self.row_of[side, head, previous], child])
-
 
 def _counted(cells: NDArray, counts: NDArray, shape: tuple[int, ...]) -> NDArray[numpy.float64]:
     found = numpy.bincount(cells, counts, minlength=int(numpy.prod(shape)))

@@ -10,6 +10,7 @@ import srsly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
+from token_lists import count_token_lists, find, write_token_lists
 
 from spacy_spectral.base import text_files
 from spacy_spectral.base.text_files import find_parts
@@ -18,7 +19,6 @@ from spacy_spectral.models.eigenwords._kernels import PairCounter
 from spacy_spectral.models.eigenwords.statistics import (
     Counts,
     count_files,
-    count_token_lists,
     merge_pairs,
     read_blocks,
 )
@@ -33,7 +33,7 @@ def naive_pairs(sentences, vocabulary, window):
     for words in sentences:
         if not words:
             continue
-        line = [BOUNDARY, *(names[vocabulary.find(word)] for word in words), BOUNDARY]
+        line = [BOUNDARY, *(names[find(vocabulary, word)] for word in words), BOUNDARY]
         for i, left in enumerate(line):
             for distance in range(1, window + 1):
                 if i + distance < len(line):
@@ -85,9 +85,9 @@ def test_rare_words_are_counted_as_their_class():
     counts = count_token_lists(sentences, min_count=50)
     assert counts.vocabulary.words == ["dog", "sees", "the"]
     assert counts.vocabulary.classes == ["<Xx-son>"]
-    assert counts.vocabulary.find("Henderson") == 3
-    assert counts.vocabulary.find("THE") == counts.vocabulary.find("the") == 2
-    assert counts.vocabulary.find("xyz") == -1
+    assert find(counts.vocabulary, "Henderson") == 3
+    assert find(counts.vocabulary, "THE") == find(counts.vocabulary, "the") == 2
+    assert find(counts.vocabulary, "xyz") == -1
 
 
 @pytest.mark.parametrize(
@@ -157,20 +157,16 @@ def test_dask_gives_the_same_bytes(text_file):
     assert count_files([text_file], part_size=997, workers=2, scheduler="local").to_bytes() == whole
 
 
-def test_partial_counts_add_up(sentences):
+def test_partial_counts_add_up(sentences, tmp_path):
     from spacy_spectral.models.eigenwords.statistics import count_pairs
     from spacy_spectral.models.eigenwords.vocabulary import build_vocabulary
 
     totals = Counter(word.encode() for words in sentences for word in words)
     _, chunk_map = build_vocabulary(totals)
-    import tempfile
-
-    from spacy_spectral.models.eigenwords.statistics import write_token_lists
 
     def count(some):
-        with tempfile.TemporaryDirectory() as directory:
-            parts = find_parts([write_token_lists(some, directory)])
-            return count_pairs(parts, (chunk_map, 2))
+        parts = find_parts([write_token_lists(some, tmp_path)])
+        return count_pairs(parts, (chunk_map, 2))
 
     whole, merged = count(sentences), merge_pairs(count(sentences[:150]), count(sentences[150:]))
     assert whole.keys.tobytes() == merged.keys.tobytes()

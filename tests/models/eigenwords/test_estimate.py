@@ -2,10 +2,10 @@
 
 import numpy
 import pytest
+from token_lists import count_token_lists, find
 
 from spacy_spectral.base.linalg import kmeans
 from spacy_spectral.models.eigenwords.model import estimate_vectors
-from spacy_spectral.models.eigenwords.statistics import count_token_lists
 
 from .conftest import make_sentences
 
@@ -15,7 +15,7 @@ def token_matrices(sentences, vocabulary, window):
     n = len(vocabulary)
     words, contexts = [], []
     for sentence in sentences:
-        line = [n - 1, *(vocabulary.find(word) for word in sentence), n - 1]
+        line = [n - 1, *(find(vocabulary, word) for word in sentence), n - 1]
         for i in range(1, len(line) - 1):
             words.append(numpy.eye(n)[line[i]])
             places = [*range(i - 1, i - window - 1, -1), *range(i + 1, i + window + 1)]

@@ -152,8 +152,9 @@ def test_clusters_separate_nouns_from_verbs(directory, sentences):
 
 
 def test_unknown_words_take_the_vector_of_their_class():
+    from token_lists import count_token_lists
+
     from spacy_spectral.models.eigenwords.model import Eigenwords
-    from spacy_spectral.models.eigenwords.statistics import count_token_lists
     from spacy_spectral.models.eigenwords.vectors import make_pipeline
 
     names = [f"{a}{b}son" for a in "BDFGHK" for b in "aeiou"]

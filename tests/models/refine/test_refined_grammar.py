@@ -253,7 +253,8 @@ def _products(factors, lattice, heads):
             for side, sequence in enumerate(modifiers(heads, h)):
                 chain = [k, *(chosen[m - 1] for m in sequence), k]
                 for before, after in pairwise(chain):
-                    value *= factors.transitions.probability(side, chosen[h - 1], before, after)
+                    row = factors.transitions.row_of[side, chosen[h - 1], before]
+                    value *= float(factors.transitions.rows[row, after])
         yield value
 
 
