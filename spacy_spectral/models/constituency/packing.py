@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ...base._linear import empty_slots
+from ...base._linear import empty_slots, lay_out
 from ...base.files import Array, Bytes, Float, Format, Int, List, Record, Str, Strings
 from ..linear.tagger import TaggerModel
 from ._anchored import AnchoredTable
@@ -122,28 +122,27 @@ def parts_payload(
 def _span_payload(
     encoder: Encoder, spans: FeatureTable, anchored: AnchoredTable | None
 ) -> dict[str, Any]:
-    slots, row_start, labels, weights, _, _ = spans.parts()
-    used = numpy.flatnonzero(slots["start"])
-    used = used[numpy.argsort(slots["start"][used])]
+    starts, labels = spans.slots["start"], spans.labels
+    used = numpy.flatnonzero(starts)
+    places = used[numpy.argsort(starts[used])]
     payload = {
         "known": sorted(encoder.known),
         "tagger": encoder.tagger.to_bytes(),
-        "n_slots": len(slots),
-        "places": used.astype("uint32"),
-        "checks": slots["check"][used],
-        "sizes": numpy.diff(row_start[1:]).astype("uint16"),
+        "n_slots": len(starts),
+        "places": places.astype("uint32"),
+        "checks": spans.slots["check"][places],
+        "sizes": numpy.diff(numpy.append(spans.headers, len(labels))).astype("uint16"),
         "labels": labels.astype("uint8" if labels.max(initial=0) < 256 else "uint16"),
-        "weights": weights.astype("float16"),
+        "weights": spans.weights.astype("float16"),
         "anchored": None,
     }
     if anchored is not None:
-        edges = anchored.parts()
-        there = edges != 0
+        there = anchored.weights != 0
         payload["anchored"] = {
-            "weights": anchored.spans.parts()[3].astype("float16"),
-            "n_edges": len(edges),
+            "weights": anchored.spans.weights.astype("float16"),
+            "n_edges": len(there),
             "there": numpy.packbits(there),
-            "edges": edges[there].astype("float16"),
+            "edges": anchored.weights[there].astype("float16"),
         }
     return payload
 
@@ -210,15 +209,15 @@ def _read_spans(
     FORMAT.require(n_rows < n_slots <= 4 * n_rows + 16, "spans.n_slots", "does not fit the rows")
     tagger = TaggerModel.from_bytes(read["tagger"])
     encoder = Encoder(read["known"], tagger, tagger.lexicon.clusters)
-    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
+    sizes = read["sizes"].astype("int64")
+    labels = numpy.delete(read["labels"], numpy.cumsum(sizes) - sizes)
+    starts, entries, _ = lay_out(sizes - 1, labels)
+    entries["weight"][1:] = read["weights"]
     slots = empty_slots(n_slots)
     slots["check"][read["places"]] = read["checks"]
-    slots["start"][read["places"]] = numpy.arange(1, n_rows + 1)
-    row_start = numpy.zeros(n_rows + 2, dtype="uint32")
-    row_start[2:] = numpy.cumsum(read["sizes"], dtype="int64")
-    labels, weights = read["labels"].astype("uint16"), read["weights"].astype("float32")
+    slots["start"][read["places"]] = starts
     n_phrases, anchored = len(grammar) - grammar.n_words, None
-    spans = FeatureTable(slots, row_start, labels, weights, grammar.n_words, n_phrases)
+    spans = FeatureTable(slots, entries, grammar.n_words, n_phrases)
     if read["anchored"] is not None:
         own = read["anchored"]
         n_edges = own["n_edges"]
@@ -228,10 +227,11 @@ def _read_spans(
         there = numpy.unpackbits(own["there"]).astype(bool)
         fits = there.sum() == len(own["edges"])
         FORMAT.require(fits, "spans.anchored.edges", "has not as many as 'there' says")
+        # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
         edges = numpy.empty(n_edges, dtype="float32")
         edges[:] = 0
         edges[there] = own["edges"]
-        of_items = spans.with_weights(own["weights"].astype("float32"))
+        of_items = spans.with_weights(own["weights"])
         anchored = AnchoredTable(of_items, rule_features(grammar), edges)
     return encoder, spans, anchored
 

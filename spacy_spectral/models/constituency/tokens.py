@@ -20,7 +20,7 @@ from .lexicon import form, look, signatures
 COLUMNS = ("word", "tag", "suffix", "shape", "fine", "coarse", "second")
 WORD, TAG, SUFFIX, SHAPE, FINE, COARSE, SECOND = range(len(COLUMNS))
 MAX_PARTS = 4
-# how the width of a span enters a template
+# how the width of a span enters a template; a narrow one can be told by the tags of all its words
 PLAIN, WIDTH, CONTENT = range(3)
 
 Context = tuple[tuple[int, int], ...]
@@ -43,8 +43,6 @@ class Templates(NamedTuple):
     right: NDArray[numpy.int32]
     pairs: NDArray[numpy.int32]
     anchored: NDArray[numpy.int32]
-    n_columns: int = len(COLUMNS)
-    content_column: int = TAG
 
 
 def _at(*parts: str) -> Context:
