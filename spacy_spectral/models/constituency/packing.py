@@ -30,9 +30,6 @@ class Mixture(NamedTuple):
     temperature: float = 4.5
 
 
-ALONE = Mixture(1.0, 1.0, 0.0, 1.0)
-
-
 _MOST_SYMBOLS = 4096
 _MOST_STATES = 64
 
@@ -92,34 +89,7 @@ FORMAT = Format(
 )
 
 
-def parts_payload(
-    grammar: Symbols,
-    encoder: Encoder | None,
-    spans: FeatureTable | None,
-    anchored: AnchoredTable | None,
-    latent: LatentGrammar | None,
-    mixture: Mixture,
-) -> dict[str, Any]:
-    """The fields of a parser's file; see `model.ConstituencyModel`."""
-    payload: dict[str, Any] = {
-        "root": grammar.root,
-        "chains": [list(symbol.labels) for symbol in grammar.symbols],
-        "kinds": numpy.array([symbol.kind for symbol in grammar.symbols], dtype="uint8"),
-        "rules": grammar.rules.astype("uint16"),
-        "seen": grammar.seen,
-        "backoff": grammar.backoff.astype("float32"),
-        "mixture": mixture._asdict(),
-        "spans": None,
-        "latent": None,
-    }
-    if spans is not None and encoder is not None:
-        payload["spans"] = _span_payload(encoder, spans, anchored)
-    if latent is not None:
-        payload["latent"] = _latent_payload(latent)
-    return payload
-
-
-def _span_payload(
+def span_payload(
     encoder: Encoder, spans: FeatureTable, anchored: AnchoredTable | None
 ) -> dict[str, Any]:
     starts, labels = spans.slots["start"], spans.labels
@@ -147,7 +117,7 @@ def _span_payload(
     return payload
 
 
-def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
+def latent_payload(latent: LatentGrammar) -> dict[str, Any]:
     lexicon = latent.lexicon
     tensors, scales = shrink(latent.tensors, latent.row_sizes())
     return {
@@ -171,8 +141,8 @@ def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
     }
 
 
-def read_parts(read: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a parser, of the fields of its file, or a ValueError that says what is wrong."""
+def read_symbols(read: dict[str, Any]) -> Symbols:
+    """The symbols and rules of a parser's file, or a ValueError that says what is wrong."""
     kinds = read["kinds"].tolist()
     pairs = zip(read["chains"], kinds, strict=True)
     symbols = [Symbol(tuple(chain), kind) for chain, kind in pairs]
@@ -184,25 +154,12 @@ def read_parts(read: dict[str, Any]) -> dict[str, Any]:
     FORMAT.require(is_sorted, "seen", "has rules that were seen behind others")
     FORMAT.require((rules[:, 0] >= n_words).all(), "rules", "has a rule that makes a word")
     FORMAT.require(len(numpy.unique(rules, axis=0)) == len(rules), "rules", "has a rule twice")
-    backoff = read["backoff"].astype("float64")
-    grammar = Symbols(symbols, n_words, rules, seen, backoff, read["root"])
-    encoder = spans = anchored = latent = None
-    if read["spans"] is not None:
-        encoder, spans, anchored = _read_spans(read["spans"], grammar)
-    if read["latent"] is not None:
-        latent = _read_latent(read["latent"], grammar)
-    is_there = spans is not None or latent is not None
+    is_there = read["spans"] is not None or read["latent"] is not None
     FORMAT.require(is_there, "latent", "is missing, and so is 'spans'")
-    mixture = Mixture(**read["mixture"])
-    return {
-        "grammar": grammar, "encoder": encoder, "spans": spans, "anchored": anchored, "latent": latent,
-        "mixture": mixture,
-    }  # fmt: skip
+    return Symbols(symbols, n_words, rules, seen, read["backoff"].astype("float64"), read["root"])
 
 
-def _read_spans(
-    read: dict[str, Any], grammar: Symbols
-) -> tuple[Encoder, FeatureTable, AnchoredTable | None]:
+def read_spans(read: dict[str, Any], grammar: Symbols) -> dict[str, Any]:
     n_slots, n_rows = read["n_slots"], len(read["places"])
     FORMAT.require(n_slots & (n_slots - 1) == 0, "spans.n_slots", "is no power of 2")
     # a search ends at an empty slot
@@ -233,10 +190,10 @@ def _read_spans(
         edges[there] = own["edges"]
         of_items = spans.with_weights(own["weights"])
         anchored = AnchoredTable(of_items, rule_features(grammar), edges)
-    return encoder, spans, anchored
+    return {"encoder": encoder, "spans": spans, "anchored": anchored}
 
 
-def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
+def read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
     n_rows = len(read["words"]) + len(read["signatures"]) + 1
     FORMAT.require(len(read["row_sizes"]) == n_rows, "latent.row_sizes", "does not fit the words")
     FORMAT.require(read["row_sizes"].min() > 0, "latent.row_sizes", "has a word without symbols")

@@ -90,12 +90,11 @@ def train(
     seed: int,
     report: Callable[[str], None],
 ) -> Any:
-    """Train a table by conditional likelihood.
+    """Train a table by conditional likelihood. RETURNS: The averaged weights, as the table gives them.
 
-    learn (Callable): Takes the numbers of sentences, in the order to learn from them, and the rate of
-        learning; gives the loss.
-    n (int): How many sentences there are.
-    RETURNS (Any): The averaged weights, as the table gives them.
+    learn: Takes the numbers of sentences, in the order to learn from them, and the rate of learning; gives
+        the loss.
+    n: How many sentences there are.
     """
     table.begin_learning(1.0)
     random = numpy.random.default_rng(seed)
@@ -108,10 +107,9 @@ def train(
 def gold_forest(
     corpus: Corpus, items: Items, *, strong: NDArray[numpy.bool_], pairs: RulePairs
 ) -> tuple[Forest, NDArray[numpy.uint8], NDArray[numpy.uint8]]:
-    """A forest of the gold trees and of what else a model of spans thinks likely.
+    """A forest of the gold trees and of what else a model of spans thinks likely; and what of it is gold.
 
-    strong (ndarray): bool, which of them may be joined by rules that were not seen.
-    RETURNS (Tuple[Forest, ndarray, ndarray]): The forest; which items and edges are in gold trees.
+    strong: Which items may be joined by rules that were not seen.
     """
     keys, gold_keys = items.keys(), gold_nodes(corpus).keys()
     every = numpy.unique(numpy.concatenate([keys, gold_keys]))
