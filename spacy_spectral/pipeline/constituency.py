@@ -56,7 +56,7 @@ class SpectralConstituency(SpectralPipe):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """RETURNS (Tuple[str, ...]): The labels of constituents."""
+        """The labels of constituents."""
         return tuple(self.learnt.labels) if self.is_learnt else ()
 
     def initialize(
@@ -89,11 +89,7 @@ class SpectralConstituency(SpectralPipe):
         self.learn(recipe.fit(trees, clusters=found_clusters, report=self.report))
 
     def predict(self, docs: Iterable[Doc]) -> list[list[SentenceTree]]:
-        """Parse documents without changing them, sentence by sentence where sentences are known.
-
-        docs (Iterable[Doc]): The documents.
-        RETURNS (List[List[SentenceTree]]): The trees of every document.
-        """
+        """Parse documents without changing them, sentence by sentence where sentences are known."""
         return self._trees(docs, self.nbest)
 
     def _trees(self, docs: Iterable[Doc], k: int) -> list[list[SentenceTree]]:
@@ -107,11 +103,7 @@ class SpectralConstituency(SpectralPipe):
         return [[next(trees) for _ in own] for own in sentences]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[list[SentenceTree]]) -> None:
-        """Write constituents.
-
-        docs (Iterable[Doc]): The documents.
-        predictions (List[List[SentenceTree]]): What `predict` gave.
-        """
+        """Write constituents, as `predict` gave them."""
         for doc, trees in zip(docs, predictions, strict=True):
             store_trees(doc, trees)
             if self.spans_key is not None:
@@ -130,12 +122,7 @@ class SpectralConstituency(SpectralPipe):
                 doc.from_array([TAG], values)
 
     def nbest_trees(self, doc: Doc, k: int) -> list[list[Parsed]]:
-        """The most probable trees of a document's sentences.
-
-        doc (Doc): The document.
-        k (int): How many.
-        RETURNS (List[List[Parsed]]): For every sentence, best first.
-        """
+        """The k most probable trees of each of a document's sentences, best first."""
         if k < 1:
             raise SpectralError(Errors.S120.format(name=self.name, k=k))
         return [tree.nbest for tree in self._trees([doc], k)[0]]
@@ -162,9 +149,8 @@ def _sentences(doc: Doc) -> list[tuple[list[int], list[str]]]:
 def count_brackets(examples: Iterable[Example]) -> Counts:
     """Compare the constituents of predicted and gold documents, as `evalb` does.
 
-    examples (Iterable[Example]): The documents. Where their tokens differ, constituents are compared by the
-        characters they cover: one that begins or ends inside a gold token is wrong.
-    RETURNS (Counts): All counts.
+    Where their tokens differ, constituents are compared by the characters they cover: one that begins or ends
+    inside a gold token is wrong.
     """
     counts = Counts()
     for eg in examples:
@@ -206,12 +192,9 @@ def _by_characters(
 
 
 def score_constituents(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
-    """Labelled precision, recall and F1 of constituents, exact match and accuracy of tags.
-
-    examples (Iterable[Example]): The predicted and gold documents.
-    RETURNS (Dict[str, Any]): The keys `bracket_p`, `bracket_r`, `bracket_f`, `bracket_exact`,
-        `bracket_tag_acc` and `bracket_f_per_type`; None where the gold has no trees.
-    """
+    """Labelled precision, recall and F1 of constituents, exact match and accuracy of tags, by the keys
+    `bracket_p`, `bracket_r`, `bracket_f`, `bracket_exact`, `bracket_tag_acc` and `bracket_f_per_type`; None
+    where the gold has no trees."""
     counts = count_brackets(examples)
     per_type = {
         label: 2 * counts.matched[label] / (counts.gold[label] + counts.predicted[label])

@@ -28,9 +28,8 @@ NAME = "spectral_constituency"
 class SentenceTree:
     """The tree of a sentence, on the tokens of a document.
 
-    tokens (List[int]): Its tokens, without white space.
-    parsed (Parsed): Its constituents; places are those among these tokens.
-    nbest (List[Parsed]): The most probable trees, if they were asked for.
+    tokens: Its tokens, without white space; places of constituents are those among these.
+    nbest: The most probable trees, if they were asked for.
     """
 
     tokens: list[int]
@@ -110,9 +109,8 @@ def _in_document(
 class _View(NamedTuple):
     """The tree around a span.
 
-    tokens (List[int]): The tokens of the sentence in the document, -1 for those that are not there.
-    parsed (Parsed): The tree.
-    begin, end (int): The span among the tokens of the sentence.
+    tokens: The tokens of the sentence in the document, -1 for those that are not there.
+    begin, end: The span among the tokens of the sentence.
     """
 
     tokens: list[int]
@@ -211,10 +209,8 @@ def children(span: Span) -> Iterator[Span]:
     if view is not None:
         reached = view.begin
         for begin, end in _places(view):
-            is_inside = (
-                view.begin <= begin and end <= view.end and end - begin < view.end - view.begin
-            )
-            if begin >= reached and is_inside:
+            is_whole = (begin, end) == (view.begin, view.end)
+            if reached <= begin and end <= view.end and not is_whole:
                 found = _span(span.doc, view, begin, end)
                 if found is not None:
                     yield found
@@ -222,22 +218,14 @@ def children(span: Span) -> Iterator[Span]:
 
 
 def parent(span: Span) -> Span | None:
-    """The smallest constituent around a span: `span._.parent`.
-
-    RETURNS (Optional[Span]): None for a whole sentence.
-    """
+    """The smallest constituent around a span, None for a whole sentence: `span._.parent`."""
     view = _view(span)
     if view is None:
         return None
-    around = [
-        (end - begin, begin, end)
-        for begin, end in _places(view)
-        if begin <= view.begin and view.end <= end and end - begin > view.end - view.begin
-    ]
-    if not around:
-        return None
-    _, begin, end = min(around)
-    return _span(span.doc, view, begin, end)
+    own = (view.begin, view.end)
+    around = [p for p in _places(view) if p[0] <= own[0] and own[1] <= p[1] and p != own]
+    # constituents that have a word in common are nested: the innermost is the last
+    return _span(span.doc, view, *around[-1]) if around else None
 
 
 def parse_string(span: Span) -> str | None:
@@ -314,10 +302,9 @@ def to_tree(
 
 
 def gold_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[Doc]:
-    """Read bracketed trees as gold documents.
+    """Read bracketed trees as gold documents with words, tags, sentences and trees.
 
-    YIELDS (Doc): Documents with words, tags, sentences and trees; functions and empty elements are left out.
-    RAISES (TreebankError): At the first problem.
+    Functions and empty elements are left out. A TreebankError says what the first problem is.
     """
     cleaned = (clean(tree) for tree in read_brackets(path))
     kept = (tree for tree in cleaned if tree is not None)
@@ -333,9 +320,5 @@ def gold_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[D
         yield doc
 
 
-EXTENSIONS = [
-    (Span, getter)
-    for getter in (
-        *(labels, prob, constituents, children, parent, parse_string, constituency_nbest),
-    )
-]
+GETTERS = (labels, prob, constituents, children, parent, parse_string, constituency_nbest)
+EXTENSIONS = [(Span, getter) for getter in GETTERS]

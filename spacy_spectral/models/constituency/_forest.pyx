@@ -26,22 +26,6 @@ from ...forest._hypergraph cimport NOTHING, graph_inside, graph_k_best, graph_ou
 from .statistics import Items
 
 
-cdef const int32_t *_int32(const int32_t[::1] values):
-    if values is None:
-        raise TypeError(values)
-    return &values[0]
-
-
-cdef const int64_t *_int64(const int64_t[::1] values):
-    if values is None:
-        raise TypeError(values)
-    return &values[0]
-
-
-cdef const uint8_t *_uint8(const uint8_t[::1] values):
-    return &values[0]
-
-
 cdef struct Edge:
     int32_t left
     int32_t right
@@ -61,17 +45,25 @@ cdef class Forest:
     is_word, is_root (ndarray): uint8, by item.
     """
 
-    def __init__(self, lengths, starts, begin, end, symbol, edge_starts, left, right, rule):
-        self.lengths, self.starts, self.edge_starts = lengths, starts, edge_starts
-        self.begin, self.end, self.symbol = begin, end, symbol
-        self.left, self.right, self.rule = left, right, rule
-        self.c.lengths, self.c.starts, self.c.edge_starts = _int32(lengths), _int64(starts), _int64(edge_starts)
-        self.c.begin, self.c.end, self.c.symbol = _int32(begin), _int32(end), _int32(symbol)
-        self.c.left, self.c.right, self.c.rule = _int32(left), _int32(right), _int32(rule)
+    def __init__(
+        self, const int32_t[::1] lengths not None, const int64_t[::1] starts not None,
+        const int32_t[::1] begin not None, const int32_t[::1] end not None, const int32_t[::1] symbol not None,
+        const int64_t[::1] edge_starts not None, const int32_t[::1] left not None, const int32_t[::1] right not None,
+        const int32_t[::1] rule not None,
+    ):
+        cdef const uint8_t[::1] is_word, is_root
+        columns = map(numpy.asarray, (lengths, starts, begin, end, symbol, edge_starts, left, right, rule))
+        self.lengths, self.starts, self.begin, self.end, self.symbol, *edges = columns
+        self.edge_starts, self.left, self.right, self.rule = edges
+        widths = self.end - self.begin
+        self.is_word = (widths == 1).astype(numpy.uint8)
+        self.is_root = (widths == numpy.repeat(self.lengths, numpy.diff(self.starts))).astype(numpy.uint8)
+        is_word, is_root = self.is_word, self.is_root
         self.c.n_sentences, self.c.n_items, self.c.n_edges = len(lengths), len(begin), len(left)
-        self.is_word = (end - begin == 1).astype(numpy.uint8)
-        self.is_root = (end - begin == numpy.repeat(lengths, numpy.diff(starts))).astype(numpy.uint8)
-        self.c.is_word, self.c.is_root = _uint8(self.is_word), _uint8(self.is_root)
+        self.c.lengths, self.c.starts, self.c.edge_starts = &lengths[0], &starts[0], &edge_starts[0]
+        self.c.begin, self.c.end, self.c.symbol = &begin[0], &end[0], &symbol[0]
+        self.c.left, self.c.right, self.c.rule = &left[0], &right[0], &rule[0]
+        self.c.is_word, self.c.is_root = &is_word[0], &is_root[0]
 
     def __len__(self):
         return self.c.n_sentences
@@ -404,19 +396,6 @@ cdef double sum_up(
     return log_z
 
 
-# The chart of a plain grammar, only to find out which items are worth a second look.
-#
-# Cells hold the few symbols that are not hopeless, relative to the best of the cell, and a scale, so that
-# sentences of any length are the same. Posteriors are handed down from parents to children: the share of a pair of
-# children in the inside value of its parent is its share in the posterior.
-
-
-cdef struct Cell:
-    int32_t symbol
-    double value
-    double post
-
-
 def coarse_items(
     const int32_t[::1] word_start not None, const int32_t[::1] word_symbol not None,
     const double[::1] word_score not None, const int32_t[::1] pair_start not None,
@@ -424,171 +403,97 @@ def coarse_items(
     const double[::1] root not None, const double[::1] prior not None,
     double beam, double threshold,
 ):
-    """The items of one sentence that are in probable trees of a plain grammar.
+    """The items of one sentence that are in probable trees of a plain grammar: those worth a second look.
+
+    Cells hold the symbols that are not hopeless, relative to the best of the cell, and a scale, so that sentences of
+    any length are the same. Posteriors are handed down: the share of a pair of children in the inside value of its
+    parent is its share in the posterior.
 
     word_start (int32[n + 1]), word_symbol (int32[]), word_score (float64[]): The symbols of each word.
     pair_start (int32[symbols * symbols + 1]), pair_parent (int32[rules]), pair_prob (float64[rules]): For
         every pair of children, the parents they can have.
     root, prior (float64[symbols]): Probabilities of being the root, and of occurring at all.
-    beam (float): Symbols of a cell are dropped if their inside value times their prior is that much less than
-        the best; 0 for none.
-    threshold (float): The least posterior of items.
-    RETURNS (Tuple[ndarray, ...]): begin, end, symbol of the items, their posteriors, and log Z, -inf if the
-        sentence has no tree.
+    beam: Symbols of a cell are dropped if their inside value times their prior is that much less than the best.
+    threshold: The least posterior of items.
+    RETURNS: begin, end, symbol of the items, their posteriors, and log Z, -inf if the sentence has no tree.
     """
-    cdef int n = word_start.shape[0] - 1, n_symbols = root.shape[0]
-    cdef int64_t n_cells = <int64_t>n * (n + 1) // 2, cell, lc, rc, y, z, x, p, base
-    cdef int width, i, j, k, a, failed = 0, n_active
-    cdef double best, smax, f, value, norm, log_z = -INFINITY, total
-    cdef Cell *chart = NULL
-    cdef void *block
-    cdef size_t count = 0, room = 0
-    cdef Arena arena
-    memset(&arena, 0, sizeof(arena))
-    cdef int64_t *cells = <int64_t *>take(&arena, (n_cells + 1) * sizeof(int64_t))
-    cdef double *scale = <double *>take(&arena, (n_cells + 1) * sizeof(double))
-    cdef double *acc = <double *>take_zeros(&arena, n_symbols * sizeof(double))
-    cdef int32_t *active = <int32_t *>take(&arena, n_symbols * sizeof(int32_t))
-    if cells == NULL or scale == NULL or acc == NULL or active == NULL:
-        arena_free(&arena)
-        raise MemoryError
+    cdef int n = word_start.shape[0] - 1, n_symbols = root.shape[0], width, i, k, a, b, c, y, z
+    cdef int64_t n_cells = <int64_t>n * (n + 1) // 2, cell = 0, lc, rc, p
+    cdef double best, top, norm, f, weight, total = 0, log_z = -INFINITY
+    cdef double *own
+    values, posts = numpy.zeros((n_cells, n_symbols)), numpy.zeros((n_cells, n_symbols))
+    cdef double[:, ::1] value = values, post = posts
+    cdef double[::1] scale = numpy.empty(n_cells), share = numpy.empty(n_symbols)
+    cdef int32_t[:, ::1] kept = numpy.empty((n_cells, n_symbols), dtype=numpy.int32)
+    cdef int32_t[::1] n_kept = numpy.zeros(n_cells, dtype=numpy.int32)
     with nogil:
-        cell = 0
         for width in range(1, n + 1):
-            if failed:
-                break
             for i in range(n - width + 1):
-                j = i + width
-                n_active = 0
-                smax = 0
+                top, own = 0 if width == 1 else -INFINITY, &value[cell, 0]
                 if width == 1:
                     for p in range(word_start[i], word_start[i + 1]):
-                        a = word_symbol[p]
-                        if acc[a] == 0 and word_score[p] > 0:
-                            active[n_active] = a
-                            n_active += 1
-                        acc[a] += word_score[p]
-                else:
-                    smax = -INFINITY
-                    for k in range(i + 1, j):
-                        lc, rc = cell_of(n, i, k - i), cell_of(n, k, j - k)
-                        smax = max(smax, scale[lc] + scale[rc])
-                    for k in range(i + 1, j):
-                        lc, rc = cell_of(n, i, k - i), cell_of(n, k, j - k)
-                        if cells[lc] == cells[lc + 1] or cells[rc] == cells[rc + 1]:
-                            continue
-                        f = exp(scale[lc] + scale[rc] - smax)
-                        if f == 0:
-                            continue
-                        for y in range(cells[lc], cells[lc + 1]):
-                            base = <int64_t>chart[y].symbol * n_symbols
-                            value = f * chart[y].value
-                            for z in range(cells[rc], cells[rc + 1]):
-                                for p in range(
-                                    pair_start[base + chart[z].symbol],
-                                    pair_start[base + chart[z].symbol + 1],
-                                ):
-                                    a = pair_parent[p]
-                                    if acc[a] == 0:
-                                        active[n_active] = a
-                                        n_active += 1
-                                        # a sum that stays 0 would be entered twice
-                                        acc[a] = 1e-300
-                                    acc[a] += value * chart[z].value * pair_prob[p]
-                best, norm = 0, 0
-                for k in range(n_active):
-                    best = max(best, acc[active[k]] * prior[active[k]])
-                    norm = max(norm, acc[active[k]])
-                cells[cell] = count
-                scale[cell] = smax + log(norm) if norm > 0 else -INFINITY
-                block = grown(chart, &room, count + n_active, sizeof(Cell))
-                if block == NULL:
-                    failed = 1
-                    break
-                chart = <Cell *>block
-                # in the order of symbols
-                for k in range(n_active):
-                    a = active[k]
-                    if acc[a] > 1e-290 and acc[a] * prior[a] >= beam * best:
-                        y = count
-                        while y > cells[cell] and chart[y - 1].symbol > a:
-                            chart[y] = chart[y - 1]
-                            y -= 1
-                        chart[y].symbol = a
-                        chart[y].value = acc[a] / norm
-                        count += 1
-                    acc[a] = 0
-                cell += 1
-                cells[cell] = count
-        if not failed:
-            for x in range(<int64_t>count):
-                chart[x].post = 0
-            cell = n_cells - 1
-            total = 0
-            for x in range(cells[cell], cells[cell + 1]):
-                chart[x].post = root[chart[x].symbol] * chart[x].value
-                total += chart[x].post
-            if total > 0:
-                log_z = log(total) + scale[cell]
-                for x in range(cells[cell], cells[cell + 1]):
-                    chart[x].post /= total
-            for width in range(n if total > 0 else 0, 1, -1):
-                for i in range(n - width + 1):
-                    j = i + width
-                    cell = cell_of(n, i, width)
-                    k = 0
-                    for x in range(cells[cell], cells[cell + 1]):
-                        if chart[x].post > 0.01 * threshold:
-                            acc[chart[x].symbol] = chart[x].post / chart[x].value
-                            k = 1
-                    if not k:
+                        own[word_symbol[p]] += word_score[p]
+                for k in range(1, width):
+                    top = max(top, scale[cell_of(n, i, k)] + scale[cell_of(n, i + k, width - k)])
+                for k in range(1, width):
+                    lc, rc = cell_of(n, i, k), cell_of(n, i + k, width - k)
+                    if not n_kept[lc] or not n_kept[rc]:
                         continue
-                    for k in range(i + 1, j):
-                        lc, rc = cell_of(n, i, k - i), cell_of(n, k, j - k)
-                        f = exp(scale[lc] + scale[rc] - scale[cell])
-                        if f == 0 or cells[lc] == cells[lc + 1] or cells[rc] == cells[rc + 1]:
-                            continue
-                        for y in range(cells[lc], cells[lc + 1]):
-                            base = <int64_t>chart[y].symbol * n_symbols
-                            for z in range(cells[rc], cells[rc + 1]):
-                                value = 0
-                                for p in range(
-                                    pair_start[base + chart[z].symbol],
-                                    pair_start[base + chart[z].symbol + 1],
-                                ):
-                                    value += pair_prob[p] * acc[pair_parent[p]]
-                                if value > 0:
-                                    value *= f * chart[y].value * chart[z].value
-                                    chart[y].post += value
-                                    chart[z].post += value
-                    for x in range(cells[cell], cells[cell + 1]):
-                        acc[chart[x].symbol] = 0
-    result = None
-    if not failed:
-        result = _kept(chart, count, cells, n, threshold, log_z)
-    arena_free(&arena)
-    free(chart)
-    if failed:
-        raise MemoryError
-    return result
-
-
-cdef object _kept(const Cell *chart, size_t count, int64_t *cells, int n, double threshold, double log_z):
-    cdef int width, i
-    cdef int64_t x, cell = 0, m = 0
-    for x in range(<int64_t>count):
-        m += chart[x].post >= threshold
-    begin, end, symbol = (numpy.empty(m, dtype=numpy.int32) for _ in range(3))
-    post = numpy.empty(m)
-    cdef int32_t[::1] out_begin = begin, out_end = end, out_symbol = symbol
-    cdef double[::1] out_post = post
-    m = 0
-    for width in range(1, n + 1):
-        for i in range(n - width + 1):
-            for x in range(cells[cell], cells[cell + 1]):
-                if chart[x].post >= threshold:
-                    out_begin[m], out_end[m], out_symbol[m] = i, i + width, chart[x].symbol
-                    out_post[m] = chart[x].post
-                    m += 1
-            cell += 1
-    return begin, end, symbol, post, log_z
+                    f = exp(scale[lc] + scale[rc] - top)
+                    if f == 0:
+                        continue
+                    for y in range(n_kept[lc]):
+                        b = kept[lc, y]
+                        for z in range(n_kept[rc]):
+                            c = kept[rc, z]
+                            weight = f * value[lc, b] * value[rc, c]
+                            for p in range(pair_start[b * n_symbols + c], pair_start[b * n_symbols + c + 1]):
+                                own[pair_parent[p]] += weight * pair_prob[p]
+                best, norm = 0, 0
+                for a in range(n_symbols):
+                    best, norm = max(best, own[a] * prior[a]), max(norm, own[a])
+                scale[cell] = top + log(norm) if norm > 0 else -INFINITY
+                for a in range(n_symbols):
+                    if own[a] > 1e-290 and own[a] * prior[a] >= beam * best:
+                        own[a] /= norm
+                        kept[cell, n_kept[cell]] = a
+                        n_kept[cell] += 1
+                    else:
+                        own[a] = 0
+                cell += 1
+        cell, own = n_cells - 1, &share[0]
+        for a in range(n_symbols):
+            post[cell, a] = root[a] * value[cell, a]
+            total += post[cell, a]
+        if total > 0:
+            log_z = log(total) + scale[cell]
+            for a in range(n_symbols):
+                post[cell, a] /= total
+        for width in range(n if total > 0 else 0, 1, -1):
+            for i in range(n - width + 1):
+                cell, best = cell_of(n, i, width), 0
+                for a in range(n_symbols):
+                    own[a] = post[cell, a] / value[cell, a] if post[cell, a] > 0.01 * threshold else 0
+                    best = max(best, own[a])
+                for k in range(1, width if best > 0 else 1):
+                    lc, rc = cell_of(n, i, k), cell_of(n, i + k, width - k)
+                    if not n_kept[lc] or not n_kept[rc]:
+                        continue
+                    f = exp(scale[lc] + scale[rc] - scale[cell])
+                    if f == 0:
+                        continue
+                    for y in range(n_kept[lc]):
+                        b = kept[lc, y]
+                        for z in range(n_kept[rc]):
+                            c, norm = kept[rc, z], 0
+                            for p in range(pair_start[b * n_symbols + c], pair_start[b * n_symbols + c + 1]):
+                                norm += pair_prob[p] * own[pair_parent[p]]
+                            if norm > 0:
+                                norm *= f * value[lc, b] * value[rc, c]
+                                post[lc, b] += norm
+                                post[rc, c] += norm
+    cells, symbol = numpy.nonzero((posts >= threshold) & (values > 0))
+    widths = numpy.repeat(numpy.arange(1, n + 1), numpy.arange(n, 0, -1))[cells]
+    begin = cells - (widths - 1) * n + (widths - 1) * (widths - 2) // 2
+    columns = (own.astype(numpy.int32) for own in (begin, begin + widths, symbol))
+    return *columns, posts[cells, symbol], log_z

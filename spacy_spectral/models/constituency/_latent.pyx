@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy
 
-from ._forest cimport Forest
+from ._forest cimport Columns, Forest
 
 cdef extern from "_tensor.h" nogil:
     void float32_inside(
@@ -43,49 +43,49 @@ ctypedef fused real:
     double
 
 
+cdef inline real _dot(const real *x, const real *y, int n) noexcept nogil:
+    cdef int i
+    cdef real result = 0
+    for i in range(n):
+        result += x[i] * y[i]
+    return result
+
+
 cdef inline void _inside(
     const real *t, const real *u, const real *v, const real *l, const real *r, int na, int nb, int nc, real w,
     bint dense, real *out
 ) noexcept nogil:
     """Add what an edge gives to the vector of its parent; t is the tensor, or t, u and v are three vectors."""
     cdef int i
-    cdef real x = 0, y = 0
-    if dense:
-        if real is float:
-            float32_inside(t, l, r, na, nb, nc, w, out)
-        else:
-            float64_inside(t, l, r, na, nb, nc, w, out)
-        return
-    for i in range(nb):
-        x += u[i] * l[i]
-    for i in range(nc):
-        y += v[i] * r[i]
-    for i in range(na):
-        out[i] += w * x * y * t[i]
+    cdef real x, y
+    if not dense:
+        x, y = _dot(u, l, nb), _dot(v, r, nc)
+        for i in range(na):
+            out[i] += w * x * y * t[i]
+    elif real is float:
+        float32_inside(t, l, r, na, nb, nc, w, out)
+    else:
+        float64_inside(t, l, r, na, nb, nc, w, out)
 
 
 cdef inline real _outside(
     const real *t, const real *u, const real *v, const real *l, const real *r, const real *o, int na, int nb,
     int nc, real w, bint dense, real *dl, real *dr
 ) noexcept nogil:
+    """Add what an edge gives to the vectors of its children. RETURNS: Its posterior."""
     cdef int i
-    cdef real x = 0, y = 0, z = 0
-    if dense:
-        if real is float:
-            return float32_outside(t, l, r, o, na, nb, nc, w, dl, dr)
-        else:
-            return float64_outside(t, l, r, o, na, nb, nc, w, dl, dr)
-    for i in range(na):
-        z += t[i] * o[i]
-    for i in range(nb):
-        x += u[i] * l[i]
-    for i in range(nc):
-        y += v[i] * r[i]
-    for i in range(nb):
-        dl[i] += w * z * y * u[i]
-    for i in range(nc):
-        dr[i] += w * z * x * v[i]
-    return w * x * y * z
+    cdef real x, y, z
+    if not dense:
+        z, x, y = _dot(t, o, na), _dot(u, l, nb), _dot(v, r, nc)
+        for i in range(nb):
+            dl[i] += w * z * y * u[i]
+        for i in range(nc):
+            dr[i] += w * z * x * v[i]
+        return w * x * y * z
+    if real is float:
+        return float32_outside(t, l, r, o, na, nb, nc, w, dl, dr)
+    else:
+        return float64_outside(t, l, r, o, na, nb, nc, w, dl, dr)
 
 
 def posteriors(
@@ -114,63 +114,50 @@ def posteriors(
     """
     cdef int64_t s, x, e, y, z, at
     cdef int i, na, nb, nc
+    cdef bint means
     cdef const real *t
     cdef const real *u
     cdef const real *v
-    cdef double best, norm, total, scale
-    cdef const int64_t *starts = forest.c.starts
-    cdef const int64_t *edge_starts = forest.c.edge_starts
-    cdef const int32_t *left = forest.c.left
-    cdef const int32_t *right = forest.c.right
-    cdef const int32_t *rule = forest.c.rule
-    cdef const int32_t *symbol = forest.c.symbol
-    cdef const uint8_t *is_word = forest.c.is_word
-    cdef const uint8_t *is_root = forest.c.is_root
-    cdef int64_t n = forest.c.n_items, n_edges = forest.c.n_edges, n_sentences = forest.c.n_sentences
-    dtype = numpy.float32 if real is float else numpy.float64
-    up_array = numpy.zeros(words.shape[0], dtype=dtype)
-    down_array = numpy.zeros(words.shape[0], dtype=dtype)
-    factor_array = numpy.zeros(n_edges, dtype=numpy.float64)
-    scales = numpy.full(n, -numpy.inf)
-    log_zs = numpy.full(n_sentences, -numpy.inf)
-    item_array, edge_array = numpy.zeros(n), numpy.zeros(n_edges)
-    cdef real[::1] up = up_array, down = down_array
-    cdef double[::1] factor = factor_array, scale_of = scales, log_z = log_zs
-    cdef double[::1] item_post = item_array, edge_post = edge_array
     cdef real *own
+    cdef double best, norm, total, scale
+    cdef const Columns *c = &forest.c
+    dtype = numpy.float32 if real is float else numpy.float64
+    up_array, down_array = (numpy.zeros(words.shape[0], dtype=dtype) for _ in range(2))
+    scales, log_zs = numpy.full(c.n_items, -numpy.inf), numpy.full(c.n_sentences, -numpy.inf)
+    item_array, edge_array = numpy.zeros(c.n_items), numpy.zeros(c.n_edges)
+    cdef real[::1] up = up_array, down = down_array
+    cdef double[::1] factor = numpy.zeros(c.n_edges), scale_of = scales, log_z = log_zs
+    cdef double[::1] item_post = item_array, edge_post = edge_array
     with nogil:
-        for s in range(n_sentences):
+        for s in range(c.n_sentences):
             best = -INFINITY
-            for x in range(starts[s], starts[s + 1]):
-                na = n_states[symbol[x]]
+            for x in range(c.starts[s], c.starts[s + 1]):
+                na = n_states[c.symbol[x]]
                 own = &up[offset[x]]
-                if is_word[x]:
+                if c.is_word[x]:
                     for i in range(na):
                         own[i] = words[offset[x] + i]
                     scale = word_scale[x]
                 else:
                     scale = -INFINITY
-                    for e in range(edge_starts[x], edge_starts[x + 1]):
-                        scale = max(scale, scale_of[left[e]] + scale_of[right[e]])
+                    for e in range(c.edge_starts[x], c.edge_starts[x + 1]):
+                        scale = max(scale, scale_of[c.left[e]] + scale_of[c.right[e]])
                     if scale == -INFINITY:
                         continue
-                    for e in range(edge_starts[x], edge_starts[x + 1]):
-                        y, z = left[e], right[e]
+                    for e in range(c.edge_starts[x], c.edge_starts[x + 1]):
+                        y, z = c.left[e], c.right[e]
                         factor[e] = exp(scale_of[y] + scale_of[z] - scale)
-                        nb, nc = n_states[symbol[y]], n_states[symbol[z]]
-                        if kind[rule[e]] == MEANS:
-                            factor[e] *= factors[rule[e]]
-                            t = &z_mean[symbol[x], 0]
-                            u = &y_mean[symbol[y], 0]
-                            v = &y_mean[symbol[z], 0]
-                        else:
-                            t = &tensors[tensor_start[rule[e]]]
-                            u = t + na
-                            v = u + nb
+                        nb, nc = n_states[c.symbol[y]], n_states[c.symbol[z]]
+                        means = kind[c.rule[e]] == MEANS
+                        if means:
+                            factor[e] *= factors[c.rule[e]]
+                        t = &z_mean[c.symbol[x], 0] if means else &tensors[tensor_start[c.rule[e]]]
+                        u = &y_mean[c.symbol[y], 0] if means else t + na
+                        v = &y_mean[c.symbol[z], 0] if means else u + nb
                         if factor[e] > 0:
                             _inside(
                                 t, u, v, &up[offset[y]], &up[offset[z]], na, nb, nc, <real>factor[e],
-                                kind[rule[e]] == DENSE, own)
+                                kind[c.rule[e]] == DENSE, own)
                 norm = 0
                 for i in range(na):
                     norm = max(norm, fabs(own[i]))
@@ -181,48 +168,44 @@ def posteriors(
                 for i in range(na):
                     own[i] = <real>(own[i] / norm)
                 scale_of[x] = scale + log(norm)
-                for e in range(edge_starts[x], edge_starts[x + 1]):
+                for e in range(c.edge_starts[x], c.edge_starts[x + 1]):
                     factor[e] /= norm
-                if is_root[x]:
+                if c.is_root[x]:
                     best = max(best, scale_of[x])
             if best == -INFINITY:
                 continue
             total = 0
-            for x in range(starts[s], starts[s + 1]):
-                if is_root[x] and scale_of[x] > -INFINITY:
-                    for i in range(n_states[symbol[x]]):
-                        total += root[symbol[x], i] * up[offset[x] + i] * exp(scale_of[x] - best)
+            for x in range(c.starts[s], c.starts[s + 1]):
+                if c.is_root[x] and scale_of[x] > -INFINITY:
+                    for i in range(n_states[c.symbol[x]]):
+                        total += root[c.symbol[x], i] * up[offset[x] + i] * exp(scale_of[x] - best)
             log_z[s] = log(fabs(total)) + best
             if not isfinite(log_z[s]):
                 continue
-            for x in range(starts[s + 1] - 1, starts[s] - 1, -1):
+            for x in range(c.starts[s + 1] - 1, c.starts[s] - 1, -1):
                 if scale_of[x] == -INFINITY:
                     continue
-                na = n_states[symbol[x]]
+                na = n_states[c.symbol[x]]
                 own = &down[offset[x]]
-                if is_root[x]:
+                if c.is_root[x]:
                     for i in range(na):
-                        own[i] += <real>(root[symbol[x], i] * exp(scale_of[x] - best) / total)
+                        own[i] += <real>(root[c.symbol[x], i] * exp(scale_of[x] - best) / total)
                 for i in range(na):
                     item_post[x] += own[i] * up[offset[x] + i]
-                for e in range(edge_starts[x], edge_starts[x + 1]):
-                    y, z = left[e], right[e]
+                for e in range(c.edge_starts[x], c.edge_starts[x + 1]):
+                    y, z = c.left[e], c.right[e]
                     if scale_of[y] == -INFINITY or scale_of[z] == -INFINITY or factor[e] <= 0:
                         continue
-                    at = tensor_start[rule[e]]
-                    nb, nc = n_states[symbol[y]], n_states[symbol[z]]
-                    if kind[rule[e]] == MEANS:
-                        t = &z_mean[symbol[x], 0]
-                        u = &y_mean[symbol[y], 0]
-                        v = &y_mean[symbol[z], 0]
-                    else:
-                        t = &tensors[at]
-                        u = t + na
-                        v = u + nb
+                    at = tensor_start[c.rule[e]]
+                    nb, nc = n_states[c.symbol[y]], n_states[c.symbol[z]]
+                    means = kind[c.rule[e]] == MEANS
+                    t = &z_mean[c.symbol[x], 0] if means else &tensors[at]
+                    u = &y_mean[c.symbol[y], 0] if means else t + na
+                    v = &y_mean[c.symbol[z], 0] if means else u + nb
                     edge_post[e] = _outside(
                         t, u, v, &up[offset[y]], &up[offset[z]], own, na, nb, nc, <real>factor[e],
-                        kind[rule[e]] == DENSE, &down[offset[y]], &down[offset[z]])
-                    if counts is not None and kind[rule[e]] == DENSE:
+                        kind[c.rule[e]] == DENSE, &down[offset[y]], &down[offset[z]])
+                    if counts is not None and kind[c.rule[e]] == DENSE:
                         if real is float:
                             float32_outer(
                                 &counts[at], &up[offset[y]], &up[offset[z]], own, na, nb, nc, <float>factor[e])

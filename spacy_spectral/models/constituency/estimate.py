@@ -34,6 +34,7 @@ different templates have nothing to do with each other.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -161,33 +162,25 @@ def _proper_ancestor(corpus: Corpus, is_part: NDArray[numpy.bool_]) -> Column:
         result[skip] = corpus.parent[result[skip]]
 
 
-def scaled_matrix(
-    columns: Sequence[Column], nodes: NDArray, min_count: int, add: float
-) -> tuple[object, int]:
-    """The features of some nodes as a sparse matrix, each column divided by the root of its frequency.
-
-    RETURNS (Tuple[csr_matrix, int]): float32, [nodes, features], and the number of features.
-    """
+def scaled_matrix(columns: Sequence[Column], nodes: NDArray) -> Any:
+    """The features of some nodes, each divided by the root of its frequency: [nodes, features], sparse."""
     from scipy.sparse import csr_matrix
 
     indices, values, used = [], [], 0
     for column in columns:
         own = column[nodes]
         distinct, inverse, counts = numpy.unique(own, return_inverse=True, return_counts=True)
-        keep = (counts >= min_count) & (distinct >= 0)
+        keep = (counts >= _MIN_COUNT) & (distinct >= 0)
         place = numpy.where(keep, used + numpy.cumsum(keep) - 1, -1)
-        weight = numpy.sqrt(len(nodes) / (counts + add))
+        weight = numpy.sqrt(len(nodes) / (counts + _ADD))
         indices.append(place[inverse])
         values.append(weight[inverse])
         used += int(keep.sum())
     flat, weights = numpy.stack(indices, axis=1), numpy.stack(values, axis=1)
     there = flat >= 0
     starts = numpy.concatenate([[0], numpy.cumsum(there.sum(axis=1))])
-    matrix = csr_matrix(
-        (weights[there].astype("float32"), flat[there].astype("int32"), starts),
-        shape=(len(nodes), used),
-    )
-    return matrix, used
+    columns = weights[there].astype("float32"), flat[there].astype("int32"), starts
+    return csr_matrix(columns, shape=(len(nodes), used))
 
 
 _MIN_COUNT = 2
@@ -221,9 +214,8 @@ def project(corpus: Corpus, *, states: int, seed: int = 0) -> Projections:
         wanted = min(states, len(nodes) // _PER_STATE)
         if wanted < 2:
             continue
-        x, n_x = scaled_matrix(features.inside, nodes, _MIN_COUNT, _ADD)
-        y, n_y = scaled_matrix(features.outside, nodes, _MIN_COUNT, _ADD)
-        if min(n_x, n_y) < wanted + _EXTRA:
+        x, y = (scaled_matrix(own, nodes) for own in (features.inside, features.outside))
+        if min(x.shape[1], y.shape[1]) < wanted + _EXTRA:
             continue
         y_own, z_own = _project(x, y, wanted, seed)
         m = y_own.shape[1]

@@ -73,11 +73,9 @@ class Counts:
         gold_tags: Sequence[str],
         predicted_tags: Sequence[str],
     ) -> None:
-        """Count a sentence.
+        """Count a sentence: constituents above the tags, on the same tokens.
 
-        gold, predicted (Iterable[Constituent]): Constituents above the tags, on the same tokens. A
-            predicted one may reach to where the gold has no token boundary; it is wrong then: `begin` is
-            -1.
+        A predicted one may reach to where the gold has no token boundary; it is wrong then: `begin` is -1.
         """
         # places[i]: how many words are kept among the first i
         places = [0]
@@ -90,11 +88,8 @@ class Counts:
             return
         ours, theirs = _brackets(gold, places), _brackets(predicted, places)
         common = ours & theirs
-        for counter, brackets in (
-            (self.gold, ours),
-            (self.predicted, theirs),
-            (self.matched, common),
-        ):
+        counters = (self.gold, ours), (self.predicted, theirs), (self.matched, common)
+        for counter, brackets in counters:
             for bracket, n in brackets.items():
                 counter[bracket.label] += n
         self.sentences += 1

@@ -21,8 +21,7 @@ _BEAM, _THRESHOLD = 1e-6, 1e-4
 def row_sizes(kind: NDArray[numpy.uint8], n_states: NDArray) -> NDArray[numpy.int64]:
     """The lengths of all rows of all tensors.
 
-    n_states (ndarray): [rules, 3], the numbers of states of parent, left and right child.
-    RETURNS (ndarray): int64, by row.
+    n_states: [rules, 3], the numbers of states of parent, left and right child.
     """
     sizes = n_states.astype("int64")
     n_rows = numpy.choose(kind, [numpy.full(len(kind), 3), sizes[:, 1] * sizes[:, 2], 0])
@@ -37,11 +36,7 @@ def row_sizes(kind: NDArray[numpy.uint8], n_states: NDArray) -> NDArray[numpy.in
 def shrink(
     values: NDArray[numpy.float32], sizes: NDArray[numpy.int64]
 ) -> tuple[NDArray[numpy.int8], NDArray[numpy.float32]]:
-    """Numbers as bytes.
-
-    sizes (ndarray): int64, their lengths, none of them 0.
-    RETURNS (Tuple[ndarray, ndarray]): The bytes, and the scale of every row.
-    """
+    """Rows of numbers as bytes, with the scale of every row; none of them has length 0."""
     if not len(sizes):
         return numpy.zeros(0, dtype="int8"), numpy.zeros(0, dtype="float32")
     starts = numpy.cumsum(sizes) - sizes
@@ -121,13 +116,9 @@ class LatentGrammar:
         return row_sizes(self.kind, self.n_states[self.grammar.rules])
 
     def forest(self, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]) -> Forest:
-        """The items that are in probable trees of the plain grammar.
-
-        rows (ndarray): int32, rows of the lexicon, one a word.
-        RETURNS (Forest): A forest; without trees for sentences that have none.
-        """
+        """The items that are in probable trees of the plain grammar, of words as rows of the lexicon."""
         lexicon, pairs = self.lexicon, self.pairs
-        found = []
+        found: list[tuple[Any, ...]] = []
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             own = rows[begin:end]
             first, sizes = lexicon.starts[own], lexicon.starts[own + 1] - lexicon.starts[own]
@@ -153,11 +144,7 @@ class LatentGrammar:
     def posteriors(
         self, forest: Forest, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
     ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]:
-        """Posteriors of items and edges.
-
-        RETURNS (Tuple[ndarray, ndarray, ndarray]): log |Z| by sentence, posteriors of items and of
-            edges; those of spectral grammars can be negative.
-        """
+        """log |Z| by sentence, posteriors of items and of edges; spectral ones can be negative."""
         return posteriors(*self.kernel_arrays(forest, rows, starts))[:3]
 
     def kernel_arrays(

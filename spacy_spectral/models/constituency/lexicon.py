@@ -10,6 +10,7 @@ Each is a special case of the one before.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy.typing import NDArray
@@ -53,6 +54,7 @@ _STRENGTH = 5.0
 _NEGLIGIBLE = 1e-5
 
 
+@dataclass
 class Lexicon:
     """Rows of scored symbols for words and for signatures.
 
@@ -64,38 +66,31 @@ class Lexicon:
     units (ndarray): int32, the unit of each.
     """
 
-    def __init__(
-        self,
-        words: list[str],
-        signatures: list[str],
-        starts: NDArray[numpy.int32],
-        symbols: NDArray[numpy.int32],
-        scores: NDArray[numpy.floating],
-        units: NDArray[numpy.int32],
-    ):
-        self.words, self.signatures = words, signatures
-        self.starts, self.symbols, self.scores, self.units = starts, symbols, scores, units
-        self._word_rows = {word: i for i, word in enumerate(words)}
-        self._signature_rows = {name: len(words) + i for i, name in enumerate(signatures)}
+    words: list[str]
+    signatures: list[str]
+    starts: NDArray[numpy.int32]
+    symbols: NDArray[numpy.int32]
+    scores: NDArray[numpy.floating]
+    units: NDArray[numpy.int32]
+
+    def __post_init__(self) -> None:
+        self._word_rows = {word: i for i, word in enumerate(self.words)}
+        n = len(self.words)
+        self._signature_rows = {name: n + i for i, name in enumerate(self.signatures)}
 
     def single(self) -> "Lexicon":
         """The same in single precision."""
-        scores = self.scores.astype("float32")
-        return Lexicon(self.words, self.signatures, self.starts, self.symbols, scores, self.units)
+        return replace(self, scores=self.scores.astype("float32"))
+
+    def entries(self, row: int) -> tuple[NDArray[numpy.int32], NDArray[numpy.floating]]:
+        """The symbols of a row, and their scores."""
+        own = slice(self.starts[row], self.starts[row + 1])
+        return self.symbols[own], self.scores[own]
 
     def rows(self, words: Sequence[str], starts: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
-        """The rows of the words of sentences.
-
-        starts (ndarray): Where sentences start, closed by the number of words.
-        RETURNS (ndarray): int32, a row for each word.
-        """
-        cache: dict[str, int] = {}
-        result = numpy.empty(len(words), dtype="int32")
-        for i, word in enumerate(words):
-            row = cache.get(word)
-            if row is None:
-                row = cache[word] = self._row(form(word))
-            result[i] = row
+        """The rows of the words of sentences, which start at `starts`."""
+        row_of = {word: self._row(form(word)) for word in set(words)}
+        result = numpy.array([row_of[word] for word in words], dtype="int32")
         # the first word of a sentence is capitalised whatever it is
         for i in starts[:-1].tolist():
             if i < len(words) and result[i] >= len(self.words):
@@ -113,13 +108,11 @@ class Lexicon:
 def learn_lexicon(
     words: Sequence[str], symbols: NDArray[numpy.int32], n_symbols: int, *, smooth: bool = True
 ) -> tuple[Lexicon, NDArray[numpy.int32], NDArray[numpy.int32]]:
-    """Count words.
+    """Count words and their symbols.
 
-    symbols (ndarray): int32, their symbols.
-    smooth (bool): Whether words can have symbols that they were not seen with, as words that look like
-        them can.
-    RETURNS (Tuple[Lexicon, ndarray, ndarray]): The lexicon; the unit of every word; for every unit the
-        one it is a case of, -1 for symbols, which are the first units.
+    smooth: Whether words can have symbols that they were not seen with, as words that look like them can.
+    RETURNS: The lexicon; the unit of every word; for every unit the one it is a case of, -1 for symbols,
+        which are the first units.
     """
     forms = [form(word) for word in words]
     vocabulary = sorted(set(forms))

@@ -19,9 +19,11 @@ one factor, without weight and temperature: for anchored rules, P is just their 
 Long sentences are parsed in pieces, see `cut`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from math import nan
 from typing import Any
 
 import numpy
@@ -33,10 +35,18 @@ from ._forest import Forest
 from ._span import items
 from ._table import FeatureTable
 from .latent import LatentGrammar
-from .packing import ALONE, FORMAT, Mixture, parts_payload, read_parts
+from .packing import (
+    FORMAT,
+    Mixture,
+    latent_payload,
+    read_latent,
+    read_spans,
+    read_symbols,
+    span_payload,
+)
 from .statistics import Items, RulePairs, Symbols
 from .tokens import Encoder
-from .trees import Node, Parsed, constituents
+from .trees import PHRASE, Node, Parsed, Symbol, constituents
 
 MAX_LENGTH = 300
 # without a model of spans, all symbols stand on all spans of a grammar's chart: time and memory are ten times
@@ -89,6 +99,7 @@ def join(
     return result, best
 
 
+ALONE = Mixture(1.0, 1.0, 0.0, 1.0)
 ITEM, ITEM_AGAIN, EDGE_AGAIN = 1e-3, 1e-4, 1e-5
 # items of at least this posterior may be joined by rules that the treebank does not have
 STRONG = 0.03
@@ -98,6 +109,8 @@ _NO_ROWS = numpy.zeros(0, dtype="int32")
 _BATCH = 4000
 
 
+# a label, and the words that it covers
+Place = tuple[str, int, int]
 Scores = tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]
 
 
@@ -152,12 +165,31 @@ class ConstituencyModel(Stored):
         self.mixture = Mixture() if mixture is None else mixture
 
     def to_payload(self) -> dict[str, Any]:
-        parts = self.grammar, self.encoder, self.spans, self.anchored, self.latent, self.mixture
-        return parts_payload(*parts)
+        grammar, spans, latent = self.grammar, None, None
+        if self.spans is not None and self.encoder is not None:
+            spans = span_payload(self.encoder, self.spans, self.anchored)
+        if self.latent is not None:
+            latent = latent_payload(self.latent)
+        return {
+            "root": grammar.root,
+            "chains": [list(symbol.labels) for symbol in grammar.symbols],
+            "kinds": numpy.array([symbol.kind for symbol in grammar.symbols], dtype="uint8"),
+            "rules": grammar.rules.astype("uint16"),
+            "seen": grammar.seen,
+            "backoff": grammar.backoff.astype("float32"),
+            "mixture": self.mixture._asdict(),
+            "spans": spans,
+            "latent": latent,
+        }
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "ConstituencyModel":
-        return cls(**read_parts(read))
+        grammar, parts = read_symbols(read), {}
+        if read["spans"] is not None:
+            parts = read_spans(read["spans"], grammar)
+        if read["latent"] is not None:
+            parts["latent"] = read_latent(read["latent"], grammar)
+        return cls(grammar, mixture=Mixture(**read["mixture"]), **parts)
 
     @property
     def labels(self) -> list[str]:
@@ -172,10 +204,10 @@ class ConstituencyModel(Stored):
     ) -> tuple[list[Parsed], list[list[Parsed]]]:
         """Parse sentences.
 
-        starts (ndarray): int64, where sentences start, closed by the number of words.
-        k (int): How many of the most probable trees to find beside, 0 for none.
-        RETURNS (Tuple[List[Parsed], List[List[Parsed]]]): The tree of every sentence, and its k most
-            probable trees; fewer if there are fewer, and one alone for sentences that are too long.
+        starts: Where sentences start, closed by the number of words.
+        k: How many of the most probable trees to find beside, 0 for none.
+        RETURNS: The tree of every sentence, and its k most probable trees; fewer if there are fewer, and one
+            alone for sentences that are too long.
         """
         longest, batch = (
             (MAX_LENGTH_OF_GRAMMAR, _BATCH // 16) if self.spans is None else (MAX_LENGTH, _BATCH)
@@ -198,7 +230,7 @@ class ConstituencyModel(Stored):
     def _parse(
         self, words: Sequence[str], starts: NDArray[numpy.int64], k: int
     ) -> tuple[list[Parsed], list[list[Parsed]]]:
-        scored, fallback = self.score(words, starts)
+        scored, guess = self.score(words, starts)
         forest = scored.forest
         chosen = forest.best(*scored.choice)
         scores = tree_scores(scored, chosen)
@@ -206,21 +238,21 @@ class ConstituencyModel(Stored):
         result, lists = [], []
         for s, tree in enumerate(chosen):
             if not tree:
-                result.append(fallback[s])
-                lists.append([fallback[s]] if k else [])
+                result.append(guess(s))
+                lists.append([result[-1]] if k else [])
                 continue
             probs = _label_probs(self.grammar, scored, s)
-            result.append(self._parsed(scored, tree, probs, scores[s]))
+            result.append(self._parsed(forest, tree, probs, scores[s]))
             log_probs = [(own, score - scored.log_z[s]) for own, score in best[s]]
-            lists.append([self._parsed(scored, own, probs, score) for own, score in log_probs])
+            lists.append([self._parsed(forest, own, probs, score) for own, score in log_probs])
         return result, lists
 
     def score(
         self, words: Sequence[str], starts: NDArray[numpy.int64]
-    ) -> tuple[Scored, list[Parsed]]:
+    ) -> tuple[Scored, Callable[[int], Parsed]]:
         """The forests of sentences with the model's distribution over their trees.
 
-        RETURNS (Tuple[Scored, List[Parsed]]): The forests, and trees for sentences that have none in them.
+        RETURNS: The forests, and what gives a tree to a sentence that has none in its forest.
         """
         lengths = numpy.diff(starts).astype("int32")
         rows = self.latent.lexicon.rows(words, starts) if self.latent is not None else _NO_ROWS
@@ -230,7 +262,8 @@ class ConstituencyModel(Stored):
         experts: list[tuple[float, NDArray, NDArray]] = []
         of_spans = None
         if self.spans is None:
-            forest, fallback = self._coarse(rows, starts)
+            assert self.latent is not None
+            forest, guess = self.latent.forest(rows, starts), partial(self._flat_tree, rows, starts)
         else:
             assert self.encoder is not None
             tokens = self.encoder(words, starts)
@@ -238,7 +271,7 @@ class ConstituencyModel(Stored):
             found = Items(*columns)
             strong = (probs >= STRONG).astype("uint8")
             forest = Forest.build(self.pairs, lengths, found, strong)
-            fallback = self._span_trees(found, probs, is_best)
+            guess = partial(self._span_tree, found, probs, is_best)
             if self.anchored is not None:
                 scores = self.anchored.scores(tokens, starts, forest)
             else:
@@ -265,83 +298,75 @@ class ConstituencyModel(Stored):
             log_edges = log_edges + of_spans[forest.parent]
         choice = numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items
         told = nothing, conditional, roots
-        return Scored(forest, told, log_z, posteriors, choice), fallback
+        return Scored(forest, told, log_z, posteriors, choice), guess
 
-    def _coarse(
-        self, rows: NDArray[numpy.int32], starts: NDArray[numpy.int64]
-    ) -> tuple[Forest, list[Parsed]]:
+    def _flat_tree(self, rows: NDArray, starts: NDArray, sentence: int) -> Parsed:
+        """The best symbol of each word: what a grammar without a tree still knows."""
         assert self.latent is not None
-        forest = self.latent.forest(rows, starts)
-        lexicon, fallback = self.latent.lexicon, []
-        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-            # no tree at all: a flat one, of the best symbol of each word
-            nodes = [Node(self.grammar.root or "S", 0, end - begin, 0.0)]
-            tags = []
-            for i, row in enumerate(rows[begin:end].tolist()):
-                own = slice(lexicon.starts[row], lexicon.starts[row + 1])
-                weights = lexicon.scores[own] * self.latent.prior[lexicon.symbols[own]]
-                symbol = self.grammar.symbols[lexicon.symbols[own][int(weights.argmax())]]
-                nodes += [Node(label, i, i + 1, 0.0) for label in constituents(symbol)]
-                tags.append(symbol.labels[-1])
-            fallback.append(Parsed(nodes, tags, float("nan")))
-        return forest, fallback
+        found = []
+        for i, row in enumerate(rows[starts[sentence] : starts[sentence + 1]].tolist()):
+            symbols, scores = self.latent.lexicon.entries(row)
+            best = symbols[int((scores * self.latent.prior[symbols]).argmax())]
+            found.append((i, i + 1, self.grammar.symbols[best]))
+        top = [Node(self.grammar.root or "S", 0, len(found), 0.0)]
+        return _tree(top, found, {}, nan)
 
-    def _span_trees(
-        self, found: Items, probs: NDArray, is_best: NDArray[numpy.uint8]
-    ) -> list[Parsed]:
-        """The best trees of the model of spans alone."""
-        starts, begin, end, symbol = found
-        result = []
-        for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-            own = first + numpy.flatnonzero(is_best[first:last])
-            # parents first
-            own = own[numpy.lexsort((-(end[own] - begin[own]), begin[own]))]
-            width = int(end[own].max(initial=0))
-            nodes = [Node(self.grammar.root, 0, width, 1.0)] if self.grammar.root else []
-            tags = []
-            for item in own.tolist():
-                name = self.grammar.symbols[symbol[item]]
-                prob = float(probs[item])
-                span = int(begin[item]), int(end[item])
-                nodes += [Node(label, *span, prob) for label in constituents(name)]
-                if end[item] - begin[item] == 1:
-                    tags.append(name.labels[-1])
-            result.append(Parsed(nodes, tags, float("nan")))
-        return result
+    def _span_tree(
+        self, items: Items, probs: NDArray, is_best: NDArray[numpy.uint8], sentence: int
+    ) -> Parsed:
+        """The best tree of the model of spans alone."""
+        first, last = items.starts[sentence : sentence + 2]
+        own = first + numpy.flatnonzero(is_best[first:last])
+        found = self._named(items, own)
+        own_probs = {
+            (label, begin, end): prob
+            for (begin, end, symbol), prob in zip(found, probs[own].tolist(), strict=True)
+            for label in constituents(symbol)
+        }
+        return _tree(self._top(found), found, own_probs, nan)
 
     def _parsed(
-        self,
-        scored: Scored,
-        tree: list[int],
-        probs: dict[tuple[str, int, int], float],
-        log_prob: float,
+        self, forest: Forest, tree: list[int], probs: dict[Place, float], log_prob: float
     ) -> Parsed:
         """A tree of items as constituents."""
-        forest, grammar = scored.forest, self.grammar
-        n = int(forest.end[tree[-1]])
-        nodes = [Node(grammar.root, 0, n, 1.0)] if grammar.root else []
-        tags = []
-        # items are in postorder: from the end it is parents first, right before left
-        order = sorted(tree, key=lambda x: (int(forest.begin[x]), -int(forest.end[x])))
-        for item in order:
-            symbol = grammar.symbols[forest.symbol[item]]
-            begin, end = int(forest.begin[item]), int(forest.end[item])
-            labels = symbol.labels if item == tree[-1] and symbol.is_part else constituents(symbol)
-            nodes += [
-                Node(label, begin, end, probs.get((label, begin, end), 0.0)) for label in labels
-            ]
-            if end - begin == 1:
-                tags.append(symbol.labels[-1])
-        return Parsed(nodes, tags, float(log_prob))
+        *found, (begin, end, root) = self._named(forest.items, numpy.array(tree))
+        if root.is_part:
+            root = root._replace(kind=PHRASE)
+        found.append((begin, end, root))
+        return _tree(self._top(found), found, probs, log_prob)
+
+    def _named(self, items: Items, own: NDArray) -> list[tuple[int, int, Symbol]]:
+        columns = (column[own].tolist() for column in (items.begin, items.end, items.symbol))
+        return [(i, j, self.grammar.symbols[s]) for i, j, s in zip(*columns, strict=True)]
+
+    def _top(self, found: list[tuple[int, int, Symbol]]) -> list[Node]:
+        n = found[-1][1] if found else 0
+        return [Node(self.grammar.root, 0, n, 1.0)] if self.grammar.root else []
 
 
-def _label_probs(
-    grammar: Symbols, scored: Scored, sentence: int
-) -> dict[tuple[str, int, int], float]:
+def _tree(
+    top: list[Node],
+    found: list[tuple[int, int, Symbol]],
+    probs: dict[Place, float],
+    log_prob: float,
+) -> Parsed:
+    """A tree of symbols as constituents."""
+    nodes, tags = list(top), []
+    for begin, end, symbol in sorted(found, key=lambda own: (own[0], -own[1])):
+        nodes += [
+            Node(label, begin, end, probs.get((label, begin, end), 0.0))
+            for label in constituents(symbol)
+        ]
+        if end - begin == 1:
+            tags.append(symbol.labels[-1])
+    return Parsed(nodes, tags, float(log_prob))
+
+
+def _label_probs(grammar: Symbols, scored: Scored, sentence: int) -> dict[Place, float]:
     """The probability of every constituent that the forest of a sentence knows."""
     forest = scored.forest
     first, last = forest.starts[sentence], forest.starts[sentence + 1]
-    result: dict[tuple[str, int, int], float] = {}
+    result: dict[Place, float] = {}
     columns = forest.begin, forest.end, forest.symbol, scored.posteriors
     own = (column[first:last].tolist() for column in columns)
     for begin, end, symbol, prob in zip(*own, strict=True):

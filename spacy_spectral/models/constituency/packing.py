@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ...base._linear import empty_slots
+from ...base._linear import empty_slots, lay_out
 from ...base.files import Array, Bytes, Float, Format, Int, List, Record, Str, Strings
 from ..linear.tagger import TaggerModel
 from ._anchored import AnchoredTable
@@ -28,9 +28,6 @@ class Mixture(NamedTuple):
     grammar: float = 1.5
     spans: float = 1.0
     temperature: float = 4.5
-
-
-ALONE = Mixture(1.0, 1.0, 0.0, 1.0)
 
 
 _MOST_SYMBOLS = 4096
@@ -92,63 +89,35 @@ FORMAT = Format(
 )
 
 
-def parts_payload(
-    grammar: Symbols,
-    encoder: Encoder | None,
-    spans: FeatureTable | None,
-    anchored: AnchoredTable | None,
-    latent: LatentGrammar | None,
-    mixture: Mixture,
-) -> dict[str, Any]:
-    """The fields of a parser's file; see `model.ConstituencyModel`."""
-    payload: dict[str, Any] = {
-        "root": grammar.root,
-        "chains": [list(symbol.labels) for symbol in grammar.symbols],
-        "kinds": numpy.array([symbol.kind for symbol in grammar.symbols], dtype="uint8"),
-        "rules": grammar.rules.astype("uint16"),
-        "seen": grammar.seen,
-        "backoff": grammar.backoff.astype("float32"),
-        "mixture": mixture._asdict(),
-        "spans": None,
-        "latent": None,
-    }
-    if spans is not None and encoder is not None:
-        payload["spans"] = _span_payload(encoder, spans, anchored)
-    if latent is not None:
-        payload["latent"] = _latent_payload(latent)
-    return payload
-
-
-def _span_payload(
+def span_payload(
     encoder: Encoder, spans: FeatureTable, anchored: AnchoredTable | None
 ) -> dict[str, Any]:
-    slots, row_start, labels, weights, _, _ = spans.parts()
-    used = numpy.flatnonzero(slots["start"])
-    used = used[numpy.argsort(slots["start"][used])]
+    starts, labels = spans.slots["start"], spans.labels
+    used = numpy.flatnonzero(starts)
+    places = used[numpy.argsort(starts[used])]
     payload = {
         "known": sorted(encoder.known),
         "tagger": encoder.tagger.to_bytes(),
-        "n_slots": len(slots),
-        "places": used.astype("uint32"),
-        "checks": slots["check"][used],
-        "sizes": numpy.diff(row_start[1:]).astype("uint16"),
+        "n_slots": len(starts),
+        "places": places.astype("uint32"),
+        "checks": spans.slots["check"][places],
+        "sizes": numpy.diff(numpy.append(spans.headers, len(labels))).astype("uint16"),
         "labels": labels.astype("uint8" if labels.max(initial=0) < 256 else "uint16"),
-        "weights": weights.astype("float16"),
+        "weights": spans.weights.astype("float16"),
         "anchored": None,
     }
     if anchored is not None:
-        edges = anchored.parts()
-        there = edges != 0
+        there = anchored.weights != 0
         payload["anchored"] = {
-            "weights": anchored.spans.parts()[3].astype("float16"),
-            "n_edges": len(edges),
+            "weights": anchored.spans.weights.astype("float16"),
+            "n_edges": len(there),
             "there": numpy.packbits(there),
-            "edges": edges[there].astype("float16"),
+            "edges": anchored.weights[there].astype("float16"),
         }
     return payload
 
 
-def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
+def latent_payload(latent: LatentGrammar) -> dict[str, Any]:
     lexicon = latent.lexicon
     tensors, scales = shrink(latent.tensors, latent.row_sizes())
     return {
@@ -172,8 +141,8 @@ def _latent_payload(latent: LatentGrammar) -> dict[str, Any]:
     }
 
 
-def read_parts(read: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a parser, of the fields of its file, or a ValueError that says what is wrong."""
+def read_symbols(read: dict[str, Any]) -> Symbols:
+    """The symbols and rules of a parser's file, or a ValueError that says what is wrong."""
     kinds = read["kinds"].tolist()
     pairs = zip(read["chains"], kinds, strict=True)
     symbols = [Symbol(tuple(chain), kind) for chain, kind in pairs]
@@ -185,40 +154,27 @@ def read_parts(read: dict[str, Any]) -> dict[str, Any]:
     FORMAT.require(is_sorted, "seen", "has rules that were seen behind others")
     FORMAT.require((rules[:, 0] >= n_words).all(), "rules", "has a rule that makes a word")
     FORMAT.require(len(numpy.unique(rules, axis=0)) == len(rules), "rules", "has a rule twice")
-    backoff = read["backoff"].astype("float64")
-    grammar = Symbols(symbols, n_words, rules, seen, backoff, read["root"])
-    encoder = spans = anchored = latent = None
-    if read["spans"] is not None:
-        encoder, spans, anchored = _read_spans(read["spans"], grammar)
-    if read["latent"] is not None:
-        latent = _read_latent(read["latent"], grammar)
-    is_there = spans is not None or latent is not None
+    is_there = read["spans"] is not None or read["latent"] is not None
     FORMAT.require(is_there, "latent", "is missing, and so is 'spans'")
-    mixture = Mixture(**read["mixture"])
-    return {
-        "grammar": grammar, "encoder": encoder, "spans": spans, "anchored": anchored, "latent": latent,
-        "mixture": mixture,
-    }  # fmt: skip
+    return Symbols(symbols, n_words, rules, seen, read["backoff"].astype("float64"), read["root"])
 
 
-def _read_spans(
-    read: dict[str, Any], grammar: Symbols
-) -> tuple[Encoder, FeatureTable, AnchoredTable | None]:
+def read_spans(read: dict[str, Any], grammar: Symbols) -> dict[str, Any]:
     n_slots, n_rows = read["n_slots"], len(read["places"])
     FORMAT.require(n_slots & (n_slots - 1) == 0, "spans.n_slots", "is no power of 2")
     # a search ends at an empty slot
     FORMAT.require(n_rows < n_slots <= 4 * n_rows + 16, "spans.n_slots", "does not fit the rows")
     tagger = TaggerModel.from_bytes(read["tagger"])
     encoder = Encoder(read["known"], tagger, tagger.lexicon.clusters)
-    # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
+    sizes = read["sizes"].astype("int64")
+    labels = numpy.delete(read["labels"], numpy.cumsum(sizes) - sizes)
+    starts, entries, _ = lay_out(sizes - 1, labels)
+    entries["weight"][1:] = read["weights"]
     slots = empty_slots(n_slots)
     slots["check"][read["places"]] = read["checks"]
-    slots["start"][read["places"]] = numpy.arange(1, n_rows + 1)
-    row_start = numpy.zeros(n_rows + 2, dtype="uint32")
-    row_start[2:] = numpy.cumsum(read["sizes"], dtype="int64")
-    labels, weights = read["labels"].astype("uint16"), read["weights"].astype("float32")
+    slots["start"][read["places"]] = starts
     n_phrases, anchored = len(grammar) - grammar.n_words, None
-    spans = FeatureTable(slots, row_start, labels, weights, grammar.n_words, n_phrases)
+    spans = FeatureTable(slots, entries, grammar.n_words, n_phrases)
     if read["anchored"] is not None:
         own = read["anchored"]
         n_edges = own["n_edges"]
@@ -228,15 +184,16 @@ def _read_spans(
         there = numpy.unpackbits(own["there"]).astype(bool)
         fits = there.sum() == len(own["edges"])
         FORMAT.require(fits, "spans.anchored.edges", "has not as many as 'there' says")
+        # not `zeros`: only memory numpy fills itself gets the large pages that random access needs
         edges = numpy.empty(n_edges, dtype="float32")
         edges[:] = 0
         edges[there] = own["edges"]
-        of_items = spans.with_weights(own["weights"].astype("float32"))
+        of_items = spans.with_weights(own["weights"])
         anchored = AnchoredTable(of_items, rule_features(grammar), edges)
-    return encoder, spans, anchored
+    return {"encoder": encoder, "spans": spans, "anchored": anchored}
 
 
-def _read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
+def read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:
     n_rows = len(read["words"]) + len(read["signatures"]) + 1
     FORMAT.require(len(read["row_sizes"]) == n_rows, "latent.row_sizes", "does not fit the words")
     FORMAT.require(read["row_sizes"].min() > 0, "latent.row_sizes", "has a word without symbols")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base._linear import build_slots
+from ...base._linear import build_slots, lay_out
 from ._anchored import AnchoredTable
 from ._forest import Forest
 from ._table import FeatureTable
@@ -20,28 +20,40 @@ SMALL = 0.02
 def new_table(
     corpus: Corpus, tokens: NDArray[numpy.int32], *, min_count: int
 ) -> tuple[FeatureTable, NDArray[numpy.uint64]]:
-    """A table of all features that occur on several gold spans, with weights of 0.
+    """A table of all features that occur on several gold spans, with weights of 0, and the keys of its rows.
 
-    tokens (ndarray): int32, attributes of its words.
-    RETURNS (Tuple[FeatureTable, ndarray]): The table, and the keys of its rows.
+    tokens: Attributes of its words.
     """
     n_words, n_phrases = corpus.grammar.n_words, len(corpus.grammar) - corpus.grammar.n_words
-    nothing = _lay_out(
-        numpy.zeros(0, dtype="uint64"), numpy.zeros(0, dtype="int64"), numpy.zeros(0, dtype="int64")
-    )
-    empty = FeatureTable(*nothing, n_words, n_phrases)
+    nothing = numpy.zeros(0, dtype="uint64")
+    empty = _table(nothing, nothing, nothing, n_words, n_phrases)
     nodes = gold_nodes(corpus)
     rows = []
     for of_words in (True, False):
-        keys = empty.keys(tokens, corpus.starts, *nodes[:3], of_words)
+        found = empty.keys(tokens, corpus.starts, *nodes[:3], of_words)
         own = corpus.symbol[(corpus.end - corpus.begin == 1) == of_words]
-        labels = own.astype("int64") - (0 if of_words else n_words)
-        for column in keys.T:
-            rows.append(
-                _rows(numpy.ascontiguousarray(column), labels, n_words + n_phrases, min_count)
+        own_labels = own.astype("int64") - (0 if of_words else n_words)
+        for column in found.T:
+            distinct, inverse, counts = numpy.unique(
+                column, return_inverse=True, return_counts=True
             )
+            keep = (counts >= min_count) & (distinct != 0)
+            number = numpy.where(keep, numpy.cumsum(keep) - 1, -1)[inverse]
+            n_labels = n_words + n_phrases
+            codes = numpy.unique((number * n_labels + own_labels)[number >= 0])
+            # distinct keys, how many labels each was seen with, and which
+            sizes = numpy.bincount(codes // n_labels, minlength=int(keep.sum()))
+            rows.append((distinct[keep], sizes, codes % n_labels))
     keys, sizes, labels = (numpy.concatenate(part) for part in zip(*rows, strict=True))
-    return FeatureTable(*_lay_out(keys, sizes, labels), n_words, n_phrases), keys
+    return _table(keys, sizes, labels, n_words, n_phrases), keys
+
+
+def _table(
+    keys: NDArray[numpy.uint64], sizes: NDArray, labels: NDArray, n_words: int, n_phrases: int
+) -> FeatureTable:
+    """A table without weights."""
+    starts, entries, _ = lay_out(sizes, labels)
+    return FeatureTable(build_slots(keys, starts), entries, n_words, n_phrases)
 
 
 def gold_nodes(corpus: Corpus) -> Items:
@@ -50,64 +62,21 @@ def gold_nodes(corpus: Corpus) -> Items:
     return Items(corpus.node_starts, corpus.begin - offset, corpus.end - offset, corpus.symbol)
 
 
-def _rows(
-    keys: NDArray, labels: NDArray, n_labels: int, min_count: int
-) -> tuple[NDArray, NDArray, NDArray]:
-    """Distinct keys, how many labels each was seen with, and which."""
-    distinct, inverse, counts = numpy.unique(keys, return_inverse=True, return_counts=True)
-    keep = (counts >= min_count) & (distinct != 0)
-    number = numpy.where(keep, numpy.cumsum(keep) - 1, -1)[inverse]
-    codes = numpy.unique((number * n_labels + labels)[number >= 0])
-    return (
-        distinct[keep],
-        numpy.bincount(codes // n_labels, minlength=int(keep.sum())),
-        codes % n_labels,
-    )
-
-
-def _lay_out(
-    keys: NDArray, sizes: NDArray, labels: NDArray
-) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Slots, where rows start, labels and weights. Row 0 is empty; each row has one entry more than
-    labels."""
-    ends = numpy.cumsum(sizes + 1)
-    row_start = numpy.concatenate([[0, 0], ends]).astype("uint32")
-    n = int(row_start[-1])
-    is_label = numpy.ones(n, dtype=bool)
-    is_label[row_start[1:-1]] = False
-    all_labels = numpy.zeros(n, dtype="uint16")
-    all_labels[is_label] = labels
-    weights = numpy.empty(n, dtype="float32")
-    weights[:] = 0
-    return _slots_of(keys), row_start, all_labels, weights
-
-
-def _slots_of(keys: NDArray[numpy.uint64]) -> NDArray:
-    """The row of key i is i + 1."""
-    rows = numpy.arange(1, len(keys) + 1, dtype="uint32")
-    return build_slots(numpy.ascontiguousarray(keys), rows)
-
-
 def compact(
     table: FeatureTable, keys: NDArray[numpy.uint64], weights: list[NDArray[numpy.float32]]
 ) -> list[FeatureTable]:
-    """Tables without what hardly counts, with weights that are as precise as files are.
-
-    RETURNS (List[FeatureTable]): A table for each; they share everything else.
-    """
-    _, row_start, labels, _, n_words, n_phrases = table.parts()
-    bounds = row_start[1:].astype("int64")
-    row = numpy.repeat(numpy.arange(len(keys)), numpy.diff(bounds))
+    """Tables without what hardly counts, with weights that are as precise as files are."""
+    is_header = numpy.zeros(len(table.weights), dtype=bool)
+    is_header[table.headers] = True
+    row = numpy.cumsum(is_header) - 1
     keep = numpy.max(numpy.abs(weights), axis=0) >= SMALL
     alive = numpy.bincount(row[keep], minlength=len(keys)) > 0
-    keep[bounds[:-1]] = True
-    keep &= alive[row]
-    sizes = numpy.bincount(row[keep], minlength=len(keys))[alive]
-    starts = numpy.concatenate([[0, 0], numpy.cumsum(sizes)]).astype("uint32")
-    slots = _slots_of(keys[alive])
-    rounded = [own[keep].astype("float16").astype("float32") for own in weights]
-    kept = labels[keep]
-    return [FeatureTable(slots, starts, kept, own, n_words, n_phrases) for own in rounded]
+    keep = (keep | is_header) & alive[row]
+    has_label = keep & ~is_header
+    sizes = numpy.bincount(row[has_label], minlength=len(keys))[alive]
+    labels = table.labels[has_label]
+    smaller = _table(keys[alive], sizes, labels, table.n_words, table.n_phrases)
+    return [smaller.with_weights(own[keep].astype("float16")) for own in weights]
 
 
 def train(
@@ -121,12 +90,11 @@ def train(
     seed: int,
     report: Callable[[str], None],
 ) -> Any:
-    """Train a table by conditional likelihood.
+    """Train a table by conditional likelihood. RETURNS: The averaged weights, as the table gives them.
 
-    learn (Callable): Takes the numbers of sentences, in the order to learn from them, and the rate of
-        learning; gives the loss.
-    n (int): How many sentences there are.
-    RETURNS (Any): The averaged weights, as the table gives them.
+    learn: Takes the numbers of sentences, in the order to learn from them, and the rate of learning; gives
+        the loss.
+    n: How many sentences there are.
     """
     table.begin_learning(1.0)
     random = numpy.random.default_rng(seed)
@@ -139,10 +107,9 @@ def train(
 def gold_forest(
     corpus: Corpus, items: Items, *, strong: NDArray[numpy.bool_], pairs: RulePairs
 ) -> tuple[Forest, NDArray[numpy.uint8], NDArray[numpy.uint8]]:
-    """A forest of the gold trees and of what else a model of spans thinks likely.
+    """A forest of the gold trees and of what else a model of spans thinks likely; and what of it is gold.
 
-    strong (ndarray): bool, which of them may be joined by rules that were not seen.
-    RETURNS (Tuple[Forest, ndarray, ndarray]): The forest; which items and edges are in gold trees.
+    strong: Which items may be joined by rules that were not seen.
     """
     keys, gold_keys = items.keys(), gold_nodes(corpus).keys()
     every = numpy.unique(numpy.concatenate([keys, gold_keys]))

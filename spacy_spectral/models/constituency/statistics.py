@@ -203,15 +203,15 @@ def encode(trees: Sequence[BinaryTree], *, min_count: int = 3) -> Corpus:
 def _possible_rules(
     symbols: list[Symbol], rules: NDArray, rule_of: NDArray, head_is_left: NDArray
 ) -> tuple[NDArray[numpy.int64], NDArray[numpy.float64]]:
-    """Rules that join a frequent head of a label to a frequent modifier of that side, and were not seen.
+    """Rules that join a frequent head of a label to a frequent modifier of that side, and were not seen, with
+    their probabilities.
 
     One in seventy rules of new text was not seen in ten thousand trees, and every sixth sentence has such a
     rule. Their probability is that of meeting a new rule of the parent (Witten & Bell), shared out by how
     frequent head and modifier are.
 
-    rules (ndarray), rule_of (ndarray): The rules of the treebank, and which of them every inner node has.
-    head_is_left (ndarray): Whether the head of every inner node is in its left child.
-    RETURNS (Tuple[ndarray, ndarray]): The rules, and their probabilities.
+    rules, rule_of: The rules of the treebank, and which of them every inner node has.
+    head_is_left: Whether the head of every inner node is in its left child.
     """
     names = {name: i for i, name in enumerate(sorted({symbol.labels[-1] for symbol in symbols}))}
     base = numpy.array([names[symbol.labels[-1]] for symbol in symbols])

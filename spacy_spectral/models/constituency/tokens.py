@@ -20,7 +20,7 @@ from .lexicon import form, look, signatures
 COLUMNS = ("word", "tag", "suffix", "shape", "fine", "coarse", "second")
 WORD, TAG, SUFFIX, SHAPE, FINE, COARSE, SECOND = range(len(COLUMNS))
 MAX_PARTS = 4
-# how the width of a span enters a template
+# how the width of a span enters a template; a narrow one can be told by the tags of all its words
 PLAIN, WIDTH, CONTENT = range(3)
 
 Context = tuple[tuple[int, int], ...]
@@ -43,8 +43,6 @@ class Templates(NamedTuple):
     right: NDArray[numpy.int32]
     pairs: NDArray[numpy.int32]
     anchored: NDArray[numpy.int32]
-    n_columns: int = len(COLUMNS)
-    content_column: int = TAG
 
 
 def _at(*parts: str) -> Context:
@@ -148,10 +146,11 @@ def _compile_templates() -> Templates:
     table = numpy.full((len(contexts), MAX_PARTS, 2), -1, dtype="int32")
     for context, i in contexts.items():
         table[i, : len(context)] = context
-    parts = [numpy.array(part, dtype="int32") for part in (words, left, right, pairs, anchored)]
-    for part in (table, *parts):
+    lists = (table, words, left, right, pairs, anchored)
+    templates = Templates(*(numpy.array(part, dtype="int32") for part in lists))
+    for part in templates:
         part.flags.writeable = False
-    return Templates(table, parts[0], parts[1], parts[2], parts[3], parts[4])
+    return templates
 
 
 TEMPLATES = _compile_templates()
@@ -181,14 +180,8 @@ class Encoder:
     def words(self, words: Sequence[str]) -> NDArray[numpy.int32]:
         """int32, [words, columns], what words alone tell; tags are 0."""
         index: dict[str, int] = {}
-        rows: list[list[int]] = []
-        at = numpy.empty(len(words), dtype="int64")
-        for i, word in enumerate(words):
-            place = index.get(word)
-            if place is None:
-                place = index[word] = len(rows)
-                rows.append(self._describe(form(word)))
-            at[i] = place
+        at = numpy.array([index.setdefault(word, len(index)) for word in words], dtype="int64")
+        rows = [self._describe(form(word)) for word in index]
         table = numpy.array(rows, dtype="int32").reshape(len(rows), len(COLUMNS))
         if self.clusters is not None and rows:
             ids = self.clusters.ids([form(word) for word in index]) + 1
@@ -204,10 +197,7 @@ class Encoder:
         return row
 
     def __call__(self, words: Sequence[str], starts: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
-        """Describe sentences.
-
-        RETURNS (ndarray): int32, [words, columns].
-        """
+        """What words of sentences tell with their tags."""
         result = self.words(words)
         if len(words):
             known = self.tagger.words(words)
@@ -219,10 +209,7 @@ class Encoder:
 def fill_tags(
     rows: NDArray[numpy.int32], tags: NDArray[numpy.int32], probs: NDArray[numpy.float32]
 ) -> None:
-    """Write the best tags of words, and the second where the tagger is in doubt.
-
-    tags, probs (ndarray): [words, 2], numbers of tags and their probabilities.
-    """
+    """Write the best tags of words, and the second where the tagger is in doubt: [words, 2]."""
     rows[:, TAG] = tags[:, 0] + 1
     if tags.shape[1] > 1:
         doubt = numpy.digitize(probs[:, 1], [0.02, 0.2])

@@ -15,10 +15,13 @@ from ...treebank.brackets import Tree
 
 LEFT, RIGHT = False, True
 
-# parent: (whether to search from the right, labels); the first label that a child has wins
-_RULES: dict[str, tuple[bool, list[str]]] = {
-    label: (from_right, labels.split())
-    for label, from_right, labels in (
+# each a step of a search: from which side, and for any of which labels
+Steps = list[tuple[bool, set[str]]]
+
+# by parent: the side that is searched where no label is found, and the steps before that
+_RULES: dict[str, tuple[bool, Steps]] = {
+    parent: (from_right, [(from_right, {label}) for label in labels.split()])
+    for parent, from_right, labels in (
         ("ADJP", LEFT, "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"),
         ("ADVP", RIGHT, "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
         ("CONJP", RIGHT, "CC RB IN"),
@@ -45,15 +48,15 @@ _RULES: dict[str, tuple[bool, list[str]]] = {
     )
 }
 
-_NOMINAL = ("NP", "NX", "NML")
-# each a step of Collins' search in noun phrases: from which side, and for any of which labels
-_NOUN_STEPS: tuple[tuple[bool, set[str]], ...] = (
+# Collins' search in noun phrases
+_NOUN: Steps = [
     (RIGHT, {"NN", "NNP", "NNPS", "NNS", "NX", "NML", "POS", "JJR"}),
     (LEFT, {"NP"}),
     (RIGHT, {"$", "ADJP", "PRN"}),
     (RIGHT, {"CD"}),
     (RIGHT, {"JJ", "JJS", "RB", "QP"}),
-)
+]
+_RULES |= dict.fromkeys(("NP", "NX", "NML"), (RIGHT, _NOUN))
 _PUNCTUATION = frozenset((",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH", "PUNCT", "$,", "$."))
 
 
@@ -61,43 +64,17 @@ def head_child(label: str, children: Sequence[str]) -> int:
     """Which of its children is the head of a constituent."""
     if len(children) == 1:
         return 0
-    if label in _NOMINAL:
-        found = _noun_head(children)
-    elif label in _RULES:
-        found = _search(children, *_RULES[label])
-    else:
-        # other treebanks: the child that bears the label of its parent, or else the last that is a word or
-        # phrase of some content
-        found = _last(children, lambda child: child == label)
-        if found < 0:
-            found = _last(children, lambda child: child not in _PUNCTUATION)
-    if found < 0:
-        found = len(children) - 1
-    return _first_conjunct(children, found)
-
-
-def _noun_head(children: Sequence[str]) -> int:
-    if children[-1] == "POS":
-        return len(children) - 1
-    for from_right, labels in _NOUN_STEPS:
-        order = range(len(children))
-        for i in reversed(order) if from_right else order:
+    # in other treebanks, the child that bears the label of its parent
+    from_right, steps = _RULES.get(label, (RIGHT, [(RIGHT, {label})]))
+    order = range(len(children))
+    if steps is _NOUN and children[-1] == "POS":
+        return _first_conjunct(children, order[-1])
+    for is_right, labels in steps:
+        for i in reversed(order) if is_right else order:
             if children[i] in labels:
-                return i
-    return _last(children, lambda child: child not in _PUNCTUATION)
-
-
-def _search(children: Sequence[str], from_right: bool, labels: list[str]) -> int:
-    order = range(len(children) - 1, -1, -1) if from_right else range(len(children))
-    for label in labels:
-        for i in order:
-            if children[i] == label:
-                return i
-    return next((i for i in order if children[i] not in _PUNCTUATION), -1)
-
-
-def _last(children: Sequence[str], accept) -> int:
-    return next((i for i in range(len(children) - 1, -1, -1) if accept(children[i])), -1)
+                return _first_conjunct(children, i)
+    content = [i for i in order if children[i] not in _PUNCTUATION] or order[-1:]
+    return _first_conjunct(children, content[-1 if from_right else 0])
 
 
 def _first_conjunct(children: Sequence[str], found: int) -> int:
@@ -120,8 +97,8 @@ WORD, PHRASE, GROWS_RIGHT, GROWS_LEFT = range(4)
 class Symbol(NamedTuple):
     """What a node of a binary tree is called.
 
-    labels (Tuple[str, ...]): A chain of labels, the outermost first; that of a word ends with its tag.
-    kind (int): WORD, PHRASE, or the part of a phrase that GROWS_RIGHT or GROWS_LEFT.
+    labels: A chain of labels, the outermost first; that of a word ends with its tag.
+    kind: WORD, PHRASE, or the part of a phrase that GROWS_RIGHT or GROWS_LEFT.
     """
 
     labels: tuple[str, ...]
@@ -144,12 +121,9 @@ class Symbol(NamedTuple):
 class BinaryTree:
     """A binary tree; children come before their parents, the root is the last node.
 
-    words (List[str]): The words.
-    symbols (List[Symbol]): By node.
-    left, right (List[int]): The children of a node, -1 for a word.
-    begin, end (List[int]): The words of a node.
-    head (List[int]): The head word of a node.
-    root (str): The label around the tree, "" for none.
+    left, right: The children of a node, -1 for a word.
+    begin, end, head: The words of a node, and its head word.
+    root: The label around the tree, "" for none.
     """
 
     words: list[str]
@@ -171,10 +145,7 @@ def bare(label: str) -> str:
 
 
 def clean(tree: Tree) -> Tree | None:
-    """A tree without functions, empty elements, and constituents that have no words.
-
-    RETURNS (Optional[Tree]): A new tree; None if there are no words in it.
-    """
+    """A new tree without functions, empty elements, and constituents without words, or None."""
     root = Tree("")
     stack = [(tree, root, False)]
     while stack:
@@ -210,7 +181,9 @@ def binarize(tree: Tree) -> BinaryTree:
             stack.append((node, tuple(chain), []))
             node = node.children[0]
             continue
-        made = _add_word(result, node.word, Symbol(tuple(chain), WORD))
+        i = len(result.words)
+        result.words.append(node.word)
+        made = _add(result, Symbol(tuple(chain), WORD), -1, -1, i, i + 1, i)
         while stack:
             parent, labels, nodes = stack[-1]
             nodes.append(made)
@@ -221,12 +194,6 @@ def binarize(tree: Tree) -> BinaryTree:
             made = _join(result, parent, labels, nodes)
         else:
             return result
-
-
-def _add_word(tree: BinaryTree, word: str, symbol: Symbol) -> int:
-    i = len(tree.words)
-    tree.words.append(word)
-    return _add(tree, symbol, -1, -1, i, i + 1, i)
 
 
 def _join(tree: BinaryTree, node: Tree, labels: tuple[str, ...], nodes: list[int]) -> int:
@@ -266,9 +233,8 @@ class Node(NamedTuple):
 class Parsed(NamedTuple):
     """The tree of a sentence.
 
-    nodes (List[Node]): Constituents, parents before children and left before right.
-    tags (List[str]): The tags of its words.
-    log_prob (float): log P(tree | sentence), nan if it is not known.
+    nodes: Constituents, parents before children and left before right.
+    log_prob: log P(tree | sentence), nan if it is not known.
     """
 
     nodes: list[Node]

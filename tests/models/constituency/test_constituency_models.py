@@ -17,7 +17,7 @@ from spacy_spectral.models.constituency.statistics import Items, RulePairs
 def random_table(corpus, tokens, seed=0, scale=0.3):
     table, _ = new_table(corpus, tokens, min_count=1)
     random = numpy.random.default_rng(seed)
-    return table.with_weights(random.normal(size=len(table.parts()[3])).astype("float32") * scale)
+    return table.with_weights(random.normal(size=len(table.weights)).astype("float32") * scale)
 
 
 def binary_brackets(begin, end):
@@ -34,6 +34,7 @@ def binary_brackets(begin, end):
 def test_model_of_spans_against_enumeration(corpus):
     _, tokens = learn_encoder(corpus, None, 0)
     table = random_table(corpus, tokens)
+    table.begin_learning(1.0)
     s = 1  # five nodes of words, so that all trees can be written down
     first, last = corpus.starts[s], corpus.starts[s + 1]
     n = int(last - first)
@@ -48,9 +49,7 @@ def test_model_of_spans_against_enumeration(corpus):
         nodes = numpy.array([(i, j, labels[i, j]) for i, j in tree], dtype="int32")
         columns = (numpy.ascontiguousarray(column) for column in nodes.T)
         order = numpy.zeros(1, dtype="int32")
-        return _span.learn(
-            table, one, starts, numpy.array([0, len(tree)]), *columns, order, 0.1, False
-        )
+        return _span.learn(table, one, starts, numpy.array([0, len(tree)]), *columns, order, 0.0)
 
     trees = binary_brackets(0, n)
     base = {(i, j): 0 if j - i == 1 else n_words for i, j in spans}
@@ -97,16 +96,17 @@ def test_gradient_of_spans(corpus):
     nodes = gold_nodes(corpus)
     order = numpy.arange(len(corpus), dtype="int32")[:1]
     table = random_table(corpus, tokens)
-    start = table.parts()[3].copy()
+    start = table.weights.copy()
 
     def loss(weights):
         own = table.with_weights(weights)
-        return _span.learn(own, tokens, corpus.starts, *nodes, order, 0.1, False)
+        own.begin_learning(1.0)
+        return _span.learn(own, tokens, corpus.starts, *nodes, order, 0.0)
 
     gradient = gradient_of(
         table,
         lambda rate: _span.learn(table, tokens, corpus.starts, *nodes, order, rate),
-        lambda: table.parts()[3].astype("float64"),
+        lambda: table.weights.astype("float64"),
     )
     random = numpy.random.default_rng(0)
     for _ in range(5):
@@ -131,16 +131,18 @@ def test_gradient_of_anchored_rules(corpus):
     edges = (random.normal(size=1 << 12) * 0.3).astype("float32")
     order = numpy.array([0], dtype="int32")
     arrays = tokens, corpus.starts, forest, gold, gold_edge, order
-    start_items, start_edges = spans.parts()[3].copy(), edges.copy()
+    start_items, start_edges = spans.weights.copy(), edges.copy()
 
     def table(of_items, of_edges):
-        return AnchoredTable(spans.with_weights(of_items.copy()), rules, of_edges.copy())
+        found = AnchoredTable(spans.with_weights(of_items), rules, of_edges.copy())
+        found.begin_learning(1.0)
+        return found
 
     learnt = table(start_items, start_edges)
     gradient = gradient_of(
         learnt,
         lambda rate: learnt.learn(*arrays, rate),
-        lambda: numpy.concatenate([learnt.spans.parts()[3], learnt.parts()]).astype("float64"),
+        lambda: numpy.concatenate([learnt.spans.weights, learnt.weights]).astype("float64"),
     )
     for _ in range(5):
         along, across = (
@@ -149,7 +151,7 @@ def test_gradient_of_anchored_rules(corpus):
         step = 1e-3
         losses = [
             table(start_items + sign * step * along, start_edges + sign * step * across).learn(
-                *arrays, 0.1, False
+                *arrays, 0.0
             )
             for sign in (1, -1)
         ]
@@ -164,7 +166,7 @@ def test_gradient_of_anchored_rules(corpus):
         items[:first] @ gold[:first]
         + edge_scores[: forest.edge_starts[first]] @ gold_edge[: forest.edge_starts[first]]
     )
-    assert learnt.learn(*arrays, 0.1, False) == pytest.approx(log_z[0] - own, abs=1e-4)
+    assert learnt.learn(*arrays, 0.0) == pytest.approx(log_z[0] - own, abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(6))
