@@ -20,6 +20,7 @@ from spacy.training import Example
 
 from .pipeline.annotations import parse_values
 from .trees.calibration import Reliability
+from .trees.validity import violations
 
 
 @dataclass
@@ -110,6 +111,25 @@ def score_calibration(examples: Iterable[Example]) -> dict[str, Reliability]:
         if known.any():
             result[name] = Reliability.of(probs[known], right[known] > 0)
     return result
+
+
+def score_validity(docs: Iterable[Doc]) -> dict[str, int]:
+    """Count what breaks rules of Universal Dependencies; see `trees.validity`.
+
+    docs (Iterable[Doc]): Parsed documents.
+    RETURNS (Dict[str, int]): How often each rule is broken, most often first; "sentences" that break any.
+    """
+    rules: Counter[str] = Counter()
+    n_sentences = 0
+    for sent in (sent for doc in docs for sent in doc.sents):
+        words = [token for token in sent if not token.is_space and token.dep]
+        place = {token.i: i for i, token in enumerate(words, start=1)}
+        heads = [0 if t.head == t else place.get(t.head.i, 0) for t in words]
+        pos, morphs = [token.pos_ for token in words], [str(token.morph) for token in words]
+        found = violations(heads, [token.dep_ for token in words], pos, morphs)
+        rules.update(rule for _, rule in found)
+        n_sentences += bool(found)
+    return {"sentences": n_sentences, **dict(rules.most_common())}
 
 
 def make_ud_scorer() -> Callable[..., dict[str, Any]]:

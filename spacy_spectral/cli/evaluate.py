@@ -133,6 +133,11 @@ def evaluate_cli(
         )
     if sample_ceiling:
         print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
+    broken, in_gold = scores["broken_rules"], scores["broken_rules_gold"]["sentences"]
+    if broken["sentences"]:
+        rules = ", ".join(f"{rule} {n}" for rule, n in broken.items() if rule != "sentences")
+        print(f"Rules of UD are broken in {broken['sentences']:,} sentences", end="")
+        print(f" ({in_gold:,} of the treebank's own): {rules}")
     speed = f"{scores['words_per_second']:,.0f} words per CPU second"
     lemmas = f" · lemmas {_percent(scores['lemma_acc'])}" if scores["lemma_acc"] else ""
     print(f"Tags {_percent(scores['tag_acc'])}{lemmas} · {scores['tokens']:,} tokens", end="")
@@ -161,7 +166,7 @@ def evaluate(
     from spacy.training import Example
 
     from ..base.errors import Errors, SpectralError
-    from ..scorers import score_calibration, score_ud
+    from ..scorers import score_calibration, score_ud, score_validity
     from ..treebank.documents import read_docs
 
     references = list(read_docs(data, nlp.vocab))
@@ -178,6 +183,8 @@ def evaluate(
     curves = score_calibration(examples)
     n_words = sum(len(doc) for doc in parsed)
     scores = score_ud(examples) | {"words_per_second": n_words / seconds if seconds else 0.0}
+    scores |= {"broken_rules": score_validity(parsed)}
+    scores |= {"broken_rules_gold": score_validity(references)}
     return scores | {name: _summary(curve) for name, curve in curves.items()}, curves
 
 

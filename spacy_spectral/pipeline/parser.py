@@ -38,6 +38,7 @@ from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature
 from ..trees.posterior import possible
 from ..trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.sentences import MISSING, Batch, Treebank
+from ..trees.validity import with_valid_trees
 from .annotations import SentenceParse, register, store_parse
 from .component import FirstStage, leave
 from .conditions import ConditionedParse, parse_under
@@ -86,6 +87,7 @@ class SpectralParser(FirstStage):
         symbol: str | Sequence[str] = "TAG",
         decode: str = "mbr",
         constrain: bool = False,
+        valid_trees: bool = False,
         store: Sequence[str] = (),
         annotate_with: Sequence[str] = (),
         jackknife: str | None = None,
@@ -101,6 +103,8 @@ class SpectralParser(FirstStage):
             hidden states, or of single arcs, the best tree (SHAG without the estimator "spectral", and
             Biaffine).
         constrain (bool): Whether heads that a document has already are kept.
+        valid_trees (bool): Whether trees that break rules of Universal Dependencies (see `trees.validity`)
+            give way to less likely ones.
         store (Sequence[str]): What is kept on documents beside the parse: any of "head_prob",
             "dep_prob", "parse_logprob", "marginals", "alternative".
         annotate_with (Sequence[str]): Components to run over the training documents, so that the
@@ -121,6 +125,7 @@ class SpectralParser(FirstStage):
             raise SpectralError(Errors.S114.format(name=name, value=decode))
         self.decode = decode
         self.constrain = constrain
+        self.valid_trees = valid_trees
         self.store = list(store)
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
@@ -231,6 +236,8 @@ class SpectralParser(FirstStage):
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Parse documents without changing them."""
         batch, parses = self.parse(docs)
+        if self.valid_trees:
+            parses = with_valid_trees(parses, batch.tokens, self.grammar.label_names)
         result = predictions(batch, parses, self.store, self.grammar.label_names)
         if not self.constrain:  # a reranker could not tell given heads from others
             found = self.found(batch, parses, list(self.grammar.label_names))

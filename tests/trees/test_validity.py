@@ -4,11 +4,20 @@ import io
 import re
 from collections import Counter
 
+import numpy
+import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from udtools.validator import Validator
 
-from spacy_spectral.trees.validity import CHILDREN, LEFT_TO_RIGHT, violations
+from spacy_spectral.trees.validity import (
+    CHILDREN,
+    LEFT_TO_RIGHT,
+    N_BEST,
+    violations,
+    with_valid_trees,
+)
 
 OTHERS = [
     "nsubj",
@@ -22,6 +31,7 @@ OTHERS = [
     "amod",
 ]
 RELATIONS = [*CHILDREN, *LEFT_TO_RIGHT, *OTHERS, "acl:relcl"]
+LOGLINEAR = "spacy-spectral.LogLinear.v1"
 POS = ["NOUN", "ADV", "PART", "DET"]
 MORPHS = ["", "Polarity=Neg", "Poss=Yes", "Number=Sing|Polarity=Neg"]
 
@@ -64,3 +74,54 @@ def test_rules_are_those_of_the_validator(tree):
 def test_what_is_broken_is_named():
     heads, labels = [2, 3, 0, 3, 3], ["amod", "case", "root", "obj", "obj"]
     assert violations(heads, labels) == [(2, "leaf-mark-case"), (3, "too-many-objects")]
+
+
+def test_trees_that_break_rules_give_way(sample, examples):
+    """The likeliest valid tree of the list, with its own probabilities; other sentences are as they were."""
+    nlp = spacy.blank("en")
+    parser = nlp.add_pipe("spectral_parser", config={"model": {"@architectures": LOGLINEAR}})
+    nlp.initialize(lambda: examples(nlp)[:40])  # so few that trees break rules
+    docs = [eg.predicted for eg in examples(nlp, "dev")]
+    batch, parses = parser.parse(docs)
+    names = parser.grammar.label_names
+    found = with_valid_trees(parses, batch.tokens, names)
+    n_changed = 0
+    for s, (begin, end) in enumerate(batch.tokens.bounds()):
+        own = slice(begin, end)
+        given = batch.tokens.pos[own], batch.tokens.morphs[own]
+
+        def n_broken(heads, labels, given=given):
+            return len(violations(heads.tolist(), [names[label] for label in labels], *given))
+
+        trees = parses.k_best(s, N_BEST, labelled=True)
+        before = parses.heads[own], parses.labels[own]
+        after = found.heads[own], found.labels[own]
+        is_same = all(map(numpy.array_equal, before, after))
+        least = min(n_broken(*before), *(n_broken(t.heads, t.labels) for t in trees))
+        assert n_broken(*after) == least
+        assert is_same or n_broken(*before) > least
+        if is_same:
+            continue
+        n_changed += 1
+        first = next(t for t in trees if n_broken(t.heads, t.labels) == least)
+        numpy.testing.assert_array_equal(first.heads, after[0])
+        numpy.testing.assert_array_equal(first.labels, after[1])
+        assert found.log_probs()[s] == pytest.approx(first.log_prob)
+        marginals = parses.marginals(s)
+        wanted = marginals[after[0], numpy.arange(1, end - begin + 1)]
+        numpy.testing.assert_allclose(found.head_probs()[own], wanted, atol=1e-5)
+        labels = {(h, m, x): p for h, m, x, p in parses.arcs(s, labelled=True, min_prob=0).rows()}
+        for i, (h, x, p) in enumerate(zip(*after, found.label_probs()[own], strict=True), start=1):
+            assert p == pytest.approx(labels[h, i, x] / marginals[h, i], abs=1e-4)
+    assert n_changed >= 3
+    numpy.testing.assert_array_equal(
+        with_valid_trees(found, batch.tokens, names).heads, found.heads
+    )
+    nlp = spacy.blank("en")
+    config = {"model": {"@architectures": LOGLINEAR}, "valid_trees": True}
+    nlp.add_pipe("spectral_parser", config=config).from_bytes(parser.to_bytes())
+    heads = [t.head.i for doc in nlp.pipe(docs) for t in doc]
+    wanted = [
+        t.head.i for doc in map(nlp, [eg.predicted for eg in examples(nlp, "dev")]) for t in doc
+    ]
+    assert heads == wanted
