@@ -101,6 +101,24 @@ def test_lemmas_of_new_words():
     assert few.lemmatize([Reading("zorks", "NNS", "NOUN", "")]) == ["zork"]
 
 
+def test_lemmas_of_training_are_preferred():
+    # of "...inin", "in" is cut off as often as "inin" is
+    stems = ["kal", "mor", "sun", "pel", "dra", "vok", "lim", "gor"]
+    data = [(Reading(stem + "inin", "N", "NOUN", ""), stem) for stem in stems[:4]]
+    data += [(Reading(stem + "inin", "N", "NOUN", ""), stem + "in") for stem in stems[4:]]
+    data += [(Reading(lemma + "u", "N", "NOUN", ""), lemma) for lemma in ("zork", "hagin", "bren")]
+    new = {"zorkinin": "zork", "haginin": "hagin", "breninin": "bren"}
+    model = LemmatizerRecipe().fit(data)
+    for again in (model, LemmaModel.from_bytes(model.to_bytes())):
+        assert again.lemmatize([Reading(form, "N", "NOUN", "") for form in new]) == [*new.values()]
+    # files of older versions do not have it
+    kind, version = LemmaModel.FORMAT.kind, LemmaModel.FORMAT.version
+    payload = unpack(kind, version, model.to_bytes())
+    del payload["known_factor"]
+    old = LemmaModel.from_bytes(pack(kind, version, payload))
+    assert old.to_payload()["known_factor"] == 1.0
+
+
 def test_what_was_seen_is_never_wrong():
     data = [*make_readings(200, seed=2), (Reading("best", "JJS", "ADJ", ""), "good")]
     model = LemmatizerRecipe().fit(data)
