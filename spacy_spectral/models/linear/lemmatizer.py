@@ -46,9 +46,8 @@ from .classifier import (
     train,
 )
 from .edits import Script, find_script, lower_case
+from .stems import LONG_SUFFIXES, hashes, long_suffixes
 
-# Endings longer than those of taggers: of languages that glue many of them to a stem.
-LONG_SUFFIXES = (6, 7, 8)
 LONG = range(FORM_COLUMNS, FORM_COLUMNS + len(LONG_SUFFIXES))
 TAG, POS, MORPH = range(LONG.stop, LONG.stop + 3)
 # The last column is for decisions, which none looks at: a lemma does not depend on others.
@@ -359,12 +358,9 @@ def _attributes(readings: Sequence[Reading]) -> NDArray[numpy.uint32]:
     """What `lemma_templates` look at, one row a reading."""
     result = numpy.zeros((len(readings), COLUMNS), dtype="uint32")
     result[:, :FORM_COLUMNS] = form_attributes([reading.form for reading in readings])
-    for column, length in zip(LONG, LONG_SUFFIXES, strict=True):
-        longer = [i for i, reading in enumerate(readings) if len(reading.form) > length]
-        endings = [readings[i].form[-length:].lower() for i in longer]
-        result[longer, column] = form_attributes(endings)[:, 0]
+    result[:, LONG] = long_suffixes([reading.form for reading in readings])
     columns: Any = ((TAG, "tag"), (POS, "pos"), (MORPH, "morph"))
     for column, name in columns:
         names, rows = numbered([getattr(reading, name) for reading in readings])
-        result[:, column] = form_attributes(names)[rows, 0]
+        result[:, column] = hashes(names)[rows]
     return result

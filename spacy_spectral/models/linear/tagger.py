@@ -23,6 +23,7 @@ from .classifier import (
     classifier_fields,
     with_boundary,
 )
+from .stems import Stems
 from .tagger_training import (
     Corpus,
     Lexicon,
@@ -43,6 +44,9 @@ _FORMAT = Format(
     morphs=Strings("morphs", unique=True),
     tagger=classifier_fields("tags", 1),
     morphologizer=classifier_fields("morphs", "tags"),
+    # only of models that look at stems
+    stems=Strings("stems", unique=True, optional=True),
+    stem_entries=Array("uint32", "stems", above=1, optional=True),
 )
 # Words remembered between calls, with what they contribute to scores: a row takes kilobytes.
 _CACHE_SIZE = 8_000
@@ -154,6 +158,8 @@ class TaggerModel(Stored):
             "morphs": self.morphs,
             "tagger": self._tagger.to_payload(),
             "morphologizer": self._morphologizer.to_payload(),
+            "stems": None if lexicon.stems is None else lexicon.stems.names,
+            "stem_entries": None if lexicon.stems is None else lexicon.stems.entries,
         }
 
     @classmethod
@@ -166,9 +172,16 @@ class TaggerModel(Stored):
         _FORMAT.require(sound, "tagger.labels", "does not fit the tags")
         sound = all(map(_is_analysis, read["morphs"]))
         _FORMAT.require(sound, "morphs", "has an entry that is not Name=Value|Name=Value")
-        lexicon = Lexicon(read["words"], read["entries"], clusters_from_bytes(read["clusters"]))
+        names, entries = read["stems"], read["stem_entries"]
+        _FORMAT.require(
+            (names is None) == (entries is None), "stem_entries", "does not fit the stems"
+        )
+        stems = None if names is None else Stems(names, entries)
+        clusters = clusters_from_bytes(read["clusters"])
+        lexicon = Lexicon(read["words"], read["entries"], clusters, stems)
+        looks_at = lexicon.n_granularities, stems is not None
         classifiers = (
-            LinearClassifier.from_payload(_FORMAT, name, read, make(lexicon.n_granularities))
+            LinearClassifier.from_payload(_FORMAT, name, read, make(*looks_at))
             for name, make in (("tagger", tag_templates), ("morphologizer", morph_templates))
         )
         return cls(lexicon, tag_classes, read["morphs"], *classifiers)
