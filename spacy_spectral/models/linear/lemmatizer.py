@@ -4,11 +4,11 @@ A lemma depends on the form and on how it was tagged, not on what is around it. 
 learnt from once for every doubling of its count. The lemma of a reading is, in this order:
 
 1. what a table of exceptions has for the reading (form, tag, part of speech and morphology);
-2. the most frequent lemma of the form with this part of speech;
+2. the most frequent lemma of the form with this part of speech, or else the first one in the lexicon;
 3. if the classifier gets this form wrong, the most frequent lemma of the form;
 4. if the form is new, the lemma of the same form in small letters with this part of speech;
 5. what the classifier says: of the lemmas that its best scripts make, the one with the highest probability,
-   where those that are lemmas of this part of speech in training count more.
+   where those that are lemmas of this part of speech in training or in the lexicon count more.
 
 Exceptions are the readings of training for which steps 2 to 5 give something else. Steps 4 and 5 keep
 capitals where the training data does: if most lemmas of capitalised forms of a part of speech have their
@@ -29,6 +29,7 @@ from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Float, Format, Stored, Strings
 from ...base.learnt import architecture
 from ._strings import FORM_COLUMNS, form_attributes
+from .analyses import Analysis
 from .classifier import (
     FORM,
     LOWER,
@@ -262,10 +263,18 @@ class LemmatizerRecipe:
     seed: int = 0
 
     def fit(
-        self, readings: Iterable[tuple[Reading, str]], *, progress: Progress | None = None
+        self,
+        readings: Iterable[tuple[Reading, str]],
+        *,
+        lexicon: Iterable[Analysis] = (),
+        progress: Progress | None = None,
     ) -> LemmaModel:
-        """Train a lemmatizer on tagged forms with their lemmas, each as often as it occurs; `progress` is
-        called after every epoch."""
+        """Train a lemmatizer.
+
+        readings: Tagged forms with their lemmas, each as often as it occurs.
+        lexicon: What to look up of forms that are not among them.
+        progress: Called after every epoch.
+        """
         counts = Counter(readings)
         if not counts:
             raise SpectralError(Errors.S606)
@@ -306,7 +315,10 @@ class LemmatizerRecipe:
         model = partial(LemmaModel, scripts, pos, classifier)
         best = _most_frequent(counts, lambda reading: reading)
         irregular = {reading.form for reading in model({})._wrong(best)}
-        known = _most_frequent(counts, lambda reading: (reading.form, reading.pos))
+        known: dict[tuple[str, str], str] = {}
+        for form, lemma, name, _ in lexicon:
+            known.setdefault((form, name), lemma)
+        known |= _most_frequent(counts, lambda reading: (reading.form, reading.pos))
         of_form = _most_frequent(counts, lambda reading: reading.form)
         known |= {(form, _ANY): lemma for form, lemma in of_form.items() if form in irregular}
         capitals = _with_capitals(counts)
