@@ -44,7 +44,8 @@ def test_a_lexicon_is_a_setting(sample, tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("spectral_tagger")
     nlp.add_pipe("spectral_lemmatizer")
-    nlp.config["initialize"]["components"]["spectral_lemmatizer"] = {"lexicon": str(path)}
+    for name in nlp.pipe_names:
+        nlp.config["initialize"]["components"][name] = {"lexicon": str(path)}
     nlp = initialized(nlp, sample["train"])
     assert nlp("The glorks bark.")[1].lemma_ == "glark"
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors, SpectralError
 from ...trees.interface import Clusters
 from ._strings import FORM_COLUMNS, form_attributes
+from .analyses import ALL_ANALYSES, ALL_POS, KnownForms
 from .classifier import (
     FORM,
     FULL_SHAPE,
@@ -60,21 +61,24 @@ CLUSTERS = FORM_COLUMNS + 2
 class Columns(NamedTuple):
     """Where the columns behind the tag dictionary are.
 
-    clusters, long, stems: Those of word clusters, long endings and stems; none if a model has none.
+    clusters, long, stems, known: Those of word clusters, long endings, stems, and the forms of a lexicon;
+        none if a model has none.
     tag: That of the decided tag.
     """
 
     clusters: range
     long: range
     stems: range
+    known: range
     tag: int
 
     @classmethod
-    def of(cls, n_granularities: int, has_stems: bool) -> "Columns":
+    def of(cls, n_granularities: int, has_stems: bool, has_known: bool) -> "Columns":
         clusters = range(CLUSTERS, CLUSTERS + n_granularities)
         long = range(clusters.stop, clusters.stop + has_stems * len(LONG_SUFFIXES))
         stems = range(long.stop, long.stop + has_stems * STEM_COLUMNS)
-        return cls(clusters, long, stems, stems.stop)
+        known = range(stems.stop, stems.stop + 2 * has_known)
+        return cls(clusters, long, stems, known, known.stop)
 
 
 def about_counts(templates: Templates, stems: range) -> Bools:
@@ -83,9 +87,11 @@ def about_counts(templates: Templates, stems: range) -> Bools:
     return numpy.logical_or.reduce(looks_there, axis=1)
 
 
-def tag_templates(n_granularities: int, has_stems: bool = False) -> Templates:
+def tag_templates(
+    n_granularities: int, has_stems: bool = False, has_known: bool = False
+) -> Templates:
     """Templates for tags."""
-    clusters, _, stems, tag = Columns.of(n_granularities, has_stems)
+    clusters, _, stems, lexicon, tag = Columns.of(n_granularities, has_stems, has_known)
     word: list[list[Cell]] = [[(0, c)] for c in range(FORM_COLUMNS)]
     word += [[(0, SHAPE), (0, SUFFIX[1])], [(0, SHAPE), (0, SUFFIX[2])]]
     word += [[(0, FULL_SHAPE), (0, SUFFIX[0])]]
@@ -120,14 +126,20 @@ def tag_templates(n_granularities: int, has_stems: bool = False) -> Templates:
     if has_stems:
         ending = [[(0, stems[c])] for c in (STEM, REST)]
         ending += [[(0, stems[STEM]), (0, stems[c])] for c in (REST, *BEGINNINGS)]
+    if has_known:
+        ending += [[(o, lexicon[ALL_POS])] for o in (-1, 0, 1)] + [[(0, lexicon[ALL_ANALYSES])]]
+        ending += [[(0, lexicon[ALL_POS]), (0, c)] for c in (AMBIGUITY, SUFFIX[1])]
+        ending += [[(-1, tag), (0, lexicon[ALL_POS])]]
     templates = word + around + known + decided + ending
     return Templates.make(templates, out_column=tag, type_columns=tag)
 
 
-def morph_templates(n_granularities: int, has_stems: bool = False) -> Templates:
+def morph_templates(
+    n_granularities: int, has_stems: bool = False, has_known: bool = False
+) -> Templates:
     """Templates for morphological analyses, which are decided when all tags are known; the decided
     analysis stands right after the tag."""
-    clusters, long, stems, tag = Columns.of(n_granularities, has_stems)
+    clusters, long, stems, known, tag = Columns.of(n_granularities, has_stems, has_known)
     morph = tag + 1
     word: list[list[Cell]] = [[(0, c)] for c in (FORM, LOWER, SHAPE, *PREFIX[:3], *SUFFIX)]
     word += [[(0, tag)]] + [[(0, tag), (0, c)] for c in (LOWER, *SUFFIX[1:4])]
@@ -144,6 +156,7 @@ def morph_templates(n_granularities: int, has_stems: bool = False) -> Templates:
     if has_stems:
         ending = [[(0, tag), (0, c)] for c in (SUFFIX[4], *long, *stems)]
         ending += [[(0, tag), (0, stems[STEM]), (0, stems[REST])]]
+    ending += [[(0, tag), (0, c)] for c in known]
     templates = word + around + decided + ending
     return Templates.make(templates, out_column=morph, type_columns=tag)
 
@@ -305,6 +318,7 @@ class Lexicon:
 
     entries: uint32, their two attributes from the dictionary.
     stems: The stems, if the model looks at stems.
+    known: The forms of a lexicon of the user's, if there is one.
     """
 
     def __init__(
@@ -313,11 +327,13 @@ class Lexicon:
         entries: Attributes,
         clusters: Clusters | None = None,
         stems: Stems | None = None,
+        known: KnownForms | None = None,
     ):
         self.words = words
         self.entries = entries
         self.clusters = clusters
         self.stems = stems
+        self.known = known
         self._rows = {word: i for i, word in enumerate(words)}
 
     @property
@@ -327,7 +343,12 @@ class Lexicon:
     @property
     def columns(self) -> Columns:
         """Where the columns are that words have attributes in."""
-        return Columns.of(self.n_granularities, self.stems is not None)
+        return Columns.of(*self.looks_at)
+
+    @property
+    def looks_at(self) -> tuple[int, bool, bool]:
+        """What templates are made for."""
+        return self.n_granularities, self.stems is not None, self.known is not None
 
     def attributes(self, words: list[str]) -> Attributes:
         """uint32, one row a word, all columns known from the word alone."""
@@ -344,6 +365,8 @@ class Lexicon:
         if self.stems is not None:
             result[:, columns.long] = long_suffixes(words)
             result[:, columns.stems] = self.stems.attributes([word.lower() for word in words])
+        if self.known is not None:
+            result[:, columns.known] = self.known.attributes([word.lower() for word in words])
         return result
 
 
@@ -355,9 +378,10 @@ def tag_label(pair: tuple[str, str]) -> str:
 class Preparation:
     """A corpus made ready for training: features are extracted once, however often it is trained on."""
 
-    def __init__(self, corpus: Corpus, clusters: Clusters | None):
+    def __init__(self, corpus: Corpus, clusters: Clusters | None, known: KnownForms | None = None):
         self.corpus = corpus
         self._clusters = clusters
+        self._known = known
         # the tag dictionary does not care about case
         self._dictionary_words, rows = numbered([word.lower() for word in corpus.types])
         self._keys = rows[corpus.words]
@@ -367,7 +391,7 @@ class Preparation:
         of_lemma = (values[has_lemma] for values in (self._keys, numbered(lemmas)[1], self._blocks))
         has_stems = bool(has_lemma.any()) and most_stems_are_known(*of_lemma)
         no_stems = Stems([], numpy.zeros(0, dtype="uint32")) if has_stems else None
-        no_counts = Lexicon([], numpy.zeros((0, 2), dtype="uint32"), clusters, no_stems)
+        no_counts = Lexicon([], numpy.zeros((0, 2), dtype="uint32"), clusters, no_stems, known)
         self._columns = no_counts.columns
         if has_stems:
             forms = [self._dictionary_words[key] for key in self._keys.tolist()]
@@ -375,8 +399,8 @@ class Preparation:
         # the last columns are for decisions
         of_types = no_counts.attributes(corpus.types)
         self._attributes = numpy.pad(of_types[corpus.words], ((0, 0), (0, 2)))
-        self._templates = tag_templates(no_counts.n_granularities, has_stems)
-        self._morph_templates = morph_templates(no_counts.n_granularities, has_stems)
+        self._templates = tag_templates(*no_counts.looks_at)
+        self._morph_templates = morph_templates(*no_counts.looks_at)
         self._set_classes(self._templates.out_column, corpus.tag_gold)
         self._counted = about_counts(self._templates, self._columns.stems)
         self._shared = self._index(~self._counted)
@@ -391,7 +415,7 @@ class Preparation:
         seen = numpy.flatnonzero(entries[:, 0])
         words = [self._dictionary_words[i] for i in seen]
         stems = self._count_stems(gold) if self._columns.stems else None
-        lexicon = Lexicon(words, entries[seen], self._clusters, stems)
+        lexicon = Lexicon(words, entries[seen], self._clusters, stems, self._known)
         self._attributes[:, [AMBIGUITY, FREQUENT]] = held_out_attributes(
             self._keys, gold, self._blocks, len(pairs)
         )

@@ -15,6 +15,7 @@ from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.linear import tagger as tagger_module
 from spacy_spectral.models.linear._classifier import LEARNER, feature_keys, train_epoch
 from spacy_spectral.models.linear._strings import form_attributes
+from spacy_spectral.models.linear.analyses import Analysis
 from spacy_spectral.models.linear.classifier import PREFIX, SUFFIX
 from spacy_spectral.models.linear.stems import Stems, find_stem, longest_stem
 from spacy_spectral.models.linear.tagger import TaggerModel, TaggerRecipe, jackknife
@@ -102,6 +103,43 @@ def test_templates_are_sorted_by_what_they_look_at():
             )
             # a decision can only look at decisions to its left
             assert all(o < 0 for o, column in cells if column == templates.out_column)
+
+
+# ---------------------------------------------------------------- a lexicon
+
+
+def test_a_lexicon_tells_of_new_forms():
+    rng = random.Random(0)
+
+    def word():
+        return "".join(rng.choices("abcdefghij", k=6))
+
+    lexicon = [Analysis(word(), "x", pos, f"Form={pos[0]}") for pos in ("NOUN", "VERB") * 200]
+    rng.shuffle(lexicon)
+
+    def sentence(words):
+        columns = zip(*((w.form, w.pos[0], w.pos, w.morph) for w in words), strict=True)
+        return TaggedSentence(*map(list, columns))
+
+    treebank = [sentence(lexicon[i : i + 4]) for i in range(0, 300, 4)]
+    new = sentence(lexicon[300:])
+    assert accuracy(TaggerRecipe().fit(treebank), [new])[0] < 0.7
+    tagger = TaggerRecipe().fit(treebank, lexicon=lexicon)
+    again = TaggerModel.from_bytes(tagger.to_bytes())
+    capitals = [new._replace(words=[w.title() for w in new.words])]
+    for sentences in ([new], capitals):
+        assert accuracy(tagger, sentences) == accuracy(again, sentences) == (1.0, 1.0)
+    known = tagger.lexicon.known
+    held_out = jackknife(treebank, folds=4, known=known)
+    assert [held_out.labels[i] for i in held_out.tags[:, 0]] == [
+        t for s in treebank for t in s.tags
+    ]
+    kind, version = TaggerModel.FORMAT.kind, TaggerModel.FORMAT.version
+    for name in ("known", "known_entries", "stems", "stem_entries"):
+        payload = unpack(kind, version, TaggerRecipe().fit(stemmed(60), lexicon=lexicon).to_bytes())
+        del payload[name]
+        with pytest.raises(ValueError, match="S005"):
+            TaggerModel.from_bytes(pack(kind, version, payload))
 
 
 # ---------------------------------------------------------------- stems
