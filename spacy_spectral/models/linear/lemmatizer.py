@@ -198,6 +198,9 @@ class LemmaModel(Stored):
         keeps_capital = form[:1].isupper() and pos in self._capitals
         best, highest = form, 0.0
         for script, prob in zip(scripts, probs, strict=True):
+            # they come in order: no later one can win
+            if prob * self._known_factor <= highest:
+                break
             lemma = self.scripts[script].apply(form) if script >= 0 else None
             if lemma and not (keeps_capital and lemma[0].islower()):
                 if (lemma, pos) in self._known_lemmas:
