@@ -299,6 +299,13 @@ class Errors(metaclass=_WithCodes):
         "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "
         "at least as many sentences."
     )
+    S306 = (
+        "Line {line} of the lexicon '{path}' can't be read: {reason}. A line has four columns with tabs "
+        "between them: form, lemma, part of speech (UPOS), and features as Name=Value|Name=Value or '_'."
+    )
+    S307 = (
+        "Can't read the lexicon '{path}': {reason}. Check the setting 'lexicon' of the component."
+    )
     S401 = (
         "There is nothing to train the parser on: no token has both a head and a label. Check that "
         "the training data contains dependency trees."

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
+from pathlib import Path
 
 import numpy
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.progress import EpochBar
-from ..models.linear.lemmatizer import LemmaModel, Reading
+from ..models.linear.analyses import read_analyses
+from ..models.linear.lemmatizer import Reading
 from .component import SpectralPipe
 from .documents import string_finder, string_values
 from .training_data import aligned, annotated_by, jackknifed, with_gold_tags
@@ -57,10 +59,23 @@ class SpectralLemmatizer(SpectralPipe):
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
 
-    def fit(
-        self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
-    ) -> LemmaModel:
-        """RETURNS (LemmaModel): What is learnt from the lemmas of all training examples."""
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+        lexicon: str | Path | None = None,
+    ) -> None:
+        """Learn from the lemmas of all training examples; this is the whole training.
+
+        get_examples: Gives the training examples.
+        nlp: The pipeline.
+        labels: From `spacy init labels`; there are none.
+        lexicon: A file with tabs between form, lemma, part of speech and features: lemmas of forms that
+            the examples do not have.
+        """
+        analyses = read_analyses(lexicon) if lexicon is not None else []
         examples = self.training_examples(get_examples, nlp)
         tagged: list[Iterable[Doc]] = [with_gold_tags(examples)]
         if any(eg.reference.has_annotation("LEMMA") for eg in examples):
@@ -72,7 +87,7 @@ class SpectralLemmatizer(SpectralPipe):
                 tagged.append(annotated_by(self.annotate_with, examples, nlp, parser=self.name))
         readings = chain.from_iterable(_gold_readings(examples, docs) for docs in tagged)
         with EpochBar(self.name, self.recipe.epochs) as progress:
-            return self.recipe.fit(readings, progress=progress)
+            self.learn(self.recipe.fit(readings, lexicon=analyses, progress=progress))
 
     def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.uint64]]:
         """Find lemmas without changing documents.

@@ -19,8 +19,9 @@ from thinc.api import Model
 from ..base.cache import distinct
 from ..base.errors import Errors, SpectralError
 from ..base.progress import EpochBar
+from ..models.linear.analyses import read_analyses
 from ..models.linear.tagger import Jackknifed, TaggerModel, jackknife
-from ..models.linear.tagger_training import TaggedSentence
+from ..models.linear.tagger_training import Lexicon, TaggedSentence
 from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
 from .component import SpectralPipe
@@ -71,7 +72,7 @@ class SpectralTagger(SpectralPipe):
         super().__init__(vocab, model, name, scorer=scorer)
         self.overwrite = overwrite
         self.top_k = top_k
-        self._jackknifed: tuple[bytes, Clusters | None, Jackknifed] | None = None
+        self._jackknifed: tuple[bytes, Lexicon, Jackknifed] | None = None
         register("spectral_tagger")
 
     @property
@@ -94,6 +95,7 @@ class SpectralTagger(SpectralPipe):
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
         clusters: str | Path | None = None,
+        lexicon: str | Path | None = None,
     ) -> None:
         """Train the tagger. The whole training happens here, in seconds.
 
@@ -102,13 +104,17 @@ class SpectralTagger(SpectralPipe):
         labels (Optional[Sequence[str]]): Tags to learn; others count as missing.
         clusters (Optional[Union[str, Path]]): A directory with eigenword clusters. By default those
             of the vocabulary's lookups are used if there are some.
+        lexicon (Optional[Union[str, Path]]): A file with tabs between form, lemma, part of speech and
+            features: analyses of more forms.
         """
+        analyses = read_analyses(lexicon) if lexicon is not None else None
         examples = self.training_examples(get_examples, nlp)
         sentences = list(tagged_sentences(examples, nlp, self.name))
         recipe = self.recipe
         with EpochBar(self.name, 2 * recipe.epochs) as progress:
             found = find_clusters(clusters, self.vocab)
-            self.learn(recipe.fit(sentences, clusters=found, labels=labels, progress=progress))
+            options: Any = {"clusters": found, "labels": labels, "lexicon": analyses}
+            self.learn(recipe.fit(sentences, **options, progress=progress))
 
     def jackknife(self, sentences: Sequence[TaggedSentence], *, folds: int) -> Jackknifed:
         """Tag training sentences by taggers like this one that have not seen them; their `epochs` are 2.
@@ -124,13 +130,14 @@ class SpectralTagger(SpectralPipe):
         for sentence in sentences:
             fields = ("\x1f".join(map(str, column)) for column in sentence)
             digest.update("\x1e".join(fields).encode("utf8", "surrogatepass"))
-        key, clusters = digest.digest(), self.clusters
+        key, lexicon = digest.digest(), self.learnt.lexicon
         last = self._jackknifed
-        if last is not None and last[0] == key and last[1] is clusters:
+        if last is not None and last[0] == key and last[1] is lexicon:
             return last[2]
+        sources: Any = {"clusters": lexicon.clusters, "known": lexicon.known}
         seed = self.recipe.seed
-        result = jackknife(sentences, folds=folds, clusters=clusters, seed=seed, morphology=True)
-        self._jackknifed = (key, clusters, result)
+        result = jackknife(sentences, folds=folds, seed=seed, morphology=True, **sources)
+        self._jackknifed = (key, lexicon, result)
         return result
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:

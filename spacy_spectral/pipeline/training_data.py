@@ -94,7 +94,7 @@ def tagged_sentences(
         words = [token.text for token in eg.predicted]
         if not words:
             continue
-        tags, pos, morphs = (aligned(eg, attr) for attr in (TAG, POS, MORPH))
+        tags, pos, morphs, lemmas = (aligned(eg, attr) for attr in (TAG, POS, MORPH, LEMMA))
         if eg.predicted.has_annotation("SENT_START"):
             is_start = eg.predicted.to_array([SENT_START]).ravel() == 1
         elif gold_sentences:
@@ -110,6 +110,7 @@ def tagged_sentences(
                     [tags[i] or "" for i in kept],
                     [pos[i] or "" for i in kept],
                     [_features(morphs[i]) for i in kept],
+                    [lemmas[i] or "" for i in kept],
                 )
 
 

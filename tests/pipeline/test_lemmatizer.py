@@ -36,6 +36,20 @@ def test_retraining_gives_the_same_bytes(nlp, sample):
     assert again.to_bytes() == first.to_bytes()
 
 
+def test_a_lexicon_is_a_setting(sample, tmp_path):
+    path = tmp_path / "lexicon.tsv"
+    path.write_text(
+        "".join(f"glorks\tglark\t{pos}\t_\n" for pos in ("NOUN", "VERB", "PROPN", "ADJ"))
+    )
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_tagger")
+    nlp.add_pipe("spectral_lemmatizer")
+    for name in nlp.pipe_names:
+        nlp.config["initialize"]["components"][name] = {"lexicon": str(path)}
+    nlp = initialized(nlp, sample["train"])
+    assert nlp("The glorks bark.")[1].lemma_ == "glark"
+
+
 def test_given_lemmas_are_kept_unless_overwritten(nlp):
     for overwrite, expected in ((False, "mine"), (True, "the")):
         doc = nlp.make_doc("The dog barks.")

@@ -4,10 +4,11 @@ A lemma depends on the form and on how it was tagged, not on what is around it. 
 learnt from once for every doubling of its count. The lemma of a reading is, in this order:
 
 1. what a table of exceptions has for the reading (form, tag, part of speech and morphology);
-2. the most frequent lemma of the form with this part of speech;
+2. the most frequent lemma of the form with this part of speech, or else the first one in the lexicon;
 3. if the classifier gets this form wrong, the most frequent lemma of the form;
 4. if the form is new, the lemma of the same form in small letters with this part of speech;
-5. what the classifier says.
+5. what the classifier says: of the lemmas that its best scripts make, the one with the highest probability,
+   where those that are lemmas of this part of speech in training or in the lexicon count more.
 
 Exceptions are the readings of training for which steps 2 to 5 give something else. Steps 4 and 5 keep
 capitals where the training data does: if most lemmas of capitalised forms of a part of speech have their
@@ -25,9 +26,10 @@ from numpy.typing import NDArray
 
 from ...base.cache import Memory
 from ...base.errors import Errors, SpectralError
-from ...base.files import Array, Format, Stored, Strings
+from ...base.files import Array, Float, Format, Stored, Strings
 from ...base.learnt import architecture
 from ._strings import FORM_COLUMNS, form_attributes
+from .analyses import Analysis
 from .classifier import (
     FORM,
     LOWER,
@@ -36,6 +38,7 @@ from .classifier import (
     SUFFIX,
     Cell,
     ClassScheme,
+    Decisions,
     LinearClassifier,
     Progress,
     Templates,
@@ -44,15 +47,17 @@ from .classifier import (
     train,
 )
 from .edits import Script, find_script, lower_case
+from .stems import LONG_SUFFIXES, hashes, long_suffixes
 
-# Endings longer than those of taggers: of languages that glue many of them to a stem.
-LONG_SUFFIXES = (6, 7, 8)
 LONG = range(FORM_COLUMNS, FORM_COLUMNS + len(LONG_SUFFIXES))
 TAG, POS, MORPH = range(LONG.stop, LONG.stop + 3)
 # The last column is for decisions, which none looks at: a lemma does not depend on others.
 COLUMNS = MORPH + 2
 # How many scripts are tried on a form: the best ones need not fit it.
 _TRIED = 8
+# How much more probable a lemma is that training has. Lemmas with it, without it: Turkish 89.8, 88.7, French
+# 97.8, 97.4, Italian 97.4, 97.0, English 97.1, 97.0 (2 blocks of 5 of their training sets). 100 changes 0.1.
+_KNOWN_FACTOR = 30.0
 # Lemmas that are remembered, and the longest form that is.
 _CACHE_SIZE = 50_000
 _LONGEST = 64
@@ -79,12 +84,14 @@ _FORMAT = Format(
     morphs=Strings("morphs", unique=True),
     form_morphs=Array("int32", "exceptions", low=0, below="morphs"),
     lemmas=Strings("exceptions"),
-    # files of older versions have none of these: forms with parts of speech, lemmas; who keeps capitals
+    # files of older versions have none of these: forms with parts of speech, lemmas; who keeps capitals; how
+    # much more probable lemmas of training are
     known_forms=Strings("known", optional=True),
     known_parts=Strings("known_parts", unique=True, optional=True),
     form_known_parts=Array("int32", "known", low=0, below="known_parts", optional=True),
     known_lemmas=Strings("known", optional=True),
     capitals=Strings(unique=True, optional=True),
+    known_factor=Float(low=1.0, high=1e6, optional=True),
 )
 # Where the files have known forms.
 _KNOWN = ("known_forms", "known_parts", "form_known_parts", "known_lemmas")
@@ -114,14 +121,19 @@ class LemmaModel(Stored):
         exceptions: dict[Reading, str],
         known: dict[tuple[str, str], str] | None = None,
         capitals: Collection[str] = (),
+        known_factor: float = _KNOWN_FACTOR,
     ):
-        """pos: Parts of speech; group i + 1 of the classifier has the scripts of the i-th, group 0 all."""
+        """pos: Parts of speech; group i + 1 of the classifier has the scripts of the i-th, group 0 all.
+        known_factor: How much more probable a lemma is that training has with its part of speech.
+        """
         self.scripts = list(scripts)
         self._groups = {name: i + 1 for i, name in enumerate(pos)}
         self._classifier = classifier
         self._exceptions = exceptions
         self._known = known or {}
         self._known_forms = frozenset(form for form, _ in self._known)
+        self._known_lemmas = frozenset((lemma, pos) for (_, pos), lemma in self._known.items())
+        self._known_factor = known_factor
         self._capitals = frozenset(capitals)
         self._memory = Memory(_CACHE_SIZE)
         self._no_scores = classifier.word_scores(numpy.zeros((1, COLUMNS), dtype="uint32"))
@@ -136,9 +148,10 @@ class LemmaModel(Stored):
         result = [self._look_up(reading) for reading in readings]
         rest = [i for i, lemma in enumerate(result) if not lemma]
         if rest:
-            chosen = self._choose([readings[i] for i in rest]).tolist()
-            for i, scripts in zip(rest, chosen, strict=True):
-                result[i] = self._first_that_fits(readings[i], scripts)
+            chosen = self._choose([readings[i] for i in rest])
+            scripts, probs = chosen.labels.tolist(), chosen.probs.tolist()
+            for i, own, own_probs in zip(rest, scripts, probs, strict=True):
+                result[i] = self._best_that_fits(readings[i], own, own_probs)
         return result
 
     def _look_up(self, reading: Reading) -> str:
@@ -169,7 +182,7 @@ class LemmaModel(Stored):
             self._memory.add({keys[i]: lemma for i, r, lemma in rows if len(r.form) <= _LONGEST})
         return result
 
-    def _choose(self, readings: Sequence[Reading]) -> NDArray[numpy.int32]:
+    def _choose(self, readings: Sequence[Reading]) -> Decisions:
         """The best scripts of readings, -1 for none."""
         n = len(readings)
         groups = [self._groups.get(reading.pos, 0) for reading in readings]
@@ -177,16 +190,24 @@ class LemmaModel(Stored):
             _attributes(readings), numpy.arange(n + 1, dtype="int32"),
             numpy.zeros(n, dtype="int32"), self._no_scores,
             numpy.array(groups, dtype="int32"), top=_TRIED,
-        ).labels  # fmt: skip
+        )  # fmt: skip
 
-    def _first_that_fits(self, reading: Reading, scripts: list[int]) -> str:
-        form = reading.form
-        keeps_capital = form[:1].isupper() and reading.pos in self._capitals
-        for script in scripts:
+    def _best_that_fits(self, reading: Reading, scripts: list[int], probs: list[float]) -> str:
+        """The most probable lemma that scripts make of a form, the form itself if none fits it."""
+        form, pos = reading.form, reading.pos
+        keeps_capital = form[:1].isupper() and pos in self._capitals
+        best, highest = form, 0.0
+        for script, prob in zip(scripts, probs, strict=True):
+            # they come in order: no later one can win
+            if prob * self._known_factor <= highest:
+                break
             lemma = self.scripts[script].apply(form) if script >= 0 else None
             if lemma and not (keeps_capital and lemma[0].islower()):
-                return lemma
-        return form
+                if (lemma, pos) in self._known_lemmas:
+                    prob *= self._known_factor
+                if prob > highest:
+                    best, highest = lemma, prob
+        return best
 
     def to_payload(self) -> dict[str, Any]:
         readings = list(self._exceptions)
@@ -199,6 +220,7 @@ class LemmaModel(Stored):
             "known_forms": [form for form, _ in self._known],
             "known_lemmas": list(self._known.values()),
             "capitals": sorted(self._capitals),
+            "known_factor": self._known_factor,
         }
         parts = numbered([pos for _, pos in self._known])
         payload["known_parts"], payload["form_known_parts"] = parts
@@ -226,7 +248,10 @@ class LemmaModel(Stored):
         forms, parts, form_parts, lemmas = ([] if field is None else field for field in fields)
         pairs = ((form, parts[i]) for form, i in zip(forms, form_parts, strict=True))
         known = dict(zip(pairs, lemmas, strict=True))
-        return cls(scripts, read["pos"], classifier, exceptions, known, read["capitals"] or ())
+        factor = read["known_factor"] or 1.0
+        return cls(
+            scripts, read["pos"], classifier, exceptions, known, read["capitals"] or (), factor
+        )
 
 
 @dataclass(frozen=True)
@@ -241,10 +266,18 @@ class LemmatizerRecipe:
     seed: int = 0
 
     def fit(
-        self, readings: Iterable[tuple[Reading, str]], *, progress: Progress | None = None
+        self,
+        readings: Iterable[tuple[Reading, str]],
+        *,
+        lexicon: Iterable[Analysis] = (),
+        progress: Progress | None = None,
     ) -> LemmaModel:
-        """Train a lemmatizer on tagged forms with their lemmas, each as often as it occurs; `progress` is
-        called after every epoch."""
+        """Train a lemmatizer.
+
+        readings: Tagged forms with their lemmas, each as often as it occurs.
+        lexicon: What to look up of forms that are not among them.
+        progress: Called after every epoch.
+        """
         counts = Counter(readings)
         if not counts:
             raise SpectralError(Errors.S606)
@@ -285,7 +318,10 @@ class LemmatizerRecipe:
         model = partial(LemmaModel, scripts, pos, classifier)
         best = _most_frequent(counts, lambda reading: reading)
         irregular = {reading.form for reading in model({})._wrong(best)}
-        known = _most_frequent(counts, lambda reading: (reading.form, reading.pos))
+        known: dict[tuple[str, str], str] = {}
+        for form, lemma, name, _ in lexicon:
+            known.setdefault((form, name), lemma)
+        known |= _most_frequent(counts, lambda reading: (reading.form, reading.pos))
         of_form = _most_frequent(counts, lambda reading: reading.form)
         known |= {(form, _ANY): lemma for form, lemma in of_form.items() if form in irregular}
         capitals = _with_capitals(counts)
@@ -337,12 +373,9 @@ def _attributes(readings: Sequence[Reading]) -> NDArray[numpy.uint32]:
     """What `lemma_templates` look at, one row a reading."""
     result = numpy.zeros((len(readings), COLUMNS), dtype="uint32")
     result[:, :FORM_COLUMNS] = form_attributes([reading.form for reading in readings])
-    for column, length in zip(LONG, LONG_SUFFIXES, strict=True):
-        longer = [i for i, reading in enumerate(readings) if len(reading.form) > length]
-        endings = [readings[i].form[-length:].lower() for i in longer]
-        result[longer, column] = form_attributes(endings)[:, 0]
+    result[:, LONG] = long_suffixes([reading.form for reading in readings])
     columns: Any = ((TAG, "tag"), (POS, "pos"), (MORPH, "morph"))
     for column, name in columns:
         names, rows = numbered([getattr(reading, name) for reading in readings])
-        result[:, column] = form_attributes(names)[rows, 0]
+        result[:, column] = hashes(names)[rows]
     return result

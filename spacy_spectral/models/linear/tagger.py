@@ -1,6 +1,6 @@
 """The tagger: tags first, then morphology given the tags. Knows nothing of spaCy."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from ...base.files import Array, Bytes, Format, List, Stored, Strings
 from ...base.learnt import architecture
 from ...trees.interface import Clusters
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
+from .analyses import Analysis, KnownForms
 from .classifier import (
     Attributes,
     Epoch,
@@ -23,6 +24,7 @@ from .classifier import (
     classifier_fields,
     with_boundary,
 )
+from .stems import Stems
 from .tagger_training import (
     Corpus,
     Lexicon,
@@ -43,6 +45,12 @@ _FORMAT = Format(
     morphs=Strings("morphs", unique=True),
     tagger=classifier_fields("tags", 1),
     morphologizer=classifier_fields("morphs", "tags"),
+    # only of models that look at stems
+    stems=Strings("stems", unique=True, optional=True),
+    stem_entries=Array("uint32", "stems", above=1, optional=True),
+    # only of models with a lexicon
+    known=Strings("known", unique=True, optional=True),
+    known_entries=Array("uint32", "known", 2, above=1, optional=True),
 )
 # Words remembered between calls, with what they contribute to scores: a row takes kilobytes.
 _CACHE_SIZE = 8_000
@@ -154,6 +162,10 @@ class TaggerModel(Stored):
             "morphs": self.morphs,
             "tagger": self._tagger.to_payload(),
             "morphologizer": self._morphologizer.to_payload(),
+            "stems": None if lexicon.stems is None else lexicon.stems.names,
+            "stem_entries": None if lexicon.stems is None else lexicon.stems.entries,
+            "known": None if lexicon.known is None else lexicon.known.names,
+            "known_entries": None if lexicon.known is None else lexicon.known.entries,
         }
 
     @classmethod
@@ -166,9 +178,19 @@ class TaggerModel(Stored):
         _FORMAT.require(sound, "tagger.labels", "does not fit the tags")
         sound = all(map(_is_analysis, read["morphs"]))
         _FORMAT.require(sound, "morphs", "has an entry that is not Name=Value|Name=Value")
-        lexicon = Lexicon(read["words"], read["entries"], clusters_from_bytes(read["clusters"]))
+        names, entries = read["stems"], read["stem_entries"]
+        _FORMAT.require(
+            (names is None) == (entries is None), "stem_entries", "does not fit the stems"
+        )
+        stems = None if names is None else Stems(names, entries)
+        known_names, known_entries = read["known"], read["known_entries"]
+        sound = (known_names is None) == (known_entries is None)
+        _FORMAT.require(sound, "known_entries", "does not fit the known forms")
+        known = None if known_names is None else KnownForms(known_names, known_entries)
+        clusters = clusters_from_bytes(read["clusters"])
+        lexicon = Lexicon(read["words"], read["entries"], clusters, stems, known)
         classifiers = (
-            LinearClassifier.from_payload(_FORMAT, name, read, make(lexicon.n_granularities))
+            LinearClassifier.from_payload(_FORMAT, name, read, make(*lexicon.looks_at))
             for name, make in (("tagger", tag_templates), ("morphologizer", morph_templates))
         )
         return cls(lexicon, tag_classes, read["morphs"], *classifiers)
@@ -213,19 +235,22 @@ class TaggerRecipe:
         *,
         clusters: Clusters | None = None,
         labels: Collection[str] | None = None,
+        lexicon: Iterable[Analysis] | None = None,
         progress: Progress | None = None,
     ) -> TaggerModel:
         """Train a tagger.
 
         clusters: Word clusters; the model keeps a copy of them.
         labels: Fine tags to learn; others count as missing.
+        lexicon: Analyses of more forms.
         """
         corpus = Corpus.encode(sentences, labels=labels)
-        preparation = Preparation(corpus, clusters)
+        known = KnownForms.of(lexicon) if lexicon is not None else None
+        preparation = Preparation(corpus, clusters, known)
         options: Any = {"epochs": self.epochs, "seed": self.seed, "progress": progress}
-        lexicon, tagger = preparation.fit_tags(corpus.tag_gold, **options)
+        words, tagger = preparation.fit_tags(corpus.tag_gold, **options)
         morphologizer = preparation.fit_morphs(corpus.tag_gold, **options)
-        return TaggerModel(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
+        return TaggerModel(words, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
 
 
 build_linear_tagger = architecture("linear_tagger", TaggerModel, TaggerRecipe, ask="tag_words")
@@ -259,6 +284,7 @@ def jackknife(
     *,
     folds: int = 5,
     clusters: Clusters | None = None,
+    known: KnownForms | None = None,
     epochs: int = 2,
     seed: int = 0,
     top: int = 2,
@@ -273,7 +299,7 @@ def jackknife(
     if folds < 2 or len(sentences) < folds:
         raise SpectralError(Errors.S305.format(folds=folds, sentences=len(sentences)))
     corpus = Corpus.encode(sentences)
-    preparation = Preparation(corpus, clusters)
+    preparation = Preparation(corpus, clusters, known)
     fold_of = corpus.sentence_blocks(folds)
     n_tokens = len(corpus.words)
     classes = numpy.full(n_tokens, -1, dtype="int32")

@@ -3,7 +3,8 @@
 Which properties of which words the tagger looks at.
 
 Columns of the attribute matrix: what can be read off the form, what the tag dictionary says, one
-column a cluster granularity, and last the decisions: the tag, and for morphology the analysis.
+column a cluster granularity, in treebanks where most stems are known long endings and stems (see
+`stems`), and last the decisions: the tag, and for morphology the analysis.
 Nothing here knows a language: which affixes, shapes and words matter is left to the data.
 """
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from ...base.errors import Errors, SpectralError
 from ...trees.interface import Clusters
 from ._strings import FORM_COLUMNS, form_attributes
+from .analyses import ALL_ANALYSES, ALL_POS, KnownForms
 from .classifier import (
     FORM,
     FULL_SHAPE,
@@ -35,6 +37,19 @@ from .classifier import (
     numbered,
     train,
 )
+from .stems import (
+    BEGINNINGS,
+    LONG_SUFFIXES,
+    REST,
+    STEM,
+    STEM_COLUMNS,
+    Stems,
+    find_stem,
+    long_suffixes,
+    longest_stem,
+    most_stems_are_known,
+    rest_attributes,
+)
 
 # the dictionary's tags of the word, most frequent first; and its most frequent tag with how well
 # that is known
@@ -43,15 +58,40 @@ FREQUENT = FORM_COLUMNS + 1
 CLUSTERS = FORM_COLUMNS + 2
 
 
-def about_dictionary(templates: Templates) -> Bools:
-    """Which templates look at the tag dictionary."""
-    return ((templates.columns == AMBIGUITY) | (templates.columns == FREQUENT)).any(axis=1)
+class Columns(NamedTuple):
+    """Where the columns behind the tag dictionary are.
+
+    clusters, long, stems, known: Those of word clusters, long endings, stems, and the forms of a lexicon;
+        none if a model has none.
+    tag: That of the decided tag.
+    """
+
+    clusters: range
+    long: range
+    stems: range
+    known: range
+    tag: int
+
+    @classmethod
+    def of(cls, n_granularities: int, has_stems: bool, has_known: bool) -> "Columns":
+        clusters = range(CLUSTERS, CLUSTERS + n_granularities)
+        long = range(clusters.stop, clusters.stop + has_stems * len(LONG_SUFFIXES))
+        stems = range(long.stop, long.stop + has_stems * STEM_COLUMNS)
+        known = range(stems.stop, stems.stop + 2 * has_known)
+        return cls(clusters, long, stems, known, known.stop)
 
 
-def tag_templates(n_granularities: int) -> Templates:
-    """Templates for tags; the decided tag stands right after the columns of clusters."""
-    clusters = range(CLUSTERS, CLUSTERS + n_granularities)
-    tag = CLUSTERS + n_granularities
+def about_counts(templates: Templates, stems: range) -> Bools:
+    """Which templates look at what is counted in the training data: the tag dictionary and stems."""
+    looks_there = numpy.isin(templates.columns, [AMBIGUITY, FREQUENT, *stems])
+    return numpy.logical_or.reduce(looks_there, axis=1)
+
+
+def tag_templates(
+    n_granularities: int, has_stems: bool = False, has_known: bool = False
+) -> Templates:
+    """Templates for tags."""
+    clusters, _, stems, lexicon, tag = Columns.of(n_granularities, has_stems, has_known)
     word: list[list[Cell]] = [[(0, c)] for c in range(FORM_COLUMNS)]
     word += [[(0, SHAPE), (0, SUFFIX[1])], [(0, SHAPE), (0, SUFFIX[2])]]
     word += [[(0, FULL_SHAPE), (0, SUFFIX[0])]]
@@ -81,14 +121,25 @@ def tag_templates(n_granularities: int) -> Templates:
         around += [[(0, fine), (-1, LOWER)]]
         known += [[(0, fine), (1, AMBIGUITY)]]
         decided += [[(-1, tag), (0, fine)], [(-1, tag), (0, middle)], [(-1, tag), (1, middle)]]
-    return Templates.make(word + around + known + decided, out_column=tag, type_columns=tag)
+    # templates are known by their numbers: those of stems are the last ones
+    ending: list[list[Cell]] = []
+    if has_stems:
+        ending = [[(0, stems[c])] for c in (STEM, REST)]
+        ending += [[(0, stems[STEM]), (0, stems[c])] for c in (REST, *BEGINNINGS)]
+    if has_known:
+        ending += [[(o, lexicon[ALL_POS])] for o in (-1, 0, 1)] + [[(0, lexicon[ALL_ANALYSES])]]
+        ending += [[(0, lexicon[ALL_POS]), (0, c)] for c in (AMBIGUITY, SUFFIX[1])]
+        ending += [[(-1, tag), (0, lexicon[ALL_POS])]]
+    templates = word + around + known + decided + ending
+    return Templates.make(templates, out_column=tag, type_columns=tag)
 
 
-def morph_templates(n_granularities: int) -> Templates:
+def morph_templates(
+    n_granularities: int, has_stems: bool = False, has_known: bool = False
+) -> Templates:
     """Templates for morphological analyses, which are decided when all tags are known; the decided
     analysis stands right after the tag."""
-    clusters = range(CLUSTERS, CLUSTERS + n_granularities)
-    tag = CLUSTERS + n_granularities
+    clusters, long, stems, known, tag = Columns.of(n_granularities, has_stems, has_known)
     morph = tag + 1
     word: list[list[Cell]] = [[(0, c)] for c in (FORM, LOWER, SHAPE, *PREFIX[:3], *SUFFIX)]
     word += [[(0, tag)]] + [[(0, tag), (0, c)] for c in (LOWER, *SUFFIX[1:4])]
@@ -101,7 +152,13 @@ def morph_templates(n_granularities: int) -> Templates:
     around += [[(o, c)] for o in (-1, 0, 1) for c in clusters]
     decided: list[list[Cell]] = [[(-1, morph)]]
     decided += [[(-1, morph), (0, c)] for c in (SUFFIX[1], LOWER, tag)]
-    return Templates.make(word + around + decided, out_column=morph, type_columns=tag)
+    ending: list[list[Cell]] = []
+    if has_stems:
+        ending = [[(0, tag), (0, c)] for c in (SUFFIX[4], *long, *stems)]
+        ending += [[(0, tag), (0, stems[STEM]), (0, stems[REST])]]
+    ending += [[(0, tag), (0, c)] for c in known]
+    templates = word + around + decided + ending
+    return Templates.make(templates, out_column=morph, type_columns=tag)
 
 
 # The dictionary entry of a training token is counted without the block of text it stands in, so
@@ -116,12 +173,14 @@ class TaggedSentence(NamedTuple):
     tags: Fine-grained tags, "" where missing.
     pos: Coarse tags, "" where missing.
     morphs: FEATS strings, "" for no features, None where missing.
+    lemmas: Lemmas, "" where missing; none at all if not even one is known.
     """
 
     words: Sequence[str]
     tags: Sequence[str]
     pos: Sequence[str]
     morphs: Sequence[str | None]
+    lemmas: Sequence[str] = ()
 
 
 @dataclass
@@ -131,6 +190,7 @@ class Corpus:
     words: int32, the type of each token.
     starts: int32, where sentences start, closed by the number of tokens.
     tag_gold, morph_gold: int32, the class of each token, -1 where missing.
+    lemmas: The lemma of each token, "" where missing.
     """
 
     types: list[str]
@@ -140,6 +200,7 @@ class Corpus:
     morphs: list[str]
     tag_gold: Int32s
     morph_gold: Int32s
+    lemmas: list[str]
 
     @classmethod
     def encode(
@@ -151,7 +212,8 @@ class Corpus:
         tags = [tag for s in sentences for tag in s.tags]
         pos = [coarse for s in sentences for coarse in s.pos]
         morphs = [morph for s in sentences for morph in s.morphs]
-        if not len(words) == len(tags) == len(pos) == len(morphs):
+        lemmas = [lemma for s in sentences for lemma in s.lemmas or [""] * len(s.words)]
+        if not len(words) == len(tags) == len(pos) == len(morphs) == len(lemmas):
             raise SpectralError(Errors.S304)
         if labels is not None:
             allowed = {"", *labels}
@@ -176,6 +238,7 @@ class Corpus:
             morphs=morph_names,
             tag_gold=numpy.array([tag_ids.get(pair, -1) for pair in pairs], dtype="int32"),
             morph_gold=numpy.array([morph_ids.get(m, -1) for m in morphs], dtype="int32"),
+            lemmas=lemmas,
         )
 
     def sentence_blocks(self, n_blocks: int) -> NDArray:
@@ -251,24 +314,46 @@ def _summarise(keys: NDArray, classes: NDArray, counts: NDArray, n_keys: int) ->
 
 
 class Lexicon:
-    """Attributes of words, whether seen in training or not: the tag dictionary and word clusters.
+    """Attributes of words, whether seen in training or not: the tag dictionary, word clusters, stems.
 
     entries: uint32, their two attributes from the dictionary.
+    stems: The stems, if the model looks at stems.
+    known: The forms of a lexicon of the user's, if there is one.
     """
 
-    def __init__(self, words: list[str], entries: Attributes, clusters: Clusters | None = None):
+    def __init__(
+        self,
+        words: list[str],
+        entries: Attributes,
+        clusters: Clusters | None = None,
+        stems: Stems | None = None,
+        known: KnownForms | None = None,
+    ):
         self.words = words
         self.entries = entries
         self.clusters = clusters
+        self.stems = stems
+        self.known = known
         self._rows = {word: i for i, word in enumerate(words)}
 
     @property
     def n_granularities(self) -> int:
         return len(self.clusters.granularities) if self.clusters is not None else 0
 
+    @property
+    def columns(self) -> Columns:
+        """Where the columns are that words have attributes in."""
+        return Columns.of(*self.looks_at)
+
+    @property
+    def looks_at(self) -> tuple[int, bool, bool]:
+        """What templates are made for."""
+        return self.n_granularities, self.stems is not None, self.known is not None
+
     def attributes(self, words: list[str]) -> Attributes:
         """uint32, one row a word, all columns known from the word alone."""
-        result = numpy.zeros((len(words), FORM_COLUMNS + 2 + self.n_granularities), dtype="uint32")
+        columns = self.columns
+        result = numpy.zeros((len(words), columns.tag), dtype="uint32")
         result[:, :FORM_COLUMNS] = form_attributes(words)
         rows = numpy.array([self._rows.get(word.lower(), -1) for word in words], dtype="int64")
         known = rows >= 0
@@ -276,7 +361,12 @@ class Lexicon:
         if self.clusters is not None and words:
             ids = self.clusters.ids(words)
             # 0 is "none" and 1 is "beyond the sentence"
-            result[:, FORM_COLUMNS + 2 :] = numpy.where(ids >= 0, ids + 2, 0)
+            result[:, columns.clusters] = numpy.where(ids >= 0, ids + 2, 0)
+        if self.stems is not None:
+            result[:, columns.long] = long_suffixes(words)
+            result[:, columns.stems] = self.stems.attributes([word.lower() for word in words])
+        if self.known is not None:
+            result[:, columns.known] = self.known.attributes([word.lower() for word in words])
         return result
 
 
@@ -288,21 +378,32 @@ def tag_label(pair: tuple[str, str]) -> str:
 class Preparation:
     """A corpus made ready for training: features are extracted once, however often it is trained on."""
 
-    def __init__(self, corpus: Corpus, clusters: Clusters | None):
+    def __init__(self, corpus: Corpus, clusters: Clusters | None, known: KnownForms | None = None):
         self.corpus = corpus
         self._clusters = clusters
+        self._known = known
         # the tag dictionary does not care about case
         self._dictionary_words, rows = numbered([word.lower() for word in corpus.types])
         self._keys = rows[corpus.words]
         self._blocks = corpus.per_token(corpus.sentence_blocks(_N_BLOCKS))
-        no_dictionary = Lexicon([], numpy.zeros((0, 2), dtype="uint32"), clusters)
-        of_types = no_dictionary.attributes(corpus.types)
+        lemmas = [lemma.lower() for lemma in corpus.lemmas]
+        has_lemma = numpy.array([lemma != "" for lemma in lemmas], dtype=bool)
+        of_lemma = (values[has_lemma] for values in (self._keys, numbered(lemmas)[1], self._blocks))
+        has_stems = bool(has_lemma.any()) and most_stems_are_known(*of_lemma)
+        no_stems = Stems([], numpy.zeros(0, dtype="uint32")) if has_stems else None
+        no_counts = Lexicon([], numpy.zeros((0, 2), dtype="uint32"), clusters, no_stems, known)
+        self._columns = no_counts.columns
+        if has_stems:
+            forms = [self._dictionary_words[key] for key in self._keys.tolist()]
+            self._stem_names, self._stem_of = numbered(list(map(find_stem, forms, lemmas)))
         # the last columns are for decisions
+        of_types = no_counts.attributes(corpus.types)
         self._attributes = numpy.pad(of_types[corpus.words], ((0, 0), (0, 2)))
-        self._templates = tag_templates(no_dictionary.n_granularities)
-        self._morph_templates = morph_templates(no_dictionary.n_granularities)
+        self._templates = tag_templates(*no_counts.looks_at)
+        self._morph_templates = morph_templates(*no_counts.looks_at)
         self._set_classes(self._templates.out_column, corpus.tag_gold)
-        self._shared = self._index(~about_dictionary(self._templates))
+        self._counted = about_counts(self._templates, self._columns.stems)
+        self._shared = self._index(~self._counted)
 
     def fit_tags(self, gold: Int32s, **options: Any) -> tuple[Lexicon, LinearClassifier]:
         """Learn tags from some of the tokens; the others are neither learnt from nor looked up.
@@ -313,12 +414,13 @@ class Preparation:
         entries = dictionary_attributes(self._keys, gold, len(self._dictionary_words), len(pairs))
         seen = numpy.flatnonzero(entries[:, 0])
         words = [self._dictionary_words[i] for i in seen]
-        lexicon = Lexicon(words, entries[seen], self._clusters)
+        stems = self._count_stems(gold) if self._columns.stems else None
+        lexicon = Lexicon(words, entries[seen], self._clusters, stems, self._known)
         self._attributes[:, [AMBIGUITY, FREQUENT]] = held_out_attributes(
             self._keys, gold, self._blocks, len(pairs)
         )
         self._set_classes(self._templates.out_column, gold)
-        index = self._shared.joined(self._index(about_dictionary(self._templates)))
+        index = self._shared.joined(self._index(self._counted))
         # a pair scores as itself and as its coarse tag; every token may have every pair
         parts = [[("pair", pair), ("coarse", pair[1])] for pair in pairs]
         scheme = ClassScheme.make(parts, [list(range(len(pairs)))], [tag_label(p) for p in pairs])
@@ -326,6 +428,46 @@ class Preparation:
             self._attributes, self.corpus.starts, gold, numpy.zeros_like(gold),
             self._templates, scheme, index=index, stage="tags", **options,
         )  # fmt: skip
+
+    def _count_stems(self, gold: Int32s) -> Stems:
+        """The stems of some of the tokens. Tokens look at those of other blocks than their own.
+
+        gold: int32, the class of each token, -1 for those to leave out.
+        """
+        names, stem_of, keys, blocks = self._stem_names, self._stem_of, self._keys, self._blocks
+        _, coarse = numbered([pos or tag for tag, pos in self.corpus.tag_classes])
+        n_coarse = int(coarse.max()) + 1
+        is_stem = numpy.array([name != "" for name in names])[stem_of]
+        counted = numpy.where((gold >= 0) & is_stem, coarse[gold], -1)
+        entries = dictionary_attributes(stem_of, counted, len(names), n_coarse)[:, 0]
+        # the blocks that each stem stands in, as bits
+        blocks_of = dict.fromkeys(names, 0)
+        seen = zip(stem_of[counted >= 0].tolist(), blocks[counted >= 0].tolist(), strict=True)
+        for stem, block in set(seen):
+            blocks_of[names[stem]] |= 1 << block
+        views, view_of = numpy.unique(
+            keys.astype("int64") * _N_BLOCKS + blocks, return_inverse=True
+        )
+        forms = [self._dictionary_words[view // _N_BLOCKS] for view in views.tolist()]
+        of_view = views % _N_BLOCKS
+        stems = []
+        for form, block in zip(forms, of_view.tolist(), strict=True):
+            own = 1 << block
+            stems.append(longest_stem(form, blocks_of, own))
+        result = rest_attributes(forms, stems)
+        found = numpy.flatnonzero([stem != "" for stem in stems])
+        places = {name: i for i, name in enumerate(names)}
+        # those that ask are tokens of which nothing is known
+        asked = numpy.array([places[stems[i]] for i in found.tolist()], dtype="int64")
+        result[found, STEM] = held_out_attributes(
+            numpy.append(stem_of, asked),
+            numpy.append(counted, numpy.full(len(asked), -1)),
+            numpy.append(blocks, of_view[found]),
+            n_coarse,
+        )[len(stem_of) :, 0]
+        self._attributes[:, self._columns.stems] = result[view_of.ravel()]
+        known = numpy.flatnonzero(entries)
+        return Stems([names[i] for i in known], entries[known])
 
     def fit_morphs(self, tag_gold: Int32s, **options: Any) -> LinearClassifier:
         """Learn morphological analyses, each among those that were seen with the token's tag.

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.linear import lemmatizer
+from spacy_spectral.models.linear.analyses import read_analyses
 from spacy_spectral.models.linear.edits import Keep, Replace, Script, find_script
 from spacy_spectral.models.linear.lemmatizer import LemmaModel, LemmatizerRecipe, Reading
 
@@ -99,6 +100,57 @@ def test_lemmas_of_new_words():
         ]
     )
     assert few.lemmatize([Reading("zorks", "NNS", "NOUN", "")]) == ["zork"]
+
+
+def test_lemmas_of_training_are_preferred():
+    # of "...inin", "in" is cut off as often as "inin" is
+    stems = ["kal", "mor", "sun", "pel", "dra", "vok", "lim", "gor"]
+    data = [(Reading(stem + "inin", "N", "NOUN", ""), stem) for stem in stems[:4]]
+    data += [(Reading(stem + "inin", "N", "NOUN", ""), stem + "in") for stem in stems[4:]]
+    data += [(Reading(lemma + "u", "N", "NOUN", ""), lemma) for lemma in ("zork", "hagin", "bren")]
+    new = {"zorkinin": "zork", "haginin": "hagin", "breninin": "bren"}
+    model = LemmatizerRecipe().fit(data)
+    for again in (model, LemmaModel.from_bytes(model.to_bytes())):
+        assert again.lemmatize([Reading(form, "N", "NOUN", "") for form in new]) == [*new.values()]
+    # files of older versions do not have it
+    kind, version = LemmaModel.FORMAT.kind, LemmaModel.FORMAT.version
+    payload = unpack(kind, version, model.to_bytes())
+    del payload["known_factor"]
+    old = LemmaModel.from_bytes(pack(kind, version, payload))
+    assert old.to_payload()["known_factor"] == 1.0
+
+
+def test_a_lexicon_has_more_forms(tmp_path):
+    path = tmp_path / "lexicon.tsv"
+    path.write_text("zeugu\tzag\tNOUN\tNumber=Plur\r\n\nrun\tother\tVERB\t_\nzeugu\tnot\tNOUN\t_\n")
+    data = make_readings(200, seed=2)
+    model = LemmatizerRecipe().fit(data, lexicon=read_analyses(path))
+    for again in (model, LemmaModel.from_bytes(model.to_bytes())):
+        assert again.lemmatize(
+            [
+                Reading("zeugu", "NN", "NOUN", ""),
+                Reading("Zeugu", "NN", "NOUN", ""),
+                # the training data goes first
+                Reading("run", "VB", "VERB", ""),
+                # a lemma of the lexicon
+                Reading("zagub", "NNS", "NOUN", "Number=Plur"),
+            ]
+        ) == ["zag", "zag", "ren", "zag"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [(b"a\tb\tNOUN", "3 columns"), (b"a\tb\tnoun\t_", "no part of speech 'noun'"),
+     (b"\tb\tNOUN\t_", "form is ''"), (b"a\tb \tNOUN\t_", "lemma is 'b '"),
+     (b"a\tb\tNOUN\tCase", "features are 'Case'"), (b"\xff\tb\tNOUN\t_", "UTF-8")],
+)  # fmt: skip
+def test_what_is_no_lexicon_is_refused(tmp_path, line, reason):
+    path = tmp_path / "lexicon.tsv"
+    path.write_bytes(b"a\tb\tNOUN\t_\n" + line + b"\n")
+    with pytest.raises(ValueError, match=f"S306.*Line 2 of .*lexicon.tsv.*{reason}"):
+        read_analyses(path)
+    with pytest.raises(ValueError, match=r"S307.*none\.tsv"):
+        read_analyses(tmp_path / "none.tsv")
 
 
 def test_what_was_seen_is_never_wrong():

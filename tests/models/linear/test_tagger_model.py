@@ -15,10 +15,13 @@ from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.linear import tagger as tagger_module
 from spacy_spectral.models.linear._classifier import LEARNER, feature_keys, train_epoch
 from spacy_spectral.models.linear._strings import form_attributes
+from spacy_spectral.models.linear.analyses import Analysis
 from spacy_spectral.models.linear.classifier import PREFIX, SUFFIX
+from spacy_spectral.models.linear.stems import Stems, find_stem, longest_stem
 from spacy_spectral.models.linear.tagger import TaggerModel, TaggerRecipe, jackknife
 from spacy_spectral.models.linear.tagger_training import (
     Corpus,
+    Preparation,
     TaggedSentence,
     dictionary_attributes,
     held_out_attributes,
@@ -84,7 +87,8 @@ def test_keys_are_numbered_by_first_occurrence():
 
 
 def test_templates_are_sorted_by_what_they_look_at():
-    for templates in (tag_templates(4), morph_templates(4)):
+    makers = (tag_templates, morph_templates)
+    for templates in (make(4, has_stems) for make in makers for has_stems in (False, True)):
         for cells, alone, dynamic in zip(
             templates.cells.reshape(-1, 3, 2).tolist(),
             templates.about_one_word(),
@@ -99,6 +103,123 @@ def test_templates_are_sorted_by_what_they_look_at():
             )
             # a decision can only look at decisions to its left
             assert all(o < 0 for o, column in cells if column == templates.out_column)
+
+
+# ---------------------------------------------------------------- a lexicon
+
+
+def test_a_lexicon_tells_of_new_forms():
+    rng = random.Random(0)
+
+    def word():
+        return "".join(rng.choices("abcdefghij", k=6))
+
+    lexicon = [Analysis(word(), "x", pos, f"Form={pos[0]}") for pos in ("NOUN", "VERB") * 200]
+    rng.shuffle(lexicon)
+
+    def sentence(words):
+        columns = zip(*((w.form, w.pos[0], w.pos, w.morph) for w in words), strict=True)
+        return TaggedSentence(*map(list, columns))
+
+    treebank = [sentence(lexicon[i : i + 4]) for i in range(0, 300, 4)]
+    new = sentence(lexicon[300:])
+    assert accuracy(TaggerRecipe().fit(treebank), [new])[0] < 0.7
+    tagger = TaggerRecipe().fit(treebank, lexicon=lexicon)
+    again = TaggerModel.from_bytes(tagger.to_bytes())
+    capitals = [new._replace(words=[w.title() for w in new.words])]
+    for sentences in ([new], capitals):
+        assert accuracy(tagger, sentences) == accuracy(again, sentences) == (1.0, 1.0)
+    known = tagger.lexicon.known
+    held_out = jackknife(treebank, folds=4, known=known)
+    assert [held_out.labels[i] for i in held_out.tags[:, 0]] == [
+        t for s in treebank for t in s.tags
+    ]
+    kind, version = TaggerModel.FORMAT.kind, TaggerModel.FORMAT.version
+    for name in ("known", "known_entries", "stems", "stem_entries"):
+        payload = unpack(kind, version, TaggerRecipe().fit(stemmed(60), lexicon=lexicon).to_bytes())
+        del payload[name]
+        with pytest.raises(ValueError, match="S005"):
+            TaggerModel.from_bytes(pack(kind, version, payload))
+
+
+# ---------------------------------------------------------------- stems
+
+
+def stemmed(sentences):
+    """A language that glues: each noun and verb in many forms, with their lemmas."""
+    rng = random.Random(0)
+    endings = {
+        "NOUN": ["", "lar", "lardan", "un", "unda", "ım"],
+        "VERB": ["ti", "tim", "mez", "mezler", "un"],
+    }
+    stems = {pos: [a + b + end for a in ("ka", "mo", "ti", "su", "pe") for b in "lrnks"]
+             for pos, end in (("NOUN", "o"), ("VERB", "iz"))}  # fmt: skip
+    result = []
+    for _ in range(sentences):
+        tokens = []
+        for pos in rng.choices(["NOUN", "VERB"], k=4):
+            lemma, i = rng.choice(stems[pos]), rng.randrange(len(endings[pos]))
+            tokens.append((lemma + endings[pos][i], pos[0], pos, f"Form={pos[0]}{i}", lemma))
+        result.append(TaggedSentence(*map(list, zip(*tokens, strict=True))))
+    return result
+
+
+def test_stems():
+    assert find_stem("kitabı", "kitap") == "kita"
+    assert find_stem("evler", "ev") == find_stem("ev", "evler") == "ev"
+    assert find_stem("a", "a") == find_stem("went", "go") == ""
+    assert longest_stem("evlerden", {"ev": 1, "evle": 2}) == "evle"
+    assert longest_stem("evlerden", {"ev": 1, "evle": 2}, 2) == "ev"
+    assert longest_stem("evlerden", {"ev": 1, "evle": 2}, 1) == "evle"
+    assert longest_stem("evlerden", {}) == ""
+
+
+def test_stems_are_looked_at_where_most_are_known():
+    treebank = stemmed(100)
+    tagger = TaggerRecipe().fit(treebank)
+    assert tagger.lexicon.stems is not None
+    assert TaggerRecipe().fit([s._replace(lemmas=()) for s in treebank]).lexicon.stems is None
+    alone = [s._replace(lemmas=s.words) for s in treebank]
+    assert TaggerRecipe().fit(alone).lexicon.stems is None
+    again = TaggerModel.from_bytes(tagger.to_bytes())
+    new = [["kalolardanım", "kalizmezti", "sulounda", "sulizun"]]
+    for model in (tagger, again):
+        tagging = model.tag(new)
+        assert [model.tag_classes[c][1] for c in tagging.classes] == ["NOUN", "VERB"] * 2
+    assert again.to_bytes() == TaggerRecipe().fit(treebank).to_bytes()
+
+
+def test_stems_of_training_are_those_of_other_blocks():
+    corpus = Corpus.encode(stemmed(60))
+    preparation = Preparation(corpus, None)
+    lexicon, _ = preparation.fit_tags(corpus.tag_gold, epochs=1, seed=0)
+    columns = preparation._columns.stems
+    of_tokens = preparation._attributes[:, columns]
+    words = [corpus.types[i].lower() for i in corpus.words]
+    pairs = list(zip(words, corpus.lemmas, strict=True))
+    for i in range(0, len(words), 7):
+        others = [j for j in range(len(words)) if preparation._blocks[j] != preparation._blocks[i]]
+        stems = {find_stem(*pairs[j]) for j in others}
+        stem = longest_stem(words[i], dict.fromkeys(stems - {""}, 1))
+        assert (of_tokens[i, 1] == 0) == (stem == "")
+        if stem:
+            kinds = Counter(corpus.tag_gold[j] for j in others if find_stem(*pairs[j]) == stem)
+            best = sorted(kinds, key=lambda c: (-kinds[c], c))
+            # a stem of the same parts of speech has the same attribute
+            own = Stems([stem], lexicon.stems.entries[:1]).attributes([words[i]])
+            assert (own[0, 1:] == of_tokens[i, 1:]).all()
+            same = [
+                e for s, e in zip(lexicon.stems.names, lexicon.stems.entries, strict=True)
+                if stem_kinds(corpus, pairs, s) == best
+            ]  # fmt: skip
+            assert all(of_tokens[i, 0] == e for e in same)
+
+
+def stem_kinds(corpus, pairs, stem):
+    kinds = Counter(
+        c for c, pair in zip(corpus.tag_gold, pairs, strict=True) if find_stem(*pair) == stem
+    )
+    return sorted(kinds, key=lambda c: (-kinds[c], c))
 
 
 # ---------------------------------------------------------------- the tag dictionary
