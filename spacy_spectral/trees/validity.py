@@ -182,7 +182,7 @@ class _Rules(NamedTuple):
 
 
 def with_valid_trees(parses: Parses, tokens: Tokens, names: Sequence[str]) -> Parses:
-    """Where a tree breaks rules, choose the likeliest of the `N_BEST` labelled trees that breaks none, or else
+    """Where a tree breaks rules, take the likeliest of the `N_BEST` labelled trees that breaks none, or else
     the fewest.
 
     names: The labels of the model.
