@@ -509,6 +509,10 @@ class Errors(metaclass=_WithCodes):
         "Lost the connection to the Dask scheduler: {reason}. Start the cluster again, then run the "
         "same command again; finished files are kept."
     )
+    S623 = (
+        "The setting 'multiword' of the tokenizer is {value}. Choose one of: {choices}; documents hold the "
+        "tokens of the text, or words."
+    )
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
     S702 = "A parser for constituents needs {bounds}, not {found}."
     S703 = (

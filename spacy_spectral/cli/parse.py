@@ -359,18 +359,26 @@ def _parsed(nlp: "Language", sources: list["Source"]) -> Iterator["Doc"]:
 def _doc(nlp: "Language", source: "Source") -> "Doc":
     from spacy.tokens import Doc
 
+    from ..pipeline.tokenizer import EXPAND, SpectralTokenizer
+    from ..pipeline.words import keep_offsets, merged
     from ..readers import copy_words
     from ..treebank.conllu import as_tokens
-    from ..treebank.documents import MULTIWORD, sentences_to_doc
+    from ..treebank.documents import sentences_to_doc
 
     if source.tokens:
         return Doc(nlp.vocab, words=source.tokens)
     if not source.sentences:
         return nlp.make_doc(source.text)
-    gold = sentences_to_doc([as_tokens(s) for s in source.sentences], nlp.vocab)
-    doc = copy_words(gold, ["sents"])
-    if MULTIWORD in gold.spans:
-        doc.spans[MULTIWORD] = [doc[span.start : span.end] for span in gold.spans[MULTIWORD]]
+    tokenizer = nlp.tokenizer
+    if not isinstance(tokenizer, SpectralTokenizer) or tokenizer.multiword_model is None:
+        # the components have learnt tokens
+        return copy_words(
+            sentences_to_doc(list(map(as_tokens, source.sentences)), nlp.vocab), ["sents"]
+        )
+    doc = copy_words(sentences_to_doc(source.sentences, nlp.vocab), ["sents"])
+    if tokenizer.multiword != EXPAND:
+        return merged(doc)
+    keep_offsets(doc)
     return doc
 
 
@@ -379,8 +387,11 @@ def _written(
 ) -> tuple[bytes, tuple[int, int, int]]:
     from spacy.tokens import DocBin
 
+    from ..pipeline.words import with_words
     from ..treebank.write import write_doc
 
+    if format_ == "conllu":
+        docs = list(map(with_words, docs))
     sents = [s for doc in docs for s in (doc.sents if doc.has_annotation("SENT_START") else [doc])]
     words = [sum(not word.is_space for word in sent) for sent in sents]
     counts = len(docs), sum(n > 0 for n in words), sum(words)

@@ -46,6 +46,7 @@ from .documents import TokenReader, fixed_heads, string_values, write_parse
 from .handover import FirstStage, SecondStage, Wish, take_off
 from .parser import ConditionedParse, parse_under
 from .views import Prediction, predictions
+from .words import with_words
 
 STORABLE = ("parses",)
 
@@ -322,6 +323,7 @@ class SpectralReranker(SecondStage):
         reranker = self.reranker
         if not isinstance(reranker, Reranker) or not reranker.models:
             raise SpectralError(Errors.S507.format(name=self.name))
+        doc = with_words(doc)
         batch = self._source(self.find_parser([doc])).read([doc])
         labels = [doc[place].dep_ for place in batch.places.tolist()]
         found = tree_scores(reranker.models, batch.tokens, fixed_heads(batch), labels)
