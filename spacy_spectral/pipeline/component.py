@@ -78,7 +78,7 @@ class SpectralPipe(TrainablePipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Annotate a document: its words, if its tokens are made of several."""
-        words = with_words(doc) if self.is_about_words else doc
+        words = with_words(doc, mark=False) if self.is_about_words else doc
         if super().__call__(words) is not None and words is not doc:
             write_back(doc, words)
         return doc
@@ -86,7 +86,9 @@ class SpectralPipe(TrainablePipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate documents, as `__call__` does it, in batches."""
         for docs in minibatch(stream, size=batch_size):
-            all_words = list(map(with_words, docs)) if self.is_about_words else docs
+            all_words = docs
+            if self.is_about_words:
+                all_words = [with_words(doc, mark=False) for doc in docs]
             # a batch that fails, and whose error is handled, is left out
             if len(list(super().pipe(all_words, batch_size=batch_size))) == len(docs):
                 for doc, words in zip(docs, all_words, strict=True):

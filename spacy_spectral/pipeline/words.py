@@ -23,11 +23,14 @@ head word is where its token is, the others are nowhere, and "token" tells which
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
-from spacy.attrs import DEP, HEAD, IDX, LEMMA, MORPH, ORTH, POS, SENT_START, TAG
+from spacy.attrs import DEP, HEAD, IDX, LEMMA, MORPH, ORTH, POS, SENT_START, SPACY, TAG
 from spacy.parts_of_speech import IDS as POS_IDS
 from spacy.parts_of_speech import NAMES as POS_NAMES
 from spacy.tokens import Doc, Span, Token
@@ -70,7 +73,8 @@ class Word(NamedTuple):
     head: tuple[int, int] | None
 
 
-class _Layout(NamedTuple):
+@dataclass(frozen=True)
+class _Layout:
     """The words of a merged document.
 
     counts: int32, how many words each token has.
@@ -84,15 +88,17 @@ class _Layout(NamedTuple):
     heads: NDArray[numpy.int64]
     columns: dict[str, list[str]]
 
-    @property
+    @cached_property
     def token_of(self) -> NDArray[numpy.int64]:
         """The token of each word."""
         return numpy.repeat(numpy.arange(len(self.counts)), self.counts)
 
-    @property
+    @cached_property
     def firsts(self) -> NDArray[numpy.int64]:
         """The first word of each token."""
-        return numpy.append(0, numpy.cumsum(self.counts)[:-1])
+        firsts = numpy.zeros(len(self.counts), dtype="int64")
+        numpy.cumsum(self.counts[:-1], out=firsts[1:])
+        return firsts
 
     def rows(self, tokens: NDArray[numpy.uint64]) -> tuple[NDArray, NDArray]:
         """Where the words of a merged document are, and what stands there, by IDX and ORTH of its tokens:
@@ -177,17 +183,23 @@ def _gathered(doc: Doc) -> _Layout | None:
     return layout
 
 
-def with_words(doc: Doc) -> Doc:
+def with_words(doc: Doc, *, mark: bool = True) -> Doc:
     """The expanded form of a document: a new one with what the tokens and their words have; the document
-    itself if its tokens are words."""
+    itself if its tokens are words.
+
+    mark: Whether multiword tokens are marked by spans. Who only looks at words needs none.
+    """
     layout = _layout(doc)
     if layout is None:
         return doc
     token_of, firsts = layout.token_of, layout.firsts
-    words, spaces, is_other = _forms(doc, layout)
+    of_tokens = doc.to_array([*_ATTRIBUTES, HEAD, SENT_START, IDX, ORTH, SPACY])
+    words, spaces = _forms(doc, layout, of_tokens)
     new = Doc(doc.vocab, words=words, spaces=spaces)
-    values = doc.to_array([*_ATTRIBUTES, HEAD, SENT_START])[token_of]
+    values = of_tokens[token_of]
     n = len(values)
+    is_other = numpy.ones(n, dtype=bool)
+    is_other[firsts + layout.tops] = False
     columns = _hashed(doc.vocab, layout.columns)
     several = layout.counts[token_of] > 1
     # what a token has is what its head word has
@@ -211,29 +223,34 @@ def with_words(doc: Doc) -> Doc:
     set_sentence_starts(new, starts)
     if doc.tensor.size:
         new.tensor = doc.tensor[token_of]
-    _carry_spans(doc, new, layout)
-    _, orth = layout.rows(doc.to_array([IDX, ORTH]))
-    own = None
-    for key, entry in _own_entries(doc):
-        if "token" in entry and numpy.array_equal(entry["orth"], orth):
-            if own is None:
-                array = new.to_array([IDX, ORTH])
-                own = {"idx": array[:, 0].astype("int32"), "orth": array[:, 1].astype("uint32")}
-            new.user_data[key] = {k: v for k, v in entry.items() if k != "token"} | own
+    if mark:
+        _mark(doc, new, layout)
+    found = [(key, entry) for key, entry in _own_entries(doc) if "token" in entry]
+    if found:
+        _, orth = layout.rows(of_tokens[:, 7:9])
+        array = new.to_array([IDX, ORTH])
+        own = {"idx": array[:, 0].astype("int32"), "orth": array[:, 1].astype("uint32")}
+        for key, entry in found:
+            if numpy.array_equal(entry["orth"], orth):
+                new.user_data[key] = {k: v for k, v in entry.items() if k != "token"} | own
     return new
 
 
-def _forms(doc: Doc, layout: _Layout) -> tuple[list[str], list[bool], NDArray[numpy.bool_]]:
-    """The words of a document, whether spaces follow them, and which are no head words."""
+def _forms(
+    doc: Doc, layout: _Layout, of_tokens: NDArray[numpy.uint64]
+) -> tuple[list[str], NDArray[numpy.bool_]]:
+    """The words of a document, and whether spaces follow them."""
+    strings = doc.vocab.strings
     words: list[str] = []
-    spaces: list[bool] = []
     forms = iter(layout.columns["forms"])
-    for token, count in zip(doc, layout.counts.tolist(), strict=True):
-        words += [token.text] if count == 1 else [next(forms) for _ in range(count)]
-        spaces += [*[False] * (count - 1), bool(token.whitespace_)]
-    is_other = numpy.ones(len(words), dtype=bool)
-    is_other[layout.firsts + layout.tops] = False
-    return words, spaces, is_other
+    for orth, count in zip(of_tokens[:, 8].tolist(), layout.counts.tolist(), strict=True):
+        if count == 1:
+            words.append(strings[orth])
+        else:
+            words += islice(forms, count)
+    spaces = numpy.zeros(len(words), dtype=bool)
+    spaces[layout.firsts + layout.counts - 1] = of_tokens[:, 9]
+    return words, spaces
 
 
 def _hashed(vocab: Vocab, columns: dict[str, list[str]]) -> NDArray[numpy.uint64]:
@@ -253,7 +270,7 @@ def _hashed(vocab: Vocab, columns: dict[str, list[str]]) -> NDArray[numpy.uint64
     return numpy.array(rows, dtype="uint64").reshape(-1, len(_COLUMNS))
 
 
-def _carry_spans(doc: Doc, new: Doc, layout: _Layout) -> None:
+def _mark(doc: Doc, new: Doc, layout: _Layout) -> None:
     """Mark the multiword tokens of an expanded document."""
     firsts = layout.firsts.tolist()
     ends = [first + count for first, count in zip(firsts, layout.counts.tolist(), strict=True)]
@@ -286,7 +303,8 @@ def write_back(doc: Doc, words: Doc) -> None:
     values = words.to_array([*_ATTRIBUTES, HEAD, SENT_START])
     heads = values[:, 5].astype("int64")
     has_tree = bool(values[:, 4].any())
-    layout = layout._replace(
+    layout = replace(
+        layout,
         tops=_tops(layout, heads) if has_tree else layout.tops,
         heads=heads,
         columns={"forms": layout.columns["forms"]}
