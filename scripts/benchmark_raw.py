@@ -48,6 +48,7 @@ from spacy_spectral.pipeline.parser import SpectralParser
 from spacy_spectral.pipeline.senter import SpectralSenter
 from spacy_spectral.pipeline.tagger import SpectralTagger
 from spacy_spectral.pipeline.tokenizer import SpectralTokenizer
+from spacy_spectral.pipeline.words import with_words
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import treebank_files
 from spacy_spectral.treebank.write import write_doc
@@ -261,7 +262,7 @@ class SpacySystem:
         return list(self.nlp.pipe(texts))
 
     def conllu(self, docs: list[Doc]) -> str:
-        return "".join(map(write_doc, docs))
+        return "".join(write_doc(with_words(doc)) for doc in docs)
 
 
 class UDPipeSystem:

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import spacy
+from spacy.attrs import DEP, HEAD, LEMMA, MORPH, POS, TAG
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_spectral.models.eigenwords.model import Eigenwords
 from spacy_spectral.models.eigenwords.statistics import count_files
 from spacy_spectral.models.eigenwords.vectors import make_pipeline, spacy_tokenizer
 from spacy_spectral.pipeline.constituents import gold_docs
-from spacy_spectral.treebank.documents import read_docs
+from spacy_spectral.treebank.documents import MULTIWORD, read_docs
 
 
 class Kind(NamedTuple):
@@ -31,6 +32,7 @@ class Kind(NamedTuple):
     is_tokenizer (bool): Whether it is about the tokenizer.
     has_vectors (bool): Whether its vocabulary is that of the eigenwords.
     has_brackets (bool): Whether it learns from bracketed trees.
+    has_contractions (bool): Whether some words are written as one token, in which they do not stand.
     """
 
     components: dict[str, dict[str, Any]]
@@ -41,6 +43,7 @@ class Kind(NamedTuple):
     is_tokenizer: bool = False
     has_vectors: bool = False
     has_brackets: bool = False
+    has_contractions: bool = False
 
     @property
     def last(self) -> str:
@@ -82,6 +85,9 @@ def _constituents(model: dict[str, Any]) -> Kind:
 
 KINDS: dict[str, Kind] = {
     "tokenizer": Kind({}, is_tokenizer=True),
+    "words": Kind(
+        _parser(_LOGLINEAR), is_tokenizer=True, has_contractions=True
+    ),
     "senter": Kind(
         {"spectral_senter": {"model": _model("LinearSenter.v1", epochs=2)}},
         n_sents=5,
@@ -160,6 +166,8 @@ class Data:
         path = self.brackets if kind.has_brackets else self.treebank
         docs = read(path, nlp.vocab, n_sents=kind.n_sents)
         few = islice(docs, -(-self.sentences // kind.n_sents))
+        if kind.has_contractions:
+            few = map(contracted, few)
         return [Example(bare(doc), doc) for doc in few]
 
     def texts(self) -> list[str]:
@@ -177,6 +185,20 @@ class Data:
             model = Eigenwords.estimate(counts, k=8, granularities=(4, 8))
             make_pipeline(model, meta={}).to_disk(path)
         return path
+
+
+def contracted(doc: Doc) -> Doc:
+    """RETURNS (Doc): The same words, but that a determiner and the word after it are written as one token: of
+    "the" and "dog" the token is "thog"."""
+    pairs = [t.i for t in doc[:-1] if t.pos_ == "DET" and doc[t.i + 1].text.isalpha()]
+    spaces = [bool(token.whitespace_) and token.i not in pairs for token in doc]
+    new = Doc(doc.vocab, words=[token.text for token in doc], spaces=spaces)
+    attributes = [TAG, POS, MORPH, LEMMA, HEAD, DEP]
+    new.from_array(attributes, doc.to_array(attributes))
+    new.spans[MULTIWORD] = [
+        Span(new, i, i + 2, label=doc[i].text[:2] + doc[i + 1].text[1:]) for i in pairs
+    ]
+    return new
 
 
 def bare(doc: Doc) -> Doc:

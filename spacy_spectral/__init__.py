@@ -25,10 +25,13 @@ def register_extensions() -> None:
     """Make readable what components have kept on documents: `token._.sent_start_prob`, `token._.tag_probs`,
     `token._.head_prob`, `token._.dep_prob`, `token._.alternative`, `doc._.parse_confidence`,
     `span._.parse_confidence`, `span._.parse_logprob`, `span._.marginals`, `span._.parses`, `token._.subtag`,
-    `token._.subtag_prob`, and of constituents `span._.parse_string` and others.
+    `token._.subtag_prob`, `token._.words`, `token._.start_char`, `token._.end_char`, and of constituents
+    `span._.parse_string` and others.
 
     Components do that when they are made. It is needed where there are only documents, e.g. of a DocBin.
     """
     from .pipeline.annotations import register
+    from .pipeline.words import register_words
 
     register()
+    register_words()

@@ -10,14 +10,15 @@ from pathlib import Path
 
 from spacy.attrs import LEMMA, MORPH, POS, SENT_START, TAG
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
 from .base.errors import Errors, SpectralError
 from .pipeline.constituents import gold_docs
+from .pipeline.words import fitted, merged, surface
 from .treebank.brackets import is_bracketed
-from .treebank.documents import read_docs
+from .treebank.documents import MULTIWORD, read_docs
 
 ANNOTATIONS = {"tag": TAG, "pos": POS, "morph": MORPH, "lemma": LEMMA, "sents": SENT_START}
 
@@ -43,11 +44,12 @@ class Corpus:
         n_sents (int): How many sentences of CoNLL-U make a document. Defaults to 0, documents and paragraphs
             as the comments `newdoc` and `newpar` have them; a file without is one document. A bracketed
             tree is a document then.
-        syntactic_words (bool): Whether the words of CoNLL-U's multiword tokens are tokens as they are. By
-            default they are cut out of the token (do+n't), which stays whole where that can't be (French
-            du).
+        syntactic_words (bool): Whether documents have the words of CoNLL-U's multiword tokens, all with their
+            own annotation. By default words are cut out of the token (do+n't), which stays whole, with the
+            annotation of all of them, where that can't be (French du).
         gold_tokens (bool): Whether predicted documents have the treebank's tokens. Otherwise the pipeline's
-            tokenizer makes them of the text; then they can carry no other annotation.
+            tokenizer makes them of the text; then they can carry no other annotation, and with
+            `syntactic_words` gold documents hold tokens or words as the predicted ones do.
         trees (bool): Whether documents without dependency trees are a problem.
         max_length (int): Documents of this many tokens or more are split into sentences, sentences of
             this many or more are left out. Defaults to 0, no limit.
@@ -76,6 +78,8 @@ class Corpus:
         for i, reference in enumerate(self._references(nlp.vocab), start=1):
             if self.gold_tokens:
                 yield Example(copy_words(reference, self.annotations), reference)
+            elif self.syntactic_words:
+                yield predicted_example(nlp, reference)
             else:
                 yield Example(nlp.make_doc(reference.text), reference)
             if i == self.limit:
@@ -88,7 +92,7 @@ class Corpus:
             else:
                 for sent in doc.sents:
                     if len(sent) < self.max_length:
-                        yield sent.as_doc(copy_user_data=True)
+                        yield sentence_doc(sent)
 
     def _documents(self, vocab: Vocab) -> Iterator[Doc]:
         if is_bracketed(self.path):
@@ -100,6 +104,30 @@ class Corpus:
             syntactic_words=self.syntactic_words,
             trees=self.trees,
         )
+
+
+def predicted_example(nlp: Language, gold: Doc) -> Example:
+    """An example of a gold document of words whose predicted document the tokenizer has made of the text.
+
+    The gold document has the tokens of the text, each with the annotation of its head word, if the predicted
+    one has; or else words, and no annotation for those that the tokenizer did not find.
+    """
+    text = surface(gold).text
+    predicted = nlp.make_doc(text)
+    return Example(predicted, merged(gold) if predicted.text == text else fitted(gold, predicted))
+
+
+def sentence_doc(sent: Span) -> Doc:
+    """A sentence as a document, with its multiword tokens."""
+    doc = sent.as_doc(copy_user_data=True)
+    own = [
+        Span(doc, span.start - sent.start, span.end - sent.start, label=span.label)
+        for span in sent.doc.spans.get(MULTIWORD, ())
+        if sent.start <= span.start and span.end <= sent.end
+    ]
+    if own:
+        doc.spans[MULTIWORD] = own
+    return doc
 
 
 def copy_words(reference: Doc, annotations: Iterable[str] = ()) -> Doc:
@@ -118,4 +146,8 @@ def copy_words(reference: Doc, annotations: Iterable[str] = ()) -> Doc:
     if attributes and len(doc):
         array = reference.to_array(attributes)
         doc.from_array(attributes, array)
+    if MULTIWORD in reference.spans:
+        doc.spans[MULTIWORD] = [
+            Span(doc, span.start, span.end, label=span.label) for span in reference.spans[MULTIWORD]
+        ]
     return doc

@@ -521,6 +521,10 @@ class Errors(metaclass=_WithCodes):
         "--min-prob needs the probabilities of arcs, and this pipeline gives none. Use one with a "
         'spectral_parser that stores "head_prob" and "dep_prob".'
     )
+    S625 = (
+        "The setting 'multiword' of the tokenizer is {value}. Choose one of: {choices}; documents hold the "
+        "tokens of the text, or words."
+    )
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
     S702 = "A parser for constituents needs {bounds}, not {found}."
     S703 = (

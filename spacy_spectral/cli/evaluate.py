@@ -301,6 +301,7 @@ def evaluate_raw(nlp: Any, data: Path) -> dict[str, Any]:
     """
     from time import process_time
 
+    from ..pipeline.words import with_words
     from ..treebank.write import write_doc
 
     udeval()  # before the work
@@ -308,6 +309,7 @@ def evaluate_raw(nlp: Any, data: Path) -> dict[str, Any]:
     start = process_time()
     parsed = list(nlp.pipe(treebank.texts))
     seconds = process_time() - start
+    parsed = list(map(with_words, parsed))
     scores = score_raw(treebank, "".join(map(write_doc, parsed)))
     n_words = sum(not token.is_space for doc in parsed for token in doc)
     return scores | {"words_per_second": n_words / seconds if seconds else 0.0}

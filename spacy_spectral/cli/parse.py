@@ -385,6 +385,7 @@ def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[in
     """
     from ..base.errors import Errors, SpectralError
     from ..pipeline.table import leave_out_unlikely
+    from ..pipeline.words import with_words
 
     with _parsing:
         nlp = _pipeline(model, way=way)
@@ -392,6 +393,8 @@ def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[in
     try:
         with _parsing, nlp.memory_zone():
             docs = list(_parsed(nlp, sources, keep=way.keep))
+            if way.format == "conllu":
+                docs = list(map(with_words, docs))
             if way.min_prob:
                 for doc in docs:
                     leave_out_unlikely(doc, way.min_prob)
@@ -441,26 +444,35 @@ def _doc(nlp: "Language", source: "Source", *, keep: set[str] | None) -> "Doc":
     """
     from spacy.tokens import Doc
 
+    from ..pipeline.tokenizer import EXPAND, SpectralTokenizer
+    from ..pipeline.words import keep_offsets, merged
     from ..readers import copy_words
     from ..treebank.conllu import as_tokens
-    from ..treebank.documents import MULTIWORD, sentences_to_doc
+    from ..treebank.documents import sentences_to_doc
 
     if source.tokens:
         return Doc(nlp.vocab, words=source.tokens)
     if not source.sentences:
         return nlp.make_doc(source.text)
-    gold = sentences_to_doc([as_tokens(s) for s in source.sentences], nlp.vocab)
-    if keep is not None:
-        for token in gold:
+    tokenizer = nlp.tokenizer
+    # otherwise the components have learnt tokens
+    has_words = isinstance(tokenizer, SpectralTokenizer) and tokenizer.multiword_model is not None
+    sentences = source.sentences if has_words else list(map(as_tokens, source.sentences))
+    gold = sentences_to_doc(sentences, nlp.vocab)
+    if keep is None:
+        doc = copy_words(gold, ["sents"])
+        if has_words and tokenizer.multiword != EXPAND:
+            return merged(doc)
+    else:
+        doc = gold
+        for token in doc:
             # a part of speech stands for a tag that is not given; but not if tags are something else
             if token.tag_ == token.pos_ and token.tag_ not in keep:
                 token.tag = 0
             if not token.morph:
                 token.set_morph(None)
-        return gold
-    doc = copy_words(gold, ["sents"])
-    if MULTIWORD in gold.spans:
-        doc.spans[MULTIWORD] = [doc[span.start : span.end] for span in gold.spans[MULTIWORD]]
+    if has_words:
+        keep_offsets(doc)
     return doc
 
 

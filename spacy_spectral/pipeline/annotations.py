@@ -356,13 +356,16 @@ def alternative(token: Token) -> Alternative | None:
     RETURNS: None if the parser did not choose this head, or found no other arc with a probability above 0.01.
     """
     place = find_token(token, _PARSE)
-    if place is None or "alternative" not in place.entry or not _has_head(place, token):
+    if place is None or "alternative" not in place.entry:
         return None
-    others = OtherArcs(**place.entry["alternative"])
     entry, row, begin = place
-    if others.labels[row] < 0:
+    others = OtherArcs(**entry["alternative"])
+    if others.labels[row] < 0 or not _has_arc(entry, begin, token, labelled=False):
         return None
     at = row + int(others.heads[row])
+    if "token" in entry:  # a token of several words is where its head word is
+        words = entry["token"] == entry["token"][at]
+        at = int(numpy.flatnonzero(words & (entry["orth"] != 0))[0])
     char = begin + int(entry["idx"][at])
     head = token.doc.char_span(char, char + 1, alignment_mode="expand")[0]
     if row_of(entry, begin, head) != at:
@@ -389,11 +392,15 @@ def parse_logprob(span: Span) -> float | None:
     found = _sentences(span)
     if found is None or "parse_logprob" not in found[0].entry:
         return None
-    (entry, row, _), sentences = found
-    arcs, own = span.to_array([HEAD, DEP]), slice(row, row + len(span))
-    same = (entry["head"][own] == arcs[:, 0].astype("int32")) & (entry["dep"][own] == arcs[:, 1])
+    (entry, row, begin), sentences = found
+    if "token" in entry:
+        same = all(_has_arc(entry, begin, token, labelled=True) for token in span)
+    else:
+        arcs, own = span.to_array([HEAD, DEP]), slice(row, row + len(span))
+        is_same = entry["head"][own] == arcs[:, 0].astype("int32")
+        same = bool((is_same & (entry["dep"][own] == arcs[:, 1])).all())
     value = float(entry["parse_logprob"][sentences].sum())
-    return value if same.all() and not isnan(value) else None
+    return value if same and not isnan(value) else None
 
 
 def marginals(span: Span) -> NDArray[numpy.float32] | None:
@@ -492,25 +499,51 @@ def register(*factories: str) -> None:
 
 def _sentences(span: Span) -> tuple[Place, slice] | None:
     """The sentences of a parse that make a span; None if there are no such."""
-    place = find_span(span, _PARSE)
+    place = _find_words(span, _PARSE) if len(span) else None
     if place is None:
         return None
-    begin, end, bounds = place.row, place.row + len(span), place.entry["sents"]
+    begin, bounds = place.row, place.entry["sents"]
+    end = begin + len(span)
+    if "token" in place.entry:
+        end = begin + _n_words(place, len(span))
     own = slice(*bounds.searchsorted([begin, end]).tolist())
     return (place, own) if bounds[own.start] == begin and bounds[own.stop] == end else None
 
 
+def _find_words(span: Span, name: str) -> Place | None:
+    """Where the first word of a span is, if the others follow it. A token of several words has a row for
+    each; only its head word is where the token is, see `words`."""
+    place = find_token(span[0], name)
+    if place is None or "token" not in place.entry:
+        return find_span(span, name)
+    tokens, orth = place.entry["token"], place.entry["orth"]
+    first = int(tokens.searchsorted(tokens[place.row]))
+    place = place._replace(row=first)
+    own = orth[first : first + _n_words(place, len(span))]
+    return place if numpy.array_equal(own[own != 0], words_of(span)) else None
+
+
+def _n_words(place: Place, n_tokens: int) -> int:
+    tokens = place.entry["token"]
+    return int(tokens.searchsorted(tokens[place.row] + n_tokens)) - place.row
+
+
+def _has_arc(entry: dict[str, Any], begin: int, token: Token, *, labelled: bool) -> bool:
+    """Whether a token has the head, and perhaps the label, that an entry is about."""
+    row, other = row_of(entry, begin, token), row_of(entry, begin, token.head)
+    if row < 0 or other < 0:
+        return False
+    head = row + int(entry["head"][row])
+    if head != other and ("token" not in entry or entry["token"][head] != entry["token"][other]):
+        return False
+    return not labelled or entry["dep"][row] == token.dep
+
+
 def _arc_value(token: Token, name: str, *, labelled: bool) -> float | None:
     place = find_token(token, _PARSE)
-    if place is None or name not in place.entry or not _has_head(place, token):
+    if place is None or name not in place.entry:
         return None
-    if labelled and place.entry["dep"][place.row] != token.dep:
+    if not _has_arc(place.entry, place.begin, token, labelled=labelled):
         return None
     value = float(place.entry[name][place.row])
     return None if isnan(value) else value
-
-
-def _has_head(place: Place, token: Token) -> bool:
-    """Whether a token's head is the one that the parser chose."""
-    entry, row, begin = place
-    return bool(row + entry["head"][row] == row_of(entry, begin, token.head))

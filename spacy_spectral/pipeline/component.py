@@ -11,7 +11,7 @@ document was changed since, the reranker asks the parser again.
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
@@ -34,6 +35,7 @@ from ..trees.sentences import Batch
 from .annotations import entries, store_entry
 from .documents import TokenReader
 from .training_data import all_examples
+from .words import with_words, word_examples, write_back
 
 
 class SpectralPipe(TrainablePipe):
@@ -45,7 +47,12 @@ class SpectralPipe(TrainablePipe):
 
     A subclass has `fit`, or an `initialize` of its own that ends in `learn`; and `predict` and
     `set_annotations`, which ask `learnt`. One that learns step by step has `step`, too.
+
+    Tokens may be made of several words (see `words`). `predict` and `set_annotations` get documents of words,
+    unless `is_about_words` is False.
     """
+
+    is_about_words = True
 
     def __init__(
         self, vocab: Vocab, model: Model, name: str, *, scorer: Callable | None = None
@@ -84,6 +91,26 @@ class SpectralPipe(TrainablePipe):
     def recipe(self) -> Any:
         """How the model is trained, as the config has it."""
         return self.model.attrs["recipe"]
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Annotate a document: its words, if its tokens are made of several."""
+        words = with_words(doc, mark=False) if self.is_about_words else doc
+        if super().__call__(words) is not None and words is not doc:
+            write_back(doc, words)
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate documents, as `__call__` does it, in batches."""
+        for docs in minibatch(stream, size=batch_size):
+            all_words = docs
+            if self.is_about_words:
+                all_words = [with_words(doc, mark=False) for doc in docs]
+            # a batch that fails, and whose error is handled, is left out
+            if len(list(super().pipe(all_words, batch_size=batch_size))) == len(docs):
+                for doc, words in zip(docs, all_words, strict=True):
+                    if words is not doc:
+                        write_back(doc, words)
+                yield from docs
 
     def initialize(
         self,
@@ -135,6 +162,7 @@ class SpectralPipe(TrainablePipe):
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.update")
+        examples = word_examples(examples)
         loss = self.step(examples, drop=drop)
         if loss is not None:
             losses[self.name] += loss

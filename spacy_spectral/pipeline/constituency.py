@@ -24,6 +24,9 @@ from .training_data import find_clusters
 class SpectralConstituency(SpectralPipe):
     """Finds constituents, with the probability of each."""
 
+    # there are no brackets around words that do not stand in the text
+    is_about_words = False
+
     def __init__(
         self,
         vocab: Vocab,

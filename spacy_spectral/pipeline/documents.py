@@ -29,6 +29,7 @@ from ..trees.interface import Parses
 from ..trees.pseudoprojective import DELIMITER, plain
 from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank
 from .annotations import OtherArcs, ParseValues, SentenceParse, tag_guesses
+from .words import with_words, word_example
 
 WHITESPACE_LABEL = "dep"
 _ANNOTATED = ("TAG", "POS", "MORPH", "LEMMA")
@@ -60,7 +61,7 @@ class TokenReader:
 
         starts: For each document which tokens start sentences. By default the documents must know it.
         """
-        docs = list(docs)
+        docs = list(map(with_words, docs))
         offsets = numpy.cumsum([0, *map(len, docs)])
         values = self._values(docs)
         if starts is None:
@@ -189,8 +190,10 @@ def training_batch(
     examples: Where heads, labels and sentence boundaries come from.
     annotated: One document per example with its predicted tokens, for the tags.
     """
-    aligned = [_aligned(example) for example in examples]
-    batch = read(annotated, [starts for _, _, starts in aligned])
+    docs = list(map(with_words, annotated))
+    pairs = zip(examples, docs, strict=True)
+    aligned = [_aligned(word_example(example, doc)) for example, doc in pairs]
+    batch = read(docs, [starts for _, _, starts in aligned])
     heads = [numpy.zeros(0, dtype="int64")]
     for (own, _, _), offset in zip(aligned, batch.offsets.tolist(), strict=False):
         heads.append(numpy.where(own == MISSING, MISSING, own + offset))

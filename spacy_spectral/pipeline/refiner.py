@@ -22,6 +22,7 @@ from .component import SpectralPipe
 from .documents import TokenReader, fixed_heads, string_values, training_treebank
 from .parser import SpectralParser
 from .training_data import ParserData, component, warn_of_missing, with_gold_tags
+from .words import with_words, word_examples
 
 
 class SpectralRefiner(SpectralPipe):
@@ -128,8 +129,9 @@ class SpectralRefiner(SpectralPipe):
         doc (Doc): A document with sentence boundaries and tags; it is not changed.
         RETURNS (Doc): The copy.
         """
-        copy = doc.copy()
-        (prediction,) = self.predict([doc])
+        words = with_words(doc)  # a new one, unless tokens are words
+        copy = doc.copy() if words is doc else words
+        (prediction,) = self.predict([words])
         if len(doc):
             tags = string_values([copy], self.labels)
             values = copy.to_array([TAG]).reshape(-1)
@@ -146,7 +148,7 @@ class SpectralRefiner(SpectralPipe):
             sentence has a gold tree, and gold tags.
         """
         grammar = self.learnt
-        examples = [eg for eg in examples if self.read.can_read(eg.reference)]
+        examples = [eg for eg in word_examples(examples) if self.read.can_read(eg.reference)]
         treebank = training_treebank(examples, with_gold_tags(examples), self.read)
         known = numpy.zeros(len(treebank.heads), dtype=bool)
         for a, b in treebank.tokens.bounds():

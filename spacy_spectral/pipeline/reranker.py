@@ -45,6 +45,7 @@ from .candidates import (
 from .component import FirstStage, SecondStage, Wish, take_off
 from .conditions import ConditionedParse, parse_under
 from .documents import Prediction, TokenReader, fixed_heads, predictions, string_values, write_parse
+from .words import with_words
 
 STORABLE = ("parses",)
 
@@ -300,6 +301,7 @@ class SpectralReranker(SecondStage):
         reranker = self.reranker
         if not isinstance(reranker, Reranker) or not reranker.models:
             raise SpectralError(Errors.S507.format(name=self.name))
+        doc = with_words(doc)
         batch = self._source(self.find_parser([doc])).read([doc])
         labels = [doc[place].dep_ for place in batch.places.tolist()]
         found = tree_scores(reranker.models, batch.tokens, fixed_heads(batch), labels)

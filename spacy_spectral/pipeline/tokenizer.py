@@ -1,8 +1,13 @@
-"""The trainable tokenizer `spacy-spectral.Tokenizer.v1`."""
+"""The trainable tokenizer `spacy-spectral.Tokenizer.v1`.
+
+It learns from documents of words (see `words`): how the text that they were made of is to be cut, and the
+words of tokens that can't be cut. Documents that it makes hold tokens or words, as `multiword` has it.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spacy.attrs import NORM, ORTH, intify_attrs
 from spacy.language import Language
@@ -15,6 +20,7 @@ from ..base.errors import Errors, SpectralError
 from ..base.files import Bytes, Format, List, Record, Str, Strings, write_atomically
 from ..base.progress import EpochBar
 from ..models.linear.chunks import PiecedText, piece_words, split_chunks
+from ..models.linear.multiword import Analysed, MultiwordModel, MultiwordRecipe
 from ..models.linear.tokenizer import (
     SpecialCases,
     SpecialToken,
@@ -22,8 +28,10 @@ from ..models.linear.tokenizer import (
     TokenizerRecipe,
     is_special,
 )
-from ..treebank.documents import MULTIWORD
+from ..treebank.conllu import cut_form
+from ..treebank.documents import MULTIWORD, multiword_tokens
 from .training_data import read_examples
+from .words import keep_offsets, register_words, set_words, with_words
 
 _FORMAT = Format(
     "tokenizer with special cases",
@@ -32,19 +40,26 @@ _FORMAT = Format(
     special=List(
         Record(text=Str(), orths=Strings("tokens"), norms=List(Str(optional=True), "tokens"))
     ),
+    # files of older versions have none
+    multiword=Bytes(optional=True),
 )
+# What tokens of several words are in documents.
+MERGE, EXPAND = CHOICES = ("merge", "expand")
 
 
-def create_tokenizer(epochs: int = 10, seed: int = 0) -> Callable[[Language], "SpectralTokenizer"]:
+def create_tokenizer(
+    epochs: int = 10, seed: int = 0, multiword: str = MERGE
+) -> Callable[[Language], "SpectralTokenizer"]:
     """The registered function behind `[nlp.tokenizer]`.
 
     epochs (int): Passes over the training data.
     seed (int): Seed of its order.
+    multiword (str): "merge" if documents hold the tokens of the text, "expand" if they hold words.
     RETURNS (Callable[[Language], SpectralTokenizer]): Makes the tokenizer of a pipeline.
     """
 
     def make_tokenizer(nlp: Language) -> "SpectralTokenizer":
-        return SpectralTokenizer(nlp.vocab, epochs=epochs, seed=seed)
+        return SpectralTokenizer(nlp.vocab, epochs=epochs, seed=seed, multiword=multiword)
 
     return make_tokenizer
 
@@ -53,28 +68,38 @@ class SpectralTokenizer:
     """Splits texts to tokens as the training data does. Tokens and spaces are the text, whatever it is.
 
     Multiword tokens of the training data whose words stand in the text are found again: they are the spans
-    `doc.spans["multiword_tokens"]`.
+    `doc.spans["multiword_tokens"]`. Others are tokens whose words are kept beside ("merge"), or their words
+    are the tokens of the document ("expand"); see `words`.
     """
 
-    def __init__(self, vocab: Vocab, *, epochs: int = 10, seed: int = 0):
+    def __init__(self, vocab: Vocab, *, epochs: int = 10, seed: int = 0, multiword: str = MERGE):
         """vocab (Vocab): The shared vocabulary.
         epochs (int): Passes over the training data.
         seed (int): Seed of its order.
+        multiword (str): "merge" if documents hold the tokens of the text, "expand" if they hold words.
         """
+        if multiword not in CHOICES:
+            raise SpectralError(
+                Errors.S625.format(value=repr(multiword), choices=", ".join(CHOICES))
+            )
         self.vocab = vocab
         self.epochs = epochs
         self.seed = seed
+        self.multiword = multiword
         self.model: TokenizerModel | None = None
+        self.multiword_model: MultiwordModel | None = None
         self._special = SpecialCases({})
+        register_words()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.vocab, self.epochs, self.seed, self.to_bytes())
+        settings = self.vocab, self.epochs, self.seed, self.multiword
+        return _unpickle, (*settings, self.to_bytes())
 
     def __call__(self, text: str) -> Doc:
         """Tokenize a text.
 
         text (str): The text.
-        RETURNS (Doc): Its tokens; `doc.text` is the text.
+        RETURNS (Doc): Its tokens; `doc.text` is the text, unless words are expanded.
         """
         if self.model is None:
             raise SpectralError(Errors.S603)
@@ -94,7 +119,21 @@ class SpectralTokenizer:
             for token in doc:
                 if token.idx in norms:
                     token.norm_ = norms[token.idx]
+        if self.multiword_model is not None:
+            set_words(doc, self._words(tokens.words, self.multiword_model))
+            if self.multiword == EXPAND:
+                expanded = with_words(doc)
+                if expanded is not doc:
+                    keep_offsets(expanded)
+                return expanded
         return doc
+
+    def _words(self, tokens: list[str], model: MultiwordModel) -> dict[int, tuple[str, ...]]:
+        """The words of those tokens that are several, and no tokens of special cases."""
+        places = [i for i, token in enumerate(tokens) if not token.isspace()]
+        special = {token.orth for case in self._special.cases.values() for token in case}
+        found = model.find([tokens[i] for i in places])
+        return {places[i]: own for i, own in found.items() if tokens[places[i]] not in special}
 
     def pipe(self, texts: Iterable[str], batch_size: int = 1000) -> Iterator[Doc]:
         """Tokenize a stream of texts.
@@ -124,11 +163,14 @@ class SpectralTokenizer:
         if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
             raise SpectralError(Errors.S116.format(name="tokenizer"))
         examples = read_examples(get_examples, "SpectralTokenizer.initialize")
-        texts = [text for eg in examples if (text := pieced_text(eg.reference)) is not None]
+        surfaces = [_Surface.of(with_words(eg.reference)) for eg in examples]
+        texts = [text for own in surfaces if (text := own.pieces()) is not None]
         with EpochBar("tokenizer", self.epochs) as progress:
             abbreviations = [] if nlp is None else _abbreviations(nlp)
             recipe = TokenizerRecipe(self.epochs, self.seed)
             self.model = recipe.fit(texts, abbreviations=abbreviations, progress=progress)
+        analysed = [Analysed(own.tokens, own.words) for own in surfaces]
+        self.multiword_model = MultiwordRecipe(seed=self.seed).fit(analysed)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Score tokens.
@@ -182,7 +224,9 @@ class SpectralTokenizer:
             for text, tokens in sorted(self._special.cases.items())
         ]
         model = self.model.to_bytes() if self.model is not None else None
-        return _FORMAT.pack({"model": model, "special": special})
+        words = self.multiword_model
+        multiword = words.to_bytes() if words is not None else None
+        return _FORMAT.pack({"model": model, "special": special, "multiword": multiword})
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralTokenizer":
         """Load what `to_bytes` gave, or raise a ValueError that says what is wrong.
@@ -199,6 +243,8 @@ class SpectralTokenizer:
         }
         for text, tokens in special.items():
             _FORMAT.require(is_special(text, tokens), "special", "has tokens that are not the text")
+        words = read["multiword"]
+        self.multiword_model = MultiwordModel.from_bytes(words) if words is not None else None
         self.model, self._special = model, SpecialCases(special)
         return self
 
@@ -226,21 +272,48 @@ def _abbreviations(nlp: Language) -> list[str]:
     return [text for text, tokens in rules.items() if text.endswith(".") and len(tokens) == 1]
 
 
-def _unpickle(vocab: Vocab, epochs: int, seed: int, data: bytes) -> SpectralTokenizer:
-    return SpectralTokenizer(vocab, epochs=epochs, seed=seed).from_bytes(data)
+def _unpickle(
+    vocab: Vocab, epochs: int, seed: int, multiword: str, data: bytes
+) -> SpectralTokenizer:
+    tokenizer = SpectralTokenizer(vocab, epochs=epochs, seed=seed, multiword=multiword)
+    return tokenizer.from_bytes(data)
 
 
-def pieced_text(doc: Doc) -> PiecedText | None:
-    """RETURNS (Optional[PiecedText]): The tokens of a document, to learn from."""
-    inner = {i for span in doc.spans.get(MULTIWORD, ()) for i in range(span.start + 1, span.end)}
-    words: list[str] = []
-    whites: list[str] = []
-    is_inner: list[bool] = []
-    for token in doc:
-        if not token.text.isspace():
-            words.append(token.text)
-            whites.append(token.whitespace_)
-            is_inner.append(token.i in inner)
-        elif words:
-            whites[-1] += token.text_with_ws
-    return piece_words(words, whites, is_inner)
+class _Surface(NamedTuple):
+    """The tokens of a text, without white space.
+
+    whites: The white space after each.
+    is_inner: Whether they follow another word of the same multiword token, one whose words stand in the text.
+    words: What the others are made of, None for one word.
+    """
+
+    tokens: list[str]
+    whites: list[str]
+    is_inner: list[bool]
+    words: list[tuple[str, ...] | None]
+
+    @classmethod
+    def of(cls, doc: Doc) -> "_Surface":
+        """What is to be learnt from a document of words."""
+        own = cls([], [], [], [])
+        marked = multiword_tokens(doc)
+        at = 0
+        while at < len(doc):
+            last, form = marked.get(at, (at, doc[at].text))
+            words = tuple(token.text for token in doc[at : last + 1])
+            pieces = cut_form(form, words) or [form]
+            white = doc[last].whitespace_
+            at = last + 1
+            if form.isspace():
+                if own.whites:
+                    own.whites[-1] += form + white
+                continue
+            own.tokens.extend(pieces)
+            own.whites.extend([*repeat("", len(pieces) - 1), white])
+            own.is_inner.extend([False, *repeat(True, len(pieces) - 1)])
+            own.words.extend([words] if len(words) > len(pieces) else repeat(None, len(pieces)))
+        return own
+
+    def pieces(self) -> PiecedText | None:
+        """What a tokenizer learns from; None if words have white space that none could learn to keep."""
+        return piece_words(self.tokens, self.whites, self.is_inner)

@@ -21,6 +21,7 @@ from ..trees.interface import Clusters, Vectors
 from ..trees.sentences import MISSING, Treebank
 from .annotations import TagGuesses, store_tags
 from .documents import TokenReader, training_treebank, vocabularies
+from .words import word_examples
 
 if TYPE_CHECKING:
     from ..models.eigenwords.vectors import WordVectors
@@ -43,7 +44,7 @@ def all_examples(
     """All that a component learns from when its pipeline is initialized, or an error if some is kept back."""
     if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
         raise SpectralError(Errors.S116.format(name=name))
-    return read_examples(get_examples, f"{kind}.initialize")
+    return word_examples(read_examples(get_examples, f"{kind}.initialize"))
 
 
 def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Example]:

@@ -331,7 +331,7 @@ def as_tokens(sentence: Sentence) -> Sentence:
     words = list(sentence.words)
     cut, whole = [], []
     for first, last, form in sentence.multiword:
-        pieces = _cut(form, words[first : last + 1])
+        pieces = cut_form(form, words[first : last + 1])
         if pieces is None:
             whole.append((first, last, form))
         else:
@@ -341,8 +341,8 @@ def as_tokens(sentence: Sentence) -> Sentence:
     return _merge(sentence, whole) if whole else sentence
 
 
-def _cut(form: str, words: list[str]) -> list[str] | None:
-    """The pieces of a form that are the words, but for case."""
+def cut_form(form: str, words: Sequence[str]) -> list[str] | None:
+    """The pieces of a form that are the words, but for case; None if it has no such."""
     if form.lower() != "".join(words).lower() or len(form) != sum(map(len, words)):
         return None
     pieces, end = [], 0

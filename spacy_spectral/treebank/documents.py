@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, ORTH, POS, SENT_START, TAG
 from spacy.parts_of_speech import NAMES as POS_NAMES
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
 from ..base.errors import Errors
@@ -19,7 +19,8 @@ from .conllu import Sentence, TreebankError, as_tokens, scan_conllu, tree_proble
 
 CONLLU_SUFFIXES = (".conllu", ".conll")
 SUFFIXES = (*CONLLU_SUFFIXES, ".spacy")
-# The key in `doc.spans` of multiword tokens whose words stand in the text.
+# The key in `doc.spans` of multiword tokens, by their words. Where these do not stand in the text, as "de"
+# and "le" of "du" do not, the label is the form that does.
 MULTIWORD = "multiword_tokens"
 # How many characters of comments are as much as one word of a document.
 _COMMENTS = 512
@@ -43,8 +44,8 @@ def read_docs(
     syntactic_words: Whether the words of multiword tokens are tokens as they are. Otherwise tokens are
         those of the text, see `conllu.as_tokens`.
     trees: Whether documents without any head are a problem.
-    YIELDS: The documents in order. A token with a missing head has the label "". Multiword tokens that
-        are made of their words are the spans `doc.spans["multiword_tokens"]`.
+    YIELDS: The documents in order. A token with a missing head has the label "". Multiword tokens are the
+        spans `doc.spans["multiword_tokens"]`; see `multiword_tokens`.
     RAISES: At the first problem.
     """
     options: Any = {"n_sents": n_sents, "syntactic_words": syntactic_words, "trees": trees}
@@ -113,11 +114,10 @@ def sentences_to_doc(sentences: list[Sentence], vocab: Vocab) -> Doc:
             columns.heads[places[i]] = None if head == MISSING else places[head]
             # spaCy writes the label of a root in capitals
             columns.deps[places[i]] = "ROOT" if head == i and dep == "root" else dep
-        multiword += [
-            (places[first], places[last] + 1)
-            for first, last, form in sentence.multiword
-            if form == "".join(sentence.words[first : last + 1])
-        ]
+        for first, last, form in sentence.multiword:
+            if not any(sentence.after[first:last]):
+                label = "" if form == "".join(sentence.words[first : last + 1]) else form
+                multiword.append((places[first], places[last] + 1, label))
     n = len(columns.words)
     doc = Doc(
         vocab,
@@ -135,8 +135,28 @@ def sentences_to_doc(sentences: list[Sentence], vocab: Vocab) -> Doc:
         if word.isspace():
             doc[i].set_morph(None)
     if multiword:
-        doc.spans[MULTIWORD] = [doc[start:end] for start, end in multiword]
+        doc.spans[MULTIWORD] = [Span(doc, a, b, label=label) for a, b, label in multiword]
     return doc
+
+
+def multiword_tokens(doc: Doc) -> dict[int, tuple[int, str]]:
+    """The multiword tokens of a document that are marked as such: by the place of the first word that of the
+    last one, and the form that stands in the text. Spans know their characters, whatever was merged or
+    split."""
+    marked = doc.spans.get(MULTIWORD, ())
+    if not marked:
+        return {}
+    starts = {token.idx: token for token in doc}
+    ends = {token.idx + len(token): token for token in doc}
+    found = {}
+    for span in marked:
+        first, last = starts.get(span.start_char), ends.get(span.end_char)
+        if first is None or last is None or first.i >= last.i:
+            continue
+        if not any(token.whitespace_ for token in doc[first.i : last.i]):
+            form = span.label_ or doc.text[span.start_char : span.end_char]
+            found[first.i] = last.i, form
+    return found
 
 
 @dataclass

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from spacy.tokens import Doc, Token
 
-from .documents import MULTIWORD
+from .documents import multiword_tokens
 
 _TEXT = re.compile(r"#\s*text\s*=")
 _ESCAPES = {" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n"}
@@ -27,7 +27,7 @@ def write_doc(
     RETURNS: CoNLL-U; "" for a document without words.
     """
     before, after = _white_space(doc)
-    multiword = _multiword(doc)
+    multiword = multiword_tokens(doc)
     blocks: list[str] = []
     last = ""  # the white space after the sentence before
     for sent in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
@@ -44,8 +44,7 @@ def write_doc(
             elif last.count("\n") > 1:
                 own.append("# newpar")
             own.append(f"# sent_id = {name}-{number}" if name else f"# sent_id = {number}")
-        text = "".join(_clean(token.text) + " " * bool(after[token.i]) for token in words)
-        own.append(f"# text = {text.rstrip()}")
+        own.append(f"# text = {_text(words, after, multiword)}")
         is_end = words[-1].i == max(after)
         first = before if not blocks else ""
         rows = _rows(words, after, multiword, first, misc or {}, is_end=is_end)
@@ -68,24 +67,22 @@ def _white_space(doc: Doc) -> tuple[str, dict[int, str]]:
     return before, after
 
 
-def _multiword(doc: Doc) -> dict[int, int]:
-    """First and last token of multiword tokens; spans know their characters whatever was merged or split."""
-    starts = {token.idx: token for token in doc}
-    ends = {token.idx + len(token): token for token in doc}
-    found = {}
-    for span in doc.spans.get(MULTIWORD, ()):
-        first, last = starts.get(span.start_char), ends.get(span.end_char)
-        if first is None or last is None or first.i >= last.i:
-            continue
-        if not any(token.whitespace_ for token in doc[first.i : last.i]):
-            found[first.i] = last.i
-    return found
+def _text(words: list[Token], after: dict[int, str], multiword: dict[int, tuple[int, str]]) -> str:
+    """A sentence as it is written."""
+    end, pieces, at = words[-1].i, [], -1
+    for token in words:
+        if token.i > at:
+            at, form = multiword.get(token.i, (token.i, token.text))
+            if at > end or at not in after:  # it goes on in the next sentence
+                at, form = token.i, token.text
+            pieces.append(_clean(form) + " " * bool(after[at]))
+    return "".join(pieces).rstrip()
 
 
 def _rows(
     words: list[Token],
     after: dict[int, str],
-    multiword: dict[int, int],
+    multiword: dict[int, tuple[int, str]],
     before: str,
     known: Mapping[int, Sequence[str]],
     *,
@@ -97,13 +94,13 @@ def _rows(
     inside = -1  # the last token of the multiword token at hand
     for token, (head, dep) in zip(words, heads, strict=True):
         misc = [f"SpacesBefore={_escape(before)}"] if before and not rows else []
-        last = multiword.get(token.i, -1)
+        last, form = multiword.get(token.i, (-1, ""))
         if last in number and token.i > inside:
             inside = last
-            form = "".join(_clean(part.text) for part in token.doc[token.i : last + 1])
             own = misc + _space_after(after[last], last == words[-1].i, is_end=is_end)
             empty = ["_"] * 7
-            rows.append("\t".join([f"{number[token.i]}-{number[last]}", form, *empty, _join(own)]))
+            id_ = f"{number[token.i]}-{number[last]}"
+            rows.append("\t".join([id_, _clean(form), *empty, _join(own)]))
             misc = []
         if token.i > inside:
             misc += _space_after(after[token.i], token is words[-1], is_end=is_end)

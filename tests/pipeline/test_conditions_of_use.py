@@ -36,6 +36,7 @@ ODD_TEXTS = [
     "一二三四五",
     ". . . , ;",
     "x" * 300 + " y",
+    "thog saw thman, thouse and aog .",  # as words of the kind "words" are written
 ]
 TOKEN_VALUES = ("tag_probs", "head_prob", "dep_prob", "subtag", "subtag_prob", "sent_start_prob")
 SPAN_VALUES = ("parse_logprob", "parses", "parse_string", "constituency_nbest", "prob")
