@@ -299,6 +299,15 @@ class Errors(metaclass=_WithCodes):
         "Can't jack-knife {sentences} sentences in {folds} folds. Take at least 2 folds and "
         "at least as many sentences."
     )
+    S307 = "spacy-spectral.NeuralTagger.v1 needs {bounds}, not {found}."
+    S308 = (
+        "The expert '{name}' is a model '{kind}', which is no tagger of spacy-spectral. Use "
+        "spacy-spectral.LinearTagger.v1 or spacy-spectral.NeuralTagger.v1."
+    )
+    S309 = (
+        "spacy-spectral.ProductTagger.v1 needs at least one expert. Give it models of spacy-spectral: "
+        "LinearTagger.v1 or NeuralTagger.v1."
+    )
     S401 = (
         "There is nothing to train the parser on: no token has both a head and a label. Check that "
         "the training data contains dependency trees."

@@ -18,6 +18,7 @@ from ...trees.calibration import (
     PRIOR,
     Tried,
     calibrated,
+    held_out_blocks,
     judge,
     minimum,
     some_sentences,
@@ -28,8 +29,6 @@ from ...trees.sentences import MISSING, Floats, Treebank
 from .parser import ProductParser
 
 _CHOSEN_AT = 1.0  # the temperature at which trees are chosen, for weights that sum to 1
-_HELD_OUT = 5  # without a development set, every fifth block of sentences
-_MAX_BLOCK = 50
 # How far logarithms of weights and of the temperature are changed to see what it does, at first and then.
 _ARMS = (0.7, 0.4)
 
@@ -56,7 +55,7 @@ def fit(
     product = ProductParser(experts, weights or equal)
     held_out, judges = dev, product
     if weights is None and dev is None:
-        inside = _held_out(len(treebank.tokens))
+        inside = held_out_blocks(len(treebank.tokens))
         if inside.any() and not inside.all():
             held_out = treebank.select(inside)
             copies = _train(recipes, treebank.select(~inside), None, given, "without a part, ")
@@ -89,12 +88,6 @@ def _train(
 
 def _tell(report: Callable[[str], None], prefix: str, message: str) -> None:
     report(prefix + message)
-
-
-def _held_out(n: int) -> numpy.ndarray:
-    """Which of n sentences: neighbours together, for neighbours are alike."""
-    block = max(min(n // (2 * _HELD_OUT), _MAX_BLOCK), 1)
-    return (numpy.arange(n) // block) % _HELD_OUT == _HELD_OUT - 1
 
 
 def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
