@@ -349,12 +349,10 @@ class TagNetwork:
         backprop_words(Ragged(d_words, of_words.lengths))
         return loss, right
 
-    def log_probs(self, of_words: NDArray, starts: Ints) -> NDArray[numpy.float32]:
-        """[tokens, outputs], given the vectors of the tokens' words."""
+    def predict(self, of_words: NDArray, starts: Ints) -> NDArray[numpy.float32]:
+        """[tokens, outputs], the scores of outputs, given the vectors of the tokens' words."""
         lengths = numpy.diff(starts).astype("int32")
-        return self.outputs.log_probs(
-            self.scores.predict(self.encoder.predict(Ragged(of_words, lengths)))
-        )
+        return self.scores.predict(self.encoder.predict(Ragged(of_words, lengths)))
 
 
 def _nothing() -> Model:
@@ -490,8 +488,8 @@ class NeuralTagger(DistributionTagger):
 
     def opinion(self, words: NeuralWords, starts: Ints) -> "NeuralOpinion":
         """What the network says of sentences."""
-        logs = self.network.log_probs(words.vectors[words.rows], starts)
-        return NeuralOpinion(logs, self.network.outputs)
+        scores = self.network.predict(words.vectors[words.rows], starts)
+        return NeuralOpinion(scores, self.network.outputs)
 
     def to_payload(self) -> dict[str, Any]:
         vectors = self.vectors
@@ -541,19 +539,20 @@ def _vectors(lexicon: Lexicon, network: TagNetwork, words: list[str]) -> Arrays:
 
 
 class NeuralOpinion(NamedTuple):
-    """What a network says of some tokens; see `interface.Opinion`.
+    """What a network says of some tokens; see `interface.Opinion`. Scores are not normalised:
+    every analysis has a value of every attribute, so that all would lose the same.
 
-    logs: [tokens, outputs].
+    scores: [tokens, outputs].
     """
 
-    logs: NDArray[numpy.float32]
+    scores: NDArray[numpy.float32]
     outputs: Outputs
 
     def classes(self) -> Logs:
-        return self.logs[:, : self.outputs.edges[1]]
+        return self.scores[:, : self.outputs.edges[1]]
 
     def analyses(self, classes: Ints) -> Logs:
-        return product(self.logs[:, self.outputs.edges[1] :], self.outputs.values)
+        return product(self.scores[:, self.outputs.edges[1] :], self.outputs.values)
 
 
 build_neural_tagger = architecture(
