@@ -15,17 +15,17 @@ from ...base.files import Stored
 from ...trees.interface import Clusters
 from ...trees.sentences import Bools, Ints
 from ..linear.tagger import Tagging
-from ..linear.tagger_training import tag_label
+from ..linear.tagger_training import Corpus, tag_label
 
 _TOKENS_AT_ONCE = 4096
 Logs = NDArray[numpy.float32]
 
 
-def seen_analyses(classes: Ints, analyses: Ints, n_classes: int, n_analyses: int) -> Bools:
-    """[classes, analyses], what some tokens have together, -1 where something is missing."""
-    seen = numpy.zeros((n_classes, n_analyses), dtype=bool)
-    known = (classes >= 0) & (analyses >= 0)
-    seen[classes[known], analyses[known]] = True
+def seen_in(corpus: Corpus) -> Bools:
+    """[classes, analyses], which of them tokens of a corpus have together."""
+    seen = numpy.zeros((len(corpus.tag_classes), len(corpus.morphs)), dtype=bool)
+    known = (corpus.tag_gold >= 0) & (corpus.morph_gold >= 0)
+    seen[corpus.tag_gold[known], corpus.morph_gold[known]] = True
     return seen
 
 

@@ -17,14 +17,14 @@ A layer that reads the letters of words one by one gained nothing in the product
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
-from thinc.api import Model, chain, glorot_uniform_init, use_ops
+from thinc.api import Model, chain, glorot_uniform_init, noop, use_ops
 from thinc.types import Ragged
 
 from ...base.cache import Arrays, RowCache
@@ -43,7 +43,7 @@ from ..eigenwords.vocabulary import signatures
 from ..linear.classifier import Epoch, Progress
 from ..linear.tagger import is_analysis
 from ..linear.tagger_training import Corpus, TaggedSentence
-from .interface import DistributionTagger, Logs, log_softmax, seen_analyses
+from .interface import DistributionTagger, Logs, log_softmax, seen_in
 
 
 def _suffix(n: int, word: str) -> str:
@@ -309,7 +309,7 @@ class TagNetwork:
                 lexicon.firsts, lexicon.n_rows, recipe.embed_size, lexicon.n_vector
             )
             of_words = chain(embeddings, mixture(recipe.mix_size))
-            encoder: Model = _nothing()
+            encoder: Model = noop()
             for _ in range(recipe.scan_depth):
                 encoder = chain(encoder, gated_scan(recipe.scan_size))
             scores = output_scores(len(outputs))
@@ -353,20 +353,6 @@ class TagNetwork:
         """[tokens, outputs], the scores of outputs, given the vectors of the tokens' words."""
         lengths = numpy.diff(starts).astype("int32")
         return self.scores.predict(self.encoder.predict(Ragged(of_words, lengths)))
-
-
-def _nothing() -> Model:
-    return Model("nothing", _same)
-
-
-def _same(model: Model, X: Any, is_train: bool) -> tuple[Any, Callable]:
-    return X, lambda dY: dY
-
-
-def seen_in(corpus: Corpus) -> Bools:
-    """[classes, analyses], which a corpus has together."""
-    classes, analyses = len(corpus.tag_classes), len(corpus.morphs)
-    return seen_analyses(corpus.tag_gold, corpus.morph_gold, classes, analyses)
 
 
 def fit(

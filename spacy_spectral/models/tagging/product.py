@@ -27,8 +27,8 @@ from ...trees.sentences import Bools, Floats, Ints
 from ..linear.classifier import Decisions, Progress
 from ..linear.tagger import TaggerModel, Words
 from ..linear.tagger_training import Corpus, TaggedSentence
-from .interface import DistributionTagger, Logs, Opinion, log_softmax
-from .neural import NeuralTagger, seen_in
+from .interface import DistributionTagger, Logs, Opinion, log_softmax, seen_in
+from .neural import NeuralTagger
 
 # What can be an expert, by the names in files.
 KINDS: dict[str, Any] = {"linear": TaggerModel, "neural": NeuralTagger}
