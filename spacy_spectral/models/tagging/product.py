@@ -9,6 +9,10 @@ expert was trained on, so the product is as confident as it should be.
 
 The linear expert's probabilities of a token depend on the tags that it has decided on to the left. Its
 analyses are asked for when the product has chosen all classes.
+
+Parsers are trained on tags of jack-knifed copies of a linear tagger alone: trained on 1,100 sentences of
+UD_Turkish-IMST, the log-linear parser had 64.6 UAS and 53.9 LAS on the tags of a linear tagger, 65.8 and 55.2
+on those of a product; trained on tags of jack-knifed products, 65.2 and 54.8.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
