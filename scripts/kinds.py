@@ -70,7 +70,9 @@ _RERANKER = _model("Reranker.v1", folds=2, states=2, max_iterations=5, parser_ep
 _FORESTS = _model("ForestReranker.v1", threshold=0.02, folds=2, epochs=1)
 _GRAMMAR = {"states": 2, "em_iterations": 1}
 _SPANS = {"epochs": 1, "anchored_epochs": 1}
-_TAGGER = {"spectral_tagger": {"model": _model("LinearTagger.v1", epochs=1)}}
+_LINEAR_TAGGER = _model("LinearTagger.v1", epochs=1)
+_NEURAL_TAGGER = _model("NeuralTagger.v1", embed_size=8, mix_size=8, scan_size=4, epochs=2)
+_TAGGER = {"spectral_tagger": {"model": _LINEAR_TAGGER}}
 _CLUSTERS = {"spectral_tagger": ["clusters"], "spectral_parser": ["clusters"]}
 
 
@@ -94,6 +96,20 @@ KINDS: dict[str, Kind] = {
         is_split=False,
     ),
     "tagger": Kind(_TAGGER, _CLUSTERS),
+    "neural tagger": Kind(
+        {"spectral_tagger": {"model": _NEURAL_TAGGER}},
+        {"spectral_tagger": ["clusters", "vectors"]},
+    ),
+    "product of taggers": Kind(
+        {
+            "spectral_tagger": {
+                "model": _model(
+                    "ProductTagger.v1", experts={"linear": _LINEAR_TAGGER, "neural": _NEURAL_TAGGER}
+                )
+            }
+        },
+        _CLUSTERS,
+    ),
     "lemmatizer": Kind(
         {**_TAGGER, "spectral_lemmatizer": {"model": _model("LinearLemmatizer.v1", epochs=2)}}
     ),

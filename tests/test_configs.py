@@ -223,12 +223,12 @@ def test_pipeline_then_reranker(few, tmp_path):
 @pytest.fixture(scope="module")
 def accurate(few, tmp_path_factory):
     """The whole pipeline with the product of experts, small ones."""
-    model = "components.spectral_parser.model"
     config = load_config(ROOT / "configs" / "accurate.cfg", interpolate=False)
     small = {"mix_size": 16, "scan_size": 16, "scan_depth": 1, "arc_size": 16, "label_size": 16}
     overrides = {
-        f"{model}.experts.{name}.{setting}": value
-        for name, expert in config["components"]["spectral_parser"]["model"]["experts"].items()
+        f"components.{component}.model.experts.{name}.{setting}": value
+        for component in ("spectral_tagger", "spectral_parser")
+        for name, expert in config["components"][component]["model"]["experts"].items()
         for setting, value in (small | {"epochs": 2, "averaged": 1}).items()
         if setting in expert
     }
@@ -244,8 +244,10 @@ def test_two_gears_of_one_pipeline():
     for config in (fast, accurate):
         for name in ("spectral_tagger", "spectral_parser"):
             del config["components"][name]["model"]
-    # what word vectors the neural expert looks at
-    assert accurate["initialize"]["components"]["spectral_parser"].pop("vectors")
+    # word vectors for the neural experts, and what the exponents of the taggers are learnt from
+    given = accurate["initialize"]["components"]
+    assert given["spectral_parser"].pop("vectors") and given["spectral_tagger"].pop("vectors")
+    assert given["spectral_tagger"].pop("dev_corpus")
     assert accurate == fast
 
 

@@ -306,6 +306,15 @@ class Errors(metaclass=_WithCodes):
     S307 = (
         "Can't read the lexicon '{path}': {reason}. Check the setting 'lexicon' of the component."
     )
+    S308 = "spacy-spectral.NeuralTagger.v1 needs {bounds}, not {found}."
+    S309 = (
+        "The expert '{name}' is a model '{kind}', which is no tagger of spacy-spectral. Use "
+        "spacy-spectral.LinearTagger.v1 or spacy-spectral.NeuralTagger.v1."
+    )
+    S310 = (
+        "spacy-spectral.ProductTagger.v1 needs at least one expert. Give it models of spacy-spectral: "
+        "LinearTagger.v1 or NeuralTagger.v1."
+    )
     S401 = (
         "There is nothing to train the parser on: no token has both a head and a label. Check that "
         "the training data contains dependency trees."

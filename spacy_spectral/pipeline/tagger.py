@@ -20,13 +20,18 @@ from ..base.cache import distinct
 from ..base.errors import Errors, SpectralError
 from ..base.progress import EpochBar
 from ..models.linear.analyses import read_analyses
-from ..models.linear.tagger import Jackknifed, TaggerModel, jackknife
-from ..models.linear.tagger_training import Lexicon, TaggedSentence
+from ..models.linear.tagger import Jackknifed, jackknife
+from ..models.linear.tagger_training import TaggedSentence
 from ..trees.interface import Clusters
 from .annotations import TagGuesses, register, store_tags
 from .component import SpectralPipe
 from .documents import string_finder, vocabularies
-from .training_data import find_clusters, tagged_sentences
+from .training_data import (
+    corpus_examples,
+    find_clusters,
+    find_word_vectors,
+    tagged_sentences,
+)
 
 # What spaCy's own pipelines call white space.
 _SPACE_TAG = "_SP"
@@ -63,7 +68,7 @@ class SpectralTagger(SpectralPipe):
         """Make a tagger.
 
         vocab (Vocab): The shared vocabulary.
-        model (Model): A model by "spacy-spectral.LinearTagger.v1".
+        model (Model): A model by "spacy-spectral.LinearTagger.v1", "NeuralTagger.v1" or "ProductTagger.v1".
         name (str): The component instance name.
         overwrite (bool): Whether to replace annotation that is already there.
         top_k (int): How many tags to keep in `token._.tag_probs`, 0 for none.
@@ -72,7 +77,7 @@ class SpectralTagger(SpectralPipe):
         super().__init__(vocab, model, name, scorer=scorer)
         self.overwrite = overwrite
         self.top_k = top_k
-        self._jackknifed: tuple[bytes, Lexicon, Jackknifed] | None = None
+        self._jackknifed: tuple[bytes, Any, Jackknifed] | None = None
         register("spectral_tagger")
 
     @property
@@ -83,7 +88,7 @@ class SpectralTagger(SpectralPipe):
     @property
     def clusters(self) -> Clusters | None:
         """RETURNS (Optional[Clusters]): The word clusters that the tagger looks at."""
-        return self.learnt.lexicon.clusters
+        return self.learnt.clusters
 
     def add_label(self, label: str) -> int:
         raise SpectralError(Errors.S303.format(name=self.name, label=label))
@@ -95,26 +100,40 @@ class SpectralTagger(SpectralPipe):
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
         clusters: str | Path | None = None,
+        vectors: str | Path | None = None,
+        dev_corpus: str | None = None,
         lexicon: str | Path | None = None,
     ) -> None:
-        """Train the tagger. The whole training happens here, in seconds.
+        """Train the tagger. The whole training happens here, in seconds; of a neural one, in minutes.
 
         get_examples (Callable[[], Iterable[Example]]): The training data.
         nlp (Optional[Language]): The current pipeline.
         labels (Optional[Sequence[str]]): Tags to learn; others count as missing.
         clusters (Optional[Union[str, Path]]): A directory with eigenword clusters. By default those
             of the vocabulary's lookups are used if there are some.
+        vectors (Optional[Union[str, Path]]): A directory with word vectors, for models that look at
+            them. By default those of the vocabulary are used if it has some.
+        dev_corpus (Optional[str]): A corpus of the config, for models that learn from it how much
+            each of several experts counts.
         lexicon (Optional[Union[str, Path]]): A file with tabs between form, lemma, part of speech and
             features: analyses of more forms.
         """
         analyses = read_analyses(lexicon) if lexicon is not None else None
         examples = self.training_examples(get_examples, nlp)
-        sentences = list(tagged_sentences(examples, nlp, self.name))
+        dev = [] if dev_corpus is None else corpus_examples(nlp, dev_corpus, parser=self.name)
+        sentences, held_out = (
+            list(tagged_sentences(own, nlp, self.name)) for own in (examples, dev)
+        )
         recipe = self.recipe
-        with EpochBar(self.name, 2 * recipe.epochs) as progress:
-            found = find_clusters(clusters, self.vocab)
-            options: Any = {"clusters": found, "labels": labels, "lexicon": analyses}
-            self.learn(recipe.fit(sentences, **options, progress=progress))
+        given: Any = {
+            "clusters": find_clusters(clusters, self.vocab),
+            "vectors": find_word_vectors(vectors, self.vocab),
+            "dev": held_out,
+            "labels": labels,
+            "lexicon": analyses,
+        }
+        with EpochBar(self.name, recipe.n_epochs) as progress:
+            self.learn(recipe.fit(sentences, **given, progress=progress))
 
     def jackknife(self, sentences: Sequence[TaggedSentence], *, folds: int) -> Jackknifed:
         """Tag training sentences by taggers like this one that have not seen them; their `epochs` are 2.
@@ -130,14 +149,14 @@ class SpectralTagger(SpectralPipe):
         for sentence in sentences:
             fields = ("\x1f".join(map(str, column)) for column in sentence)
             digest.update("\x1e".join(fields).encode("utf8", "surrogatepass"))
-        key, lexicon = digest.digest(), self.learnt.lexicon
+        key, learnt = digest.digest(), self.learnt
         last = self._jackknifed
-        if last is not None and last[0] == key and last[1] is lexicon:
+        if last is not None and last[0] == key and last[1] is learnt:
             return last[2]
-        sources: Any = {"clusters": lexicon.clusters, "known": lexicon.known}
+        sources: Any = {"clusters": learnt.clusters, "known": learnt.known}
         seed = self.recipe.seed
         result = jackknife(sentences, folds=folds, seed=seed, morphology=True, **sources)
-        self._jackknifed = (key, lexicon, result)
+        self._jackknifed = (key, learnt, result)
         return result
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
@@ -147,7 +166,7 @@ class SpectralTagger(SpectralPipe):
         RETURNS (List[Prediction]): One prediction a document.
         """
         docs = list(docs)
-        learnt: TaggerModel = self.learnt
+        learnt = self.learnt
         arrays = [doc.to_array([ORTH, SENT_START, TAG]).reshape(-1, 3) for doc in docs]
         ends = numpy.cumsum([0, *map(len, docs)])
         tokens = numpy.concatenate([numpy.zeros((0, 3), dtype="uint64"), *arrays])

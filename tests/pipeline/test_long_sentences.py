@@ -55,6 +55,7 @@ SCRIPTS = str(Path(__file__).parents[2] / "scripts")
 # kinds whose charts are all tried by others
 ELSEWHERE = {
     "tagger": ["lemmatizer"],
+    "neural tagger": ["product of taggers"],
     "Biaffine.v1": ["product"],
     "Biaffine": ["product"],
     "LogLinear": ["product", "forest reranker"],

@@ -21,7 +21,8 @@ from .layers import root_rows, token_rows
 
 _MAX_CACHED = 100_000
 # What is seen of a word, and the width of its embedding.
-_OF_WORDS: dict[str, tuple[Callable[[str], str], int]] = {
+Describe = Callable[[str], str]
+_OF_WORDS: dict[str, tuple[Describe, int]] = {
     "lower": (str.lower, 64),
     "suffix3": (lambda word: word.lower()[-3:], 32),
     "suffix2": (lambda word: word.lower()[-2:], 16),
@@ -53,64 +54,39 @@ class Inputs:
         return Inputs(self.ids[tokens], self.vectors[tokens], starts)
 
 
-class TokenNumbers:
-    """Numbers of strings."""
+class WordNumbers:
+    """Numbers of strings that are read off words, and what is known of words: clusters and vectors."""
 
     def __init__(
         self,
+        describe: Mapping[str, Describe],
         strings: Mapping[str, Sequence[str]],
         clusters: Clusters | None,
         vectors: Vectors | None,
     ):
-        """strings: The strings of every feature, numbered from 1."""
+        """describe: Features of words.
+        strings: The strings of every feature, numbered from 1."""
         self.strings = {name: list(known) for name, known in strings.items()}
         self.clusters, self.vectors = clusters, vectors
-        self.names = [*_OF_WORDS, *self._cluster_names(), *_OF_TOKENS]
+        self._describe = describe
         self._index = {
             name: {string: i for i, string in enumerate(known, 1)}
             for name, known in self.strings.items()
         }
-        size = self.n_vector
-        first = numpy.zeros((0, len(self.names) - len(_OF_TOKENS)), dtype="int32")
-        self._cache = RowCache(
-            self._of_words, (first, numpy.zeros((0, size), dtype="float32")), size=_MAX_CACHED
-        )
-
-    @classmethod
-    def fit(
-        cls, tokens: Tokens, *, clusters: Clusters | None, vectors: Vectors | None
-    ) -> "TokenNumbers":
-        """The strings that are frequent enough in some sentences."""
-        strings = {}
-        for name, (describe, _) in _OF_WORDS.items():
-            strings[name] = _frequent(Counter(map(describe, tokens.words)))
-        for name in _OF_TOKENS:
-            strings[name] = _frequent(Counter(getattr(tokens, name)))
-        return cls(strings, clusters, vectors)
 
     @property
     def n_vector(self) -> int:
         return 0 if self.vectors is None else self.vectors.size
 
-    def tables(self) -> list[tuple[int, int]]:
-        """Numbers and width of every feature's embeddings."""
-        widths = {name: width for name, (_, width) in _OF_WORDS.items()} | _OF_TOKENS
-        sizes = {name: len(known) for name, known in self.strings.items()}
-        if self.clusters is not None:
-            sizes |= zip(self._cluster_names(), self.clusters.granularities, strict=True)
-        return [(sizes[name] + 1, widths.get(name, _CLUSTER_WIDTH)) for name in self.names]
+    @property
+    def granularities(self) -> tuple[int, ...]:
+        return () if self.clusters is None else self.clusters.granularities
 
-    def __call__(self, tokens: Tokens) -> Inputs:
-        """What the network sees of sentences."""
-        rows, (of_words, vectors) = self._cache(tokens.words)
-        of_tokens = [self._numbers(name, getattr(tokens, name)) for name in _OF_TOKENS]
-        ids = numpy.concatenate([of_words[rows], numpy.stack(of_tokens, axis=1)], axis=1)
-        return Inputs(ids, vectors[rows], tokens.starts)
-
-    def _of_words(self, words: list[str]) -> tuple[NDArray, NDArray]:
+    def of_words(self, words: list[str]) -> tuple[NDArray, NDArray]:
+        """Numbers of features and then of clusters, 0 for none, and vectors of words."""
         columns = [
-            self._numbers(name, list(map(describe, words)))
-            for name, (describe, _) in _OF_WORDS.items()
+            self.numbers(name, list(map(describe, words)))
+            for name, describe in self._describe.items()
         ]
         if self.clusters is not None:
             ids = self.clusters.ids(words)
@@ -124,16 +100,65 @@ class TokenNumbers:
         )
         return numpy.stack(columns, axis=1).astype("int32"), found
 
-    def _numbers(self, name: str, strings: Sequence[str]) -> Ints:
+    def numbers(self, name: str, strings: Sequence[str]) -> Ints:
+        """The numbers of a feature's strings."""
         get = self._index[name].get
         return numpy.array([get(string, 0) for string in strings], dtype="int32")
 
+
+class TokenNumbers(WordNumbers):
+    """Numbers of strings of tokens: those of words, and what taggers have said."""
+
+    def __init__(
+        self,
+        strings: Mapping[str, Sequence[str]],
+        clusters: Clusters | None,
+        vectors: Vectors | None,
+    ):
+        """strings: The strings of every feature, numbered from 1."""
+        super().__init__(
+            {name: own for name, (own, _) in _OF_WORDS.items()}, strings, clusters, vectors
+        )
+        self.names = [*_OF_WORDS, *self._cluster_names(), *_OF_TOKENS]
+        first = numpy.zeros((0, len(self.names) - len(_OF_TOKENS)), dtype="int32")
+        self._cache = RowCache(
+            self.of_words,
+            (first, numpy.zeros((0, self.n_vector), dtype="float32")),
+            size=_MAX_CACHED,
+        )
+
+    @classmethod
+    def fit(
+        cls, tokens: Tokens, *, clusters: Clusters | None, vectors: Vectors | None
+    ) -> "TokenNumbers":
+        """The strings that are frequent enough in some sentences."""
+        strings = {}
+        for name, (describe, _) in _OF_WORDS.items():
+            strings[name] = frequent(Counter(map(describe, tokens.words)))
+        for name in _OF_TOKENS:
+            strings[name] = frequent(Counter(getattr(tokens, name)))
+        return cls(strings, clusters, vectors)
+
+    def tables(self) -> list[tuple[int, int]]:
+        """Numbers and width of every feature's embeddings."""
+        widths = {name: width for name, (_, width) in _OF_WORDS.items()} | _OF_TOKENS
+        sizes = {name: len(known) for name, known in self.strings.items()}
+        sizes |= zip(self._cluster_names(), self.granularities, strict=True)
+        return [(sizes[name] + 1, widths.get(name, _CLUSTER_WIDTH)) for name in self.names]
+
+    def __call__(self, tokens: Tokens) -> Inputs:
+        """What the network sees of sentences."""
+        rows, (of_words, vectors) = self._cache(tokens.words)
+        of_tokens = [self.numbers(name, getattr(tokens, name)) for name in _OF_TOKENS]
+        ids = numpy.concatenate([of_words[rows], numpy.stack(of_tokens, axis=1)], axis=1)
+        return Inputs(ids, vectors[rows], tokens.starts)
+
     def _cluster_names(self) -> list[str]:
-        n = 0 if self.clusters is None else len(self.clusters.granularities)
-        return [f"cluster{i}" for i in range(n)]
+        return [f"cluster{i}" for i in range(len(self.granularities))]
 
 
-def _frequent(counts: Counter[str]) -> list[str]:
+def frequent(counts: Counter[str]) -> list[str]:
+    """Strings that are not rare, in order."""
     return sorted(string for string, n in counts.items() if string and n >= _MIN_COUNT)
 
 

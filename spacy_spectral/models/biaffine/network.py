@@ -42,6 +42,11 @@ class Network:
     max_length: int
     temperature: Temperature = NEUTRAL
 
+    @property
+    def layers(self) -> tuple[Model, ...]:
+        """All layers, in the order in which files have their weights."""
+        return self.encoder, self.arcs, self.labels
+
     def step(self, X: Any, starts: NDArray, heads: Ints, labels: Ints) -> float:
         """Add the gradients of a batch to those of the layers.
 

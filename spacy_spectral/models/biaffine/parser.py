@@ -28,7 +28,7 @@ from ...trees.sentences import Ints, Tokens, Treebank
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.vectors import WordVectors
 from .embed import TokenNumbers
-from .estimate import NetworkSettings, build_network, fit, n_weights, parameters, set_parameters
+from .estimate import NetworkSettings, build_network, fit, flat_weights, n_weights, set_weights
 from .network import Network, pieces_of
 
 _SIZE = Int(low=1, high=1 << 14)
@@ -134,7 +134,6 @@ class BiaffineParser(ParserModel):
 
     def to_payload(self) -> dict[str, Any]:
         vectors = self.lexicon.vectors
-        weights = [value.ravel() for value in parameters(self.network).values()]
         return {
             "settings": asdict(self.settings),
             "temperature": self.temperature._asdict(),
@@ -142,7 +141,7 @@ class BiaffineParser(ParserModel):
             "inventory": self.inventory.to_bytes(),
             "clusters": clusters_to_bytes(self.lexicon.clusters),
             "vectors": b"" if vectors is None else vectors.to_bytes(),
-            "weights": numpy.concatenate(weights),
+            "weights": flat_weights(self.network.layers),
         }
 
     @classmethod
@@ -161,14 +160,7 @@ class BiaffineParser(ParserModel):
         )
         _FORMAT.require(found == wanted, "weights", f"has {found}, not {wanted}")
         network = build_network(NetworkSettings(**settings), lexicon, inventory)
-        shapes = {name: value.shape for name, value in parameters(network).items()}
-        sizes = [int(numpy.prod(shape)) for shape in shapes.values()]
-        parts = numpy.split(read["weights"], numpy.cumsum(sizes)[:-1])
-        values = {
-            name: part.reshape(shape).copy()
-            for (name, shape), part in zip(shapes.items(), parts, strict=True)
-        }
-        set_parameters(network, values)
+        set_weights(network.layers, read["weights"])
         network.temperature = Temperature.read(read["temperature"])
         return cls(lexicon, network, NetworkSettings(**settings))
 

@@ -1,7 +1,7 @@
 """The tagger: tags first, then morphology given the tags. Knows nothing of spaCy."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,11 +12,12 @@ from ...base.cache import Arrays, RowCache
 from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Bytes, Format, List, Stored, Strings
 from ...base.learnt import architecture
-from ...trees.interface import Clusters
+from ...trees.interface import Clusters, Vectors
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .analyses import Analysis, KnownForms
 from .classifier import (
     Attributes,
+    Decisions,
     Epoch,
     Int32s,
     LinearClassifier,
@@ -116,6 +117,15 @@ class TaggerModel(Stored):
         describe = partial(_describe, lexicon, tagger, morphologizer)
         self._cache = RowCache(describe, beyond, size=_CACHE_SIZE)
 
+    @property
+    def clusters(self) -> Clusters | None:
+        return self.lexicon.clusters
+
+    @property
+    def known(self) -> KnownForms | None:
+        """The forms of a lexicon."""
+        return self.lexicon.known
+
     def tag(self, sentences: Sequence[Sequence[str]], *, top: int = 3) -> Tagging:
         """Tag sentences, and report the `top` tags of each token."""
         words = [word for sentence in sentences for word in sentence]
@@ -136,10 +146,8 @@ class TaggerModel(Stored):
         given: int32, the tag of each token as an index into `tags`, -1 where it is to be found. Tags around
             it and morphology are chosen with it.
         """
-        rows, known, tag_scores, morph_scores = words
-        # the last columns are for decisions
-        attributes = numpy.zeros((len(rows), known.shape[1] + 2), dtype="uint32")
-        attributes[:, :-2] = known[rows]
+        rows, _, tag_scores, morph_scores = words
+        attributes = _attributes(words)
         tags = self._tagger.decide(
             attributes, starts, rows, tag_scores, numpy.zeros_like(rows),
             top=max(1, top), given=given,
@@ -150,6 +158,29 @@ class TaggerModel(Stored):
                 attributes, starts, rows, morph_scores, tags.classes, top=1
             ).classes
         return Tagging(tags.classes, tags.labels[:, :top], tags.probs[:, :top], morphs)
+
+    def likely_classes(self, words: Words, starts: Int32s, *, top: int) -> Decisions:
+        """The likeliest of `tag_classes` for each token, as labels of the decisions; see `tag_words`."""
+        every = numpy.arange(len(self.tag_classes), dtype="int32")
+        classes = replace(self._tagger, scheme=replace(self._tagger.scheme, labels=every))
+        return classes.decide(
+            _attributes(words), starts, words.rows, words.tag_scores,
+            numpy.zeros_like(words.rows), top=min(top, len(every)),
+        )  # fmt: skip
+
+    def likely_analyses(
+        self, words: Words, starts: Int32s, classes: Int32s, *, top: int
+    ) -> Decisions:
+        """The likeliest of `morphs` for each token, as labels of the decisions.
+
+        classes: int32, the class of each token.
+        """
+        assert self._morphologizer is not None
+        attributes = _attributes(words)
+        attributes[:, -2] = classes + 2
+        return self._morphologizer.decide(
+            attributes, starts, words.rows, words.morph_scores, classes, top=top
+        )
 
     def to_payload(self) -> dict[str, Any]:
         lexicon = self.lexicon
@@ -176,7 +207,7 @@ class TaggerModel(Stored):
         labels = [numbers.setdefault(tag_label(pair), len(numbers)) for pair in tag_classes]
         sound = read["tagger"]["labels"].tolist() == labels
         _FORMAT.require(sound, "tagger.labels", "does not fit the tags")
-        sound = all(map(_is_analysis, read["morphs"]))
+        sound = all(map(is_analysis, read["morphs"]))
         _FORMAT.require(sound, "morphs", "has an entry that is not Name=Value|Name=Value")
         names, entries = read["stems"], read["stem_entries"]
         _FORMAT.require(
@@ -194,6 +225,13 @@ class TaggerModel(Stored):
             for name, make in (("tagger", tag_templates), ("morphologizer", morph_templates))
         )
         return cls(lexicon, tag_classes, read["morphs"], *classifiers)
+
+
+def _attributes(words: Words) -> Attributes:
+    """Attributes of tokens; the last columns are for decisions, first the tag."""
+    attributes = numpy.zeros((len(words.rows), words.attributes.shape[1] + 2), dtype="uint32")
+    attributes[:, :-2] = words.attributes[words.rows]
+    return attributes
 
 
 def _describe(
@@ -214,7 +252,7 @@ def _with_scores(
     return attributes, tagger.word_scores(attributes), of_morphs
 
 
-def _is_analysis(text: str) -> bool:
+def is_analysis(text: str) -> bool:
     return text == "" or all(part.count("=") == 1 for part in text.split("|"))
 
 
@@ -229,11 +267,18 @@ class TaggerRecipe:
     epochs: int = 5
     seed: int = 0
 
+    @property
+    def n_epochs(self) -> int:
+        """How many epochs are reported."""
+        return 2 * self.epochs
+
     def fit(
         self,
         sentences: Sequence[TaggedSentence],
         *,
         clusters: Clusters | None = None,
+        vectors: Vectors | None = None,
+        dev: Sequence[TaggedSentence] = (),
         labels: Collection[str] | None = None,
         lexicon: Iterable[Analysis] | None = None,
         progress: Progress | None = None,
@@ -241,6 +286,7 @@ class TaggerRecipe:
         """Train a tagger.
 
         clusters: Word clusters; the model keeps a copy of them.
+        vectors, dev: For other taggers.
         labels: Fine tags to learn; others count as missing.
         lexicon: Analyses of more forms.
         """

@@ -13,14 +13,21 @@ from typing import cast
 
 import numpy
 
-from ...trees.calibration import PRIOR, Tried, calibrated, judge, minimum, some_sentences, star
+from ...trees.calibration import (
+    PRIOR,
+    Tried,
+    calibrated,
+    held_out_blocks,
+    judge,
+    minimum,
+    some_sentences,
+    star,
+)
 from ...trees.interface import Clusters, ParserModel, Recipe, Resources, Temperature, Vectors
 from ...trees.sentences import MISSING, Floats, Treebank
 from .parser import ProductParser
 
 _CHOSEN_AT = 1.0  # the temperature at which trees are chosen, for weights that sum to 1
-_HELD_OUT = 5  # without a development set, every fifth block of sentences
-_MAX_BLOCK = 50
 # How far logarithms of weights and of the temperature are changed to see what it does, at first and then.
 _ARMS = (0.7, 0.4)
 
@@ -47,7 +54,7 @@ def fit(
     product = ProductParser(experts, weights or equal)
     held_out, judges = dev, product
     if weights is None and dev is None:
-        inside = _held_out(len(treebank.tokens))
+        inside = held_out_blocks(len(treebank.tokens))
         if inside.any() and not inside.all():
             held_out = treebank.select(inside)
             copies = _train(recipes, treebank.select(~inside), None, given, "without a part, ")
@@ -79,12 +86,6 @@ def _train(
         own: Resources = {**given, "dev": dev, "report": report}
         experts[name] = recipe.fit(treebank, **own)
     return experts
-
-
-def _held_out(n: int) -> numpy.ndarray:
-    """Which of n sentences: neighbours together, for neighbours are alike."""
-    block = max(min(n // (2 * _HELD_OUT), _MAX_BLOCK), 1)
-    return (numpy.arange(n) // block) % _HELD_OUT == _HELD_OUT - 1
 
 
 def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:

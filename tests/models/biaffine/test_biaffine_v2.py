@@ -68,7 +68,9 @@ def test_gradients_of_every_parameter():
     inventory = Inventory.from_labels(data.labels)
     with seeded(1):
         network = build_network(NetworkSettings(**SMALL), lexicon, inventory)
-        for value in parameters(network).values():  # nothing is zero, so that nothing is hidden
+        for value in parameters(
+            network.layers
+        ).values():  # nothing is zero, so that nothing is hidden
             value += numpy.random.normal(0, 0.3, value.shape).astype("float32")
     for layer in (network.encoder, network.arcs, network.labels):
         set_dropout_rate(layer, 0.0)

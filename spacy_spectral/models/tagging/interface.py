@@ -1,0 +1,146 @@
+"""Taggers that give distributions: what the component asks them, answered from what an expert has to say.
+
+A pair of fine and coarse tag is a class. What is chosen for each token is the likeliest class and, among the
+analyses that were seen with it, the likeliest one.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy
+from numpy.typing import NDArray
+
+from ...base.files import Stored
+from ...trees.interface import Clusters
+from ...trees.sentences import Bools, Ints
+from ..linear.analyses import KnownForms
+from ..linear.tagger import Tagging
+from ..linear.tagger_training import Corpus, tag_label
+
+_TOKENS_AT_ONCE = 4096
+Logs = NDArray[numpy.float32]
+
+
+def seen_in(corpus: Corpus) -> Bools:
+    """[classes, analyses], which of them tokens of a corpus have together."""
+    seen = numpy.zeros((len(corpus.tag_classes), len(corpus.morphs)), dtype=bool)
+    known = (corpus.tag_gold >= 0) & (corpus.morph_gold >= 0)
+    seen[corpus.tag_gold[known], corpus.morph_gold[known]] = True
+    return seen
+
+
+class Opinion(Protocol):
+    """What a tagger has to say of the tokens of some sentences."""
+
+    def classes(self) -> Logs:
+        """[tokens, classes], log P(class), but for a constant of each token."""
+        ...
+
+    def analyses(self, classes: Ints) -> Logs:
+        """[tokens, analyses], log P(analysis | class), but for a constant of each token."""
+        ...
+
+
+class DistributionTagger(Stored):
+    """A tagger that has a probability for every class and every analysis; `opinion` is all that its kinds
+    differ in. See `models.linear.tagger.TaggerModel`, which is asked the same.
+
+    tag_classes: Pairs of fine and coarse tag.
+    morphs: Morphological analyses, "" for no features.
+    seen: bool[classes, analyses], which were seen together.
+    """
+
+    clusters: Clusters | None
+    known: KnownForms | None = None  # the forms of a lexicon
+
+    def __init__(self, tag_classes: list[tuple[str, str]], morphs: list[str], seen: Bools):
+        self.tag_classes, self.morphs, self.seen = tag_classes, morphs, seen
+        labels = [tag_label(pair) for pair in tag_classes]
+        self.tags = list(dict.fromkeys(labels))
+        numbers = {label: i for i, label in enumerate(self.tags)}
+        self._label_of = numpy.array([numbers[label] for label in labels])
+        # classes by label, and where those of each label start
+        self._by_label = numpy.argsort(self._label_of, kind="stable")
+        self._label_starts = numpy.searchsorted(
+            self._label_of[self._by_label], numpy.arange(len(self.tags))
+        )
+
+    def words(self, words: Sequence[str]) -> Any:
+        """What is known of words; its `at` gives that of tokens, by which word each is."""
+        raise NotImplementedError
+
+    def opinion(self, words: Any, starts: Ints) -> Opinion:
+        """What it has to say of sentences."""
+        raise NotImplementedError
+
+    def tag(self, sentences: Sequence[Sequence[str]], *, top: int = 3) -> Tagging:
+        """Tag sentences, and report the `top` tags of each token."""
+        words = [word for sentence in sentences for word in sentence]
+        starts = numpy.cumsum([0, *map(len, sentences)], dtype="int32")
+        return self.tag_words(self.words(words), starts, top=top)
+
+    def tag_words(
+        self, words: Any, starts: Ints, top: int = 3, given: Ints | None = None
+    ) -> Tagging:
+        """Tag sentences.
+
+        starts: Where sentences start, closed by the number of tokens.
+        given: The tag of each token as an index into `tags`, -1 where it is to be found. Its class and its
+            morphology are chosen with it, tags around it are not: who tags twice gets the same.
+        """
+        none = numpy.zeros((0, top), dtype="int32")
+        blocks = [Tagging(none[:, 0], none, none.astype("float32"), none[:, 0])]
+        for own, own_starts in _blocks(starts):
+            chosen = None if given is None or (given[own] < 0).all() else given[own]
+            opinion = self.opinion(words.at(own), own_starts)
+            blocks.append(self._tagging(opinion, top, chosen))
+        return Tagging(*map(numpy.concatenate, zip(*blocks, strict=True)))
+
+    def _tagging(self, opinion: Opinion, top: int, given: Ints | None) -> Tagging:
+        logs = opinion.classes()
+        classes = self._classes(logs, given)
+        return Tagging(classes, *self._likeliest(logs, top), self._analyses(opinion, classes))
+
+    def _analyses(self, opinion: Opinion, classes: Ints) -> Ints:
+        """The likeliest analysis of each token that was seen with its class, -1 if there is none."""
+        if not self.morphs:
+            return numpy.full(len(classes), -1, dtype="int32")
+        seen = self.seen[classes]
+        best = numpy.where(seen, opinion.analyses(classes), -numpy.inf).argmax(axis=1)
+        return numpy.where(seen.any(axis=1), best, -1).astype("int32")
+
+    def _classes(self, logs: Logs, given: Ints | None) -> Ints:
+        if given is not None:
+            other = (given[:, None] >= 0) & (self._label_of != given[:, None])
+            logs = numpy.where(other, -numpy.inf, logs)
+        return logs.argmax(axis=1).astype("int32")
+
+    def _likeliest(self, logs: Logs, top: int) -> tuple[Ints, NDArray[numpy.float32]]:
+        """The likeliest tags of each token, -1 for none, and their probabilities."""
+        tags = numpy.full((len(logs), top), -1, dtype="int32")
+        probs = numpy.zeros((len(logs), top), dtype="float32")
+        left = numpy.exp(log_softmax(logs))[:, self._by_label]
+        left = numpy.add.reduceat(left, self._label_starts, axis=1)
+        every = numpy.arange(len(logs))
+        for rank in range(min(top, len(self.tags))):
+            best = left.argmax(axis=1)
+            tags[:, rank], probs[:, rank] = best, left[every, best]
+            left[every, best] = -1.0
+        return tags, numpy.minimum(probs, 1.0)
+
+
+def log_softmax(scores: NDArray) -> NDArray:
+    """Logarithms of probabilities, row by row."""
+    scores = scores - scores.max(axis=1, keepdims=True)
+    return scores - numpy.log(numpy.exp(scores).sum(axis=1, keepdims=True))
+
+
+def _blocks(starts: Ints) -> Iterator[tuple[slice, Ints]]:
+    """Tokens of some sentences at a time, and where these start: arrays of probabilities are large."""
+    if len(starts) < 2:
+        return
+    firsts = numpy.flatnonzero(numpy.diff(starts[:-1] // _TOKENS_AT_ONCE, prepend=-1))
+    for first, end in pairwise([*firsts.tolist(), len(starts) - 1]):
+        own = starts[first : end + 1]
+        yield slice(int(own[0]), int(own[-1])), own - own[0]
