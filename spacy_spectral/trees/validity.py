@@ -16,8 +16,8 @@ from .interface import ArcMask, ArcProbs, Parse, Parses, TreeDistribution
 from .pseudoprojective import plain
 from .sentences import Floats, Ints, Tokens
 
-# Of how many trees a valid one is chosen.
-N_BEST = 32
+# Of how many trees a valid one is chosen, and how many are looked at first: short lists take less time.
+N_BEST, FIRST = 32, 4
 _SPECIAL = {"goeswith", "fixed", "reparandum", "conj", "punct"}
 _MODIFIED = _SPECIAL | {"cc", "advmod", "obl"}
 # Which children a word may have, by its relation; any, where there is no entry.
@@ -192,12 +192,11 @@ def with_valid_trees(parses: Parses, tokens: Tokens, names: Sequence[str]) -> Pa
     for sentence, (begin, end) in enumerate(tokens.bounds()):
         own = slice(begin, end)
         least = rules.broken(own, parses.heads[own], parses.labels[own])
-        if not least:
-            continue
-        for parse in parses.k_best(sentence, N_BEST, labelled=True):
-            n_broken = rules.broken(own, parse.heads, parse.labels)
-            if n_broken < least:
-                chosen[sentence], least = parse, n_broken
+        for k in (FIRST, N_BEST):
             if not least:
                 break
+            for parse in parses.k_best(sentence, k, labelled=True):
+                n_broken = rules.broken(own, parse.heads, parse.labels)
+                if n_broken < least:
+                    chosen[sentence], least = parse, n_broken
     return ChosenParses(parses, tokens.starts, chosen, names) if chosen else parses
