@@ -26,7 +26,7 @@ KERNELS = [
 PROGRAM = r"""
 #include <stdio.h>
 #include "spacy_spectral/base/_exp.h"
-#include "spacy_spectral/models/loglinear/_cells.h"
+#include "spacy_spectral/models/loglinear/_table.h"
 #include "spacy_spectral/models/shag/_vector.h"
 
 int main(void) {
