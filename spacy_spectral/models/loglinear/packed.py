@@ -20,7 +20,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...forest.conditions import Edge, GraphBuilder, GraphTrees
-from ._forest import MOST_OF_STATES_POWER
+from ._infer import MOST_OF_STATES_POWER
 
 _LEFT, _RIGHT = 0, 1
 
