@@ -287,7 +287,7 @@ def merge(doc):
 
 
 def retag(doc):
-    doc[1].tag_ = "VBZ"
+    doc[1].tag_ = "VBZ" if doc[1].tag_ != "VBZ" else "NN"
 
 
 def split(doc):

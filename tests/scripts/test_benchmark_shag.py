@@ -43,7 +43,7 @@ def test_accuracy_tables(script, tmp_path, monkeypatch, capsys):
     tables = json.loads(output.read_text())
     shown = capsys.readouterr().out
     assert [name for name, *_ in tables["accuracy dev"]][:3] == ["DET", "DET+F", "SPECTRAL"]
-    assert len(tables["accuracy dev"]) == 11
+    assert len(tables["accuracy dev"]) == 10
     for _, plain, with_lengths in tables["accuracy dev"]:
         assert 50 < plain <= 100 and 50 < with_lengths <= 100
         assert f"{plain:.2f}" in shown
