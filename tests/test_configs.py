@@ -279,3 +279,21 @@ def test_reranker_on_any_pipeline(kind, config, few, tmp_path, request):
 def test_reranker_without_a_base_says_so(few, tmp_path):
     with pytest.raises(ValueError, match="S532"):
         train("rerank.cfg", few, tmp_path)
+
+
+def test_constituents_on_a_whole_pipeline(few, tmp_path):
+    """One pipeline from raw text to lemmas, dependencies and constituents."""
+    base = train("pipeline.cfg", few, tmp_path / "base")
+    brackets = {split: path.with_suffix(".ptb") for split, path in few.items()}
+    path = train("constituency.cfg", brackets, tmp_path / "both", **{"paths.base": str(base)})
+    before, after = spacy.load(base), spacy.load(path)
+    assert after.pipe_names == [*before.pipe_names, "sentencizer", "spectral_constituency"]
+    text = "The dog saw a man. She sleeps."
+    doc, other = after(text), before(text)
+    assert [(t.text, t.tag_, t.lemma_, t.head.i, t.dep_) for t in doc] == [
+        (t.text, t.tag_, t.lemma_, t.head.i, t.dep_) for t in other
+    ]
+    assert [sent.text for sent in doc.sents] == ["The dog saw a man.", "She sleeps."]
+    assert all(sent._.parse_string.startswith("(S") for sent in doc.sents)
+    performance = after.meta["performance"]
+    assert performance["bracket_f"] > 0.6
