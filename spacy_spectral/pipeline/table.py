@@ -103,7 +103,9 @@ def arc_probs(doc: Doc) -> dict[int, list[str]]:
             if row[name] is not None:
                 found.append(f"{key}={row[name]:.3f}")
         if row["alt_head"] is not None:
-            found.append(f"Alt={row['alt_head']}:{row['alt_dep']}:{row['alt_prob']:.3f}")
+            # spaCy writes the label of a root in capitals
+            dep = row["alt_dep"] if row["alt_head"] else "root"
+            found.append(f"Alt={row['alt_head']}:{dep}:{row['alt_prob']:.3f}")
         words[token.i] = found
     return words
 
