@@ -47,7 +47,7 @@ def test_accuracy_tables(script, tmp_path, monkeypatch, capsys):
     for _, plain, with_lengths in tables["accuracy dev"]:
         assert 50 < plain <= 100 and 50 < with_lengths <= 100
         assert f"{plain:.2f}" in shown
-    assert [name for name, *_ in tables["decoding"]] == ["DET+F", "EM", "SPECTRAL+EM"]
+    assert [name for name, *_ in tables["decoding"]] == ["DET+F", "EM"]
 
 
 def test_times(script, tmp_path):
