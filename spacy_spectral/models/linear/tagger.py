@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy
@@ -161,12 +161,16 @@ class TaggerModel(Stored):
 
     def likely_classes(self, words: Words, starts: Int32s, *, top: int) -> Decisions:
         """The likeliest of `tag_classes` for each token, as labels of the decisions; see `tag_words`."""
-        every = numpy.arange(len(self.tag_classes), dtype="int32")
-        classes = replace(self._tagger, scheme=replace(self._tagger.scheme, labels=every))
-        return classes.decide(
+        return self._classes.decide(
             _attributes(words), starts, words.rows, words.tag_scores,
-            numpy.zeros_like(words.rows), top=min(top, len(every)),
+            numpy.zeros_like(words.rows), top=min(top, len(self.tag_classes)),
         )  # fmt: skip
+
+    @cached_property
+    def _classes(self) -> LinearClassifier:
+        """The tagger with classes for labels; it keeps a table of its own, which takes time to make."""
+        every = numpy.arange(len(self.tag_classes), dtype="int32")
+        return replace(self._tagger, scheme=replace(self._tagger.scheme, labels=every))
 
     def likely_analyses(
         self, words: Words, starts: Int32s, classes: Int32s, *, top: int
