@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "spacy_spectral"
 # from the ground up; what stands on the top level of the package is above all of them
-FLOORS = ("base", "trees", "treebank", "forest", "models", "pipeline", "viz", "top", "cli")
+FLOORS = ("base", "trees", "treebank", "forest", "models", "pipeline", "viz", "serve", "top", "cli")
 FREE_OF_SPACY = ("trees", "forest", "models")
 # they read and write spaCy's own vectors, lookups and .spacy files
 KNOWS_SPACY = {"models.eigenwords"}
