@@ -1,8 +1,8 @@
 """All messages of the package, each with a code, in the style of `spacy.errors`.
 
 S0xx treebanks and files, S1xx head automata and the parser, S2xx eigenwords and similarity,
-S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas, S7xx
-constituents, S8xx refinement, S9xx packed forests.
+S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, lemmas
+(S65x servers), S7xx constituents, S8xx refinement, S9xx packed forests.
 """
 
 import operator
@@ -533,6 +533,13 @@ class Errors(metaclass=_WithCodes):
     S625 = (
         "The setting 'multiword' of the tokenizer is {value}. Choose one of: {choices}; documents hold the "
         "tokens of the text, or words."
+    )
+    S650 = (
+        "Can't listen on {host}, port {port}: {reason}. Give another --port, or stop what uses it."
+    )
+    S651 = (
+        "Servers need packages that are not installed ({names}). Install them: "
+        "pip install 'spacy-spectral[serve]'."
     )
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
     S702 = "A parser for constituents needs {bounds}, not {found}."
