@@ -151,3 +151,28 @@ def copy_words(reference: Doc, annotations: Iterable[str] = ()) -> Doc:
             Span(doc, span.start, span.end, label=span.label) for span in reference.spans[MULTIWORD]
         ]
     return doc
+
+
+# what --gold-tags takes from the treebank, and the token attributes of components it replaces
+_GOLD_TAGS = ("tag", "pos", "morph")
+_TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
+
+
+def without_parses(references: Iterable[Doc], *, gold_tags: bool) -> list[Doc]:
+    """Documents to run a pipeline on: the words and sentences of a treebank."""
+    annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
+    return [copy_words(reference, annotations) for reference in references]
+
+
+def superseded(nlp: Language, *, gold_tags: bool) -> list[str]:
+    """The components whose work the treebank has done: they assign nothing else of a parse."""
+    names = []
+    for name in nlp.pipe_names:
+        assigned = set(nlp.get_pipe_meta(name).assigns)
+        if "token.dep" in assigned or "token.head" in assigned:
+            continue
+        # an attribute ruler does not say what it assigns; it maps tags to parts of speech
+        tags = assigned & _TAG_ATTRIBUTES or nlp.get_pipe_meta(name).factory == "attribute_ruler"
+        if "token.is_sent_start" in assigned or (gold_tags and tags):
+            names.append(name)
+    return names

@@ -73,10 +73,10 @@ def score_deps_ud(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
     """Score parses under the names that spaCy's training loop shows.
 
     examples (Iterable[Example]): The predicted and gold documents.
-    RETURNS (Dict[str, Any]): The keys `dep_uas`, `dep_las`, `dep_uas_no_punct`, `dep_las_no_punct`
-        and `dep_las_per_type`.
+    RETURNS (Dict[str, Any]): The keys `dep_uas`, `dep_las`, `dep_uas_no_punct`, `dep_las_no_punct`,
+        `dep_las_per_type`, and `dep_calibration`: how far probabilities are true, None if there are none.
     """
-    counts = count(examples)
+    counts = count(examples, probabilities=True)
     uas, las = (_ratios(right, counts.tokens) for right in (counts.heads, counts.arcs))
     per_type = {}
     for label in sorted(counts.gold_labels | counts.predicted_labels):
@@ -92,6 +92,11 @@ def score_deps_ud(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
         "dep_uas_no_punct": uas[1],
         "dep_las_no_punct": las[1],
         "dep_las_per_type": per_type or None,
+        "dep_calibration": {
+            name: {"expected": c.mean_probability, "right": c.share_right, "error": c.error}
+            for name, c in _reliability(counts).items()
+        }
+        or None,
     }
 
 
@@ -102,8 +107,11 @@ def score_calibration(examples: Iterable[Example]) -> dict[str, Reliability]:
     RETURNS (Dict[str, Reliability]): By "heads" (`token._.head_prob`) and "arcs", labels included
         (`token._.head_prob * token._.dep_prob`); without those that no token has.
     """
-    found = count(examples, probabilities=True).certainty
-    values = numpy.array(found, dtype="float64").reshape(-1, 4)
+    return _reliability(count(examples, probabilities=True))
+
+
+def _reliability(counts: Counts) -> dict[str, Reliability]:
+    values = numpy.array(counts.certainty, dtype="float64").reshape(-1, 4)
     heads, labels, head_right, arc_right = values.T
     result = {}
     for name, probs, right in (("heads", heads, head_right), ("arcs", heads * labels, arc_right)):

@@ -1,4 +1,4 @@
-"""Progress of long work: shown on a terminal, silence elsewhere."""
+"""Progress of long work: bars on a terminal, and lines that stay, elsewhere too."""
 
 import logging
 import sys
@@ -21,11 +21,11 @@ def progress_bar(description: str) -> Callable[[Iterable], Iterable]:
 
 
 def report(name: str, message: str) -> None:
-    """Tell how far a component has come: in spaCy's log, or on a terminal if that shows no such messages."""
+    """Tell how far a component has come: in spaCy's log, or as a line if that shows no such messages."""
     with _beside_bars():
         logger.info("%s: %s", name, message)
-        if not logger.isEnabledFor(logging.INFO) and sys.stderr.isatty():
-            print(f"{name}: {message}", file=sys.stderr)
+        if not logger.isEnabledFor(logging.INFO):
+            print(f"{name}: {message}", file=sys.stderr, flush=True)
 
 
 def _beside_bars() -> AbstractContextManager[None]:
@@ -36,11 +36,12 @@ def _beside_bars() -> AbstractContextManager[None]:
 
 
 class EpochBar:
-    """A progress bar with the loss of the last epoch, quiet when nobody is looking."""
+    """A progress bar with the loss of the last epoch, on a terminal; at the end a line that stays."""
 
     def __init__(self, name: str, total: int):
         self.name = name
         self.total = total
+        self._last: Any = None
 
     def __enter__(self) -> Callable[[Any], None]:
         """To be told about every epoch, see `models.linear.classifier`."""
@@ -50,6 +51,7 @@ class EpochBar:
         return self._report
 
     def _report(self, epoch: Any) -> None:
+        self._last = epoch
         self._bar.set_postfix_str(f"{epoch.stage}: loss {epoch.loss:.4f}, {epoch.accuracy:.2%}")
         self._bar.update()
         with _beside_bars():
@@ -60,3 +62,7 @@ class EpochBar:
 
     def __exit__(self, *exception: Any) -> None:
         self._bar.close()
+        last = self._last
+        if last is not None and exception[0] is None:
+            told = f"{last.stage}: loss {last.loss:.4f}, {last.accuracy:.2%} right in training"
+            report(self.name, f"{last.total} epochs, {told}")

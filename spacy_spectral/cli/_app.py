@@ -2,7 +2,7 @@
 do with a pipeline: load it, run it on a treebank, get at its grammar."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,11 +73,6 @@ def _read_output(name: str) -> Path:
     return path
 
 
-# what --gold-tags takes from the treebank, and the token attributes of components it replaces
-_GOLD_TAGS = ("tag", "pos", "morph")
-_TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
-
-
 def load_pipeline(model: str, load: "Callable[[str], Language] | None" = None) -> "Language":
     """Load a pipeline, by spaCy or by another function, or say why that fails and end the command."""
     from spacy import util
@@ -127,6 +122,8 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
     """
     from spacy.tokens import Doc
 
+    from ..readers import superseded
+
     if not text.strip():
         raise SpectralError(Errors.S158)
     pieces = [piece.rpartition("_") for piece in text.split()]
@@ -163,25 +160,3 @@ def known_tags(nlp: "Language") -> set[str]:
         if is_parser and isinstance(pipe.grammar, Grammar):
             known.update(pipe.grammar.symbols.names)
     return known
-
-
-def without_parses(references: Iterable["Doc"], *, gold_tags: bool) -> list["Doc"]:
-    """Documents to run a pipeline on: the words and sentences of a treebank."""
-    from ..readers import copy_words
-
-    annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
-    return [copy_words(reference, annotations) for reference in references]
-
-
-def superseded(nlp: "Language", *, gold_tags: bool) -> list[str]:
-    """The components whose work the treebank has done: they assign nothing else of a parse."""
-    names = []
-    for name in nlp.pipe_names:
-        assigned = set(nlp.get_pipe_meta(name).assigns)
-        if "token.dep" in assigned or "token.head" in assigned:
-            continue
-        # an attribute ruler does not say what it assigns; it maps tags to parts of speech
-        tags = assigned & _TAG_ATTRIBUTES or nlp.get_pipe_meta(name).factory == "attribute_ruler"
-        if "token.is_sent_start" in assigned or (gold_tags and tags):
-            names.append(name)
-    return names

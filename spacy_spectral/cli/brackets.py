@@ -9,8 +9,6 @@ from ._app import (
     output_option,
     reported,
     spectral_cli,
-    superseded,
-    without_parses,
 )
 
 if TYPE_CHECKING:
@@ -76,6 +74,7 @@ def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> d
     from ..base.errors import Errors, SpectralError
     from ..pipeline.constituency import score_constituents
     from ..pipeline.constituents import NAME
+    from ..readers import superseded, without_parses
 
     if not any(nlp.get_pipe_meta(name).factory == NAME for name in nlp.pipe_names):
         raise SpectralError(Errors.S708.format(model=model))

@@ -53,9 +53,10 @@ def calibrate_cli(
     from ..base.files import require_writable, write_directory
     from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
     from ..pipeline.reranker import SpectralReranker
+    from ..readers import superseded, without_parses
     from ..treebank.documents import read_docs
     from ..trees.calibration import Judged
-    from ._app import load_pipeline, parser_of, superseded, without_parses
+    from ._app import load_pipeline, parser_of
 
     with reported():
         if json is not None:

@@ -106,9 +106,10 @@ def parsed_sentences(
     nlp: "Language", data: str, *, limit: int, gold_tags: bool = False
 ) -> list["Span"]:
     """Parse a text, or the words of a treebank."""
+    from ..readers import superseded, without_parses
     from ..treebank.brackets import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
-    from ._app import parse_text, superseded, without_parses
+    from ._app import parse_text
     from .brackets import bracketed_docs
 
     path = Path(data)

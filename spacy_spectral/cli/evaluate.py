@@ -12,8 +12,6 @@ from ._app import (
     output_option,
     reported,
     spectral_cli,
-    superseded,
-    without_parses,
     write_output,
 )
 
@@ -166,6 +164,7 @@ def evaluate(
     from spacy.training import Example
 
     from ..base.errors import Errors, SpectralError
+    from ..readers import superseded, without_parses
     from ..scorers import score_calibration, score_ud, score_validity
     from ..treebank.documents import read_docs
 

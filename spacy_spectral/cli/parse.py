@@ -19,7 +19,6 @@ from ._app import (
     output_option,
     reported,
     spectral_cli,
-    superseded,
 )
 
 if TYPE_CHECKING:
@@ -420,6 +419,7 @@ def _pipeline(model: str, way: Way) -> "Language":
 
 def _parsed(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iterator["Doc"]:
     from ..pipeline.component import SecondStage
+    from ..readers import superseded
 
     given = any(source.sentences for source in sources)
     names = superseded(nlp, gold_tags=False) if given else []

@@ -78,6 +78,11 @@ class SpectralPipe(TrainablePipe):
         return self.model.attrs["learnt"].value is not None
 
     @property
+    def learns_in_steps(self) -> bool:
+        """Whether the component is trained step by step, not as a whole."""
+        return False
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The labels that the component can give."""
         return ()

@@ -158,6 +158,10 @@ class SpectralParser(FirstStage):
         return self.learner.is_learnt
 
     @property
+    def learns_in_steps(self) -> bool:
+        return isinstance(self.learner, StepwiseLearner)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The relation labels that the parser can give."""
         names = self.grammar.label_names if self.is_learnt else ()

@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 
 import pytest
 
@@ -37,4 +38,28 @@ def test_messages_stand_above_an_open_bar(monkeypatch, columns):
     lines = screen(terminal.getvalue())
     assert lines[0] == "spectral_lemmatizer: 'spectral_tagger' jack-knifed in 5 blocks"
     assert lines[1] == "spectral_lemmatizer: more"
-    assert lines[2:] == [""]
+    assert lines[2:] == [
+        "spectral_lemmatizer: 10 epochs, lemmas: loss 0.5000, 90.00% right in training",
+        "",
+    ]
+
+
+def test_lines_where_there_is_no_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with EpochBar("spectral_tagger", 2) as progress:
+        report("spectral_tagger", "begins")
+        for number in (1, 2):
+            progress(Epoch("tags", number, 2, 0.5 / number, 0.8))
+    shown = sys.stderr.getvalue()
+    assert (
+        shown
+        == "spectral_tagger: begins\nspectral_tagger: 2 epochs, tags: loss 0.2500, 80.00% right in training\n"
+    )
+
+
+def test_a_training_that_failed_has_no_result(monkeypatch):
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with pytest.raises(RuntimeError), EpochBar("spectral_tagger", 2) as progress:
+        progress(Epoch("tags", 1, 2, 0.5, 0.8))
+        raise RuntimeError
+    assert sys.stderr.getvalue() == ""
