@@ -36,6 +36,22 @@ def fetch(name: str, directory: Path) -> None:
     part.rename(directory)
 
 
+def splits_of(source: Path) -> dict[str, Path]:
+    """Find the files of a treebank, or say what is wrong with its directory and end.
+
+    RETURNS: The files by split. The test set is the development set if there is no other.
+    """
+    found = {split: sorted(source.glob(f"*-{split}.conllu")) for split in ("train", "dev", "test")}
+    if found["dev"] and not found["test"]:
+        msg.warn(f"{source} has no test set: it will be scored on its development set")
+        found["test"] = found["dev"]
+    for split, files in found.items():
+        if len(files) != 1:
+            has = f"{source} has {len(files) or 'no'} files *-{split}.conllu, not one"
+            msg.fail(has, _REMEDY, exits=1)
+    return {split: files[0] for split, files in found.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", help="A local treebank; empty to fetch one")
@@ -50,18 +66,9 @@ def main() -> None:
     source = Path(options.directory or Path("assets") / options.treebank)
     if not options.directory and not source.exists():
         fetch(options.treebank, source)
-    found = {
-        split: sorted(source.glob(f"*-ud-{split}.conllu")) for split in ("train", "dev", "test")
-    }
-    if found["dev"] and not found["test"]:
-        msg.warn(f"{source} has no test set: it will be scored on its development set")
-        found["test"] = found["dev"]
-    for split, files in found.items():
-        if len(files) != 1:
-            has = f"{source} has {len(files) or 'no'} files *-ud-{split}.conllu, not one"
-            msg.fail(has, _REMEDY, exits=1)
-        write_atomically(options.output / f"{split}.conllu", files[0].read_bytes())
-        msg.good(f"{options.output / split}.conllu from {files[0]}")
+    for split, path in splits_of(source).items():
+        write_atomically(options.output / f"{split}.conllu", path.read_bytes())
+        msg.good(f"{options.output / split}.conllu from {path}")
 
 
 if __name__ == "__main__":
