@@ -131,10 +131,6 @@ class Automata:
         """Sum over hidden states."""
         return self._scores(trees, lambda matrix, state: matrix @ state)
 
-    def best_path_scores(self, trees):
-        """Maximum over hidden states."""
-        return self._scores(trees, lambda matrix, state: (matrix * state).max(axis=1))
-
 
 def marginals(scores, trees):
     """Sum of the scores of the trees that have an arc, for every arc (head, modifier)."""

@@ -32,12 +32,8 @@ class SpectralError(ValueError):
 
 
 def require_settings(message: str, settings: Any, **bounds: str) -> None:
-    """Raise an error if a setting is out of its bounds.
-
-    message: Of `Errors`, with {bounds} and {found}.
-    settings: An object or a dictionary with the settings.
-    bounds: By setting, e.g. ">= 1", "> 0, <= 10" or "even, >= 2". NaN is out of any.
-    """
+    """Raise an error, by a message with {bounds} and {found}, if a setting of an object or dictionary is
+    out of its bounds, e.g. ">= 1", "> 0, <= 10" or "even, >= 2". NaN is out of any."""
     for name, bound in bounds.items():
         value = settings[name] if isinstance(settings, dict) else getattr(settings, name)
         if not all(_is_met(value, condition) for condition in bound.split(", ")):
@@ -148,7 +144,10 @@ class Errors(metaclass=_WithCodes):
         'can have tags behind its words ("The_DT dog_NN").'
     )
     S113 = "'{name}' can't store {value}. The setting 'store' takes a list of: {choices}."
-    S114 = "'{name}' can't decode by '{value}'. Set 'decode' to 'mbr' or 'viterbi'."
+    S114 = (
+        "'{name}' can't decode by '{value}'. Set decode = \"mbr\", in the config of a saved pipeline, too: "
+        "nothing has to be trained again. The best path through hidden states ('viterbi') is gone."
+    )
     S115 = (
         "'{name}' has learnt nothing yet. Train the pipeline (spacy train), call nlp.initialize with "
         "annotated examples, or load a trained pipeline."
@@ -165,12 +164,6 @@ class Errors(metaclass=_WithCodes):
     S118 = (
         "'{name}' should be trained on the output of '{missing}' (setting 'annotate_with'), but the "
         "pipeline has no such component. Add it, or remove it from 'annotate_with'."
-    )
-    S119 = (
-        "'{name}' can't decode by '{value}': its model takes {choices}. Automata of the estimator 'spectral' "
-        "have no best path, as their values can be negative; LogLinear, Product and Refined sum over what "
-        'such a path is made of. Set decode = "mbr", or use Biaffine, or SHAG with the estimator det, det+f '
-        "or em."
     )
     S120 = "'{name}' was asked for the {k} best parses: k must be at least 1."
     S121 = (
@@ -592,10 +585,6 @@ class Errors(metaclass=_WithCodes):
     )
     S906 = "There is nothing to learn from: no packed forest has an observation."
     S907 = "Line {line} of a packed forest can't be read: {reason}."
-    S908 = (
-        "A chart can't be made a packed forest: the item {item!r} {reason}. Items must be parts of larger "
-        "ones, each at most once."
-    )
     S909 = "This is no hypergraph: {reason}."
     S910 = (
         "Bad arcs of a sentence of {n} tokens (there may be 1 to {most}): every token needs a head at least, "

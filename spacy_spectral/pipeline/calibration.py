@@ -98,8 +98,8 @@ def _data(
         raise SpectralError(Errors.S457)
     names = list(parser.grammar.label_names)
     if not isinstance(component, SpectralReranker):
-        return _Data(parser.learner.parses_at(batch, decode=parser.decode), treebank, names)
-    base = parser.learner.parse(batch, fixed=None, decode=parser.decode)
+        return _Data(parser.learner.parses_at(batch), treebank, names)
+    base = parser.learner.parse(batch)
     tokens = batch.tokens if read is parser.read else training_batch(examples, docs, read)[0].tokens
     stage = component.reranker
 

@@ -185,7 +185,7 @@ class SpectralCandidates(CandidateSource):
             )
             if parser.grammar.temperature is not None:
                 learnt = learnt.with_temperature(parser.grammar.temperature)
-            parses = learnt.parse(treebank.tokens.select(inside), decode=parser.decode)
+            parses = learnt.parse(treebank.tokens.select(inside))
             names = list(learnt.label_names)
             yield ForestFold(seen.select(~inside), seen.select(inside), parses, names)
 

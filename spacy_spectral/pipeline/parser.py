@@ -99,9 +99,7 @@ class SpectralParser(FirstStage):
             `spacy-spectral.Product.v1`.
         name (str): The component's name in the pipeline.
         symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
-        decode (str): "mbr" for the tree with the best arc marginals, "viterbi" for the best tree and
-            hidden states, or of single arcs, the best tree (SHAG without the estimator "spectral", and
-            Biaffine).
+        decode (str): "mbr", for the tree with the best arc marginals: there is no other way any more.
         constrain (bool): Whether heads that a document has already are kept.
         valid_trees (bool): Whether trees that break rules of Universal Dependencies (see `trees.validity`)
             give way to less likely ones.
@@ -121,9 +119,8 @@ class SpectralParser(FirstStage):
             raise SpectralError(
                 Errors.S113.format(name=name, value=unknown, choices=", ".join(STORABLE))
             )
-        if decode not in ("mbr", "viterbi"):
+        if decode != "mbr":
             raise SpectralError(Errors.S114.format(name=name, value=decode))
-        self.decode = decode
         self.constrain = constrain
         self.valid_trees = valid_trees
         self.store = list(store)
@@ -132,19 +129,10 @@ class SpectralParser(FirstStage):
         kind = WholeLearner if "recipe" in model.attrs else StepwiseLearner
         self.learner: WholeLearner | StepwiseLearner = kind(model, name=name)
         self.learner.check(annotate_with=annotate_with, jackknife=jackknife)
-        self._check_decode()
         symbols = [symbol] if isinstance(symbol, str) else symbol
         self.read = TokenReader(symbols, name=name, required=self.learner.needs_tags)
         register("spectral_parser")
         use_ud_noun_chunks(vocab)
-
-    def _check_decode(self) -> None:
-        choices = self.learner.decoders
-        if self.decode not in choices:
-            listed = ", ".join(map(repr, choices))
-            raise SpectralError(
-                Errors.S119.format(name=self.name, value=self.decode, choices=listed)
-            )
 
     @property
     def grammar(self) -> Any:
@@ -202,7 +190,7 @@ class SpectralParser(FirstStage):
             clusters=find_clusters(clusters, self.vocab),
             vectors=find_word_vectors(vectors, self.vocab),
         )
-        self.learner.initialize(get_examples, data, decode=self.decode)
+        self.learner.initialize(get_examples, data)
         self._was_loaded = False
         for label in self.labels:
             self.vocab.strings.add(label)
@@ -235,7 +223,6 @@ class SpectralParser(FirstStage):
         """Raise an error if what was loaded does not fit together."""
         if self.is_learnt:
             self.learner.check_loaded(self.read)
-            self._check_decode()
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Parse documents without changing them."""
@@ -256,7 +243,7 @@ class SpectralParser(FirstStage):
             raise SpectralError(Errors.S115.format(name=self.name))
         batch = self.read(docs)
         fixed = self._fixed_heads(batch) if self.constrain else None
-        return batch, self.learner.parse(batch, fixed=fixed, decode=self.decode)
+        return batch, self.learner.parse(batch, fixed=fixed)
 
     def _fixed_heads(self, batch: Batch) -> NDArray[numpy.int32] | None:
         """Heads given beforehand, but for sentences in which they can't all be in one tree."""
@@ -373,16 +360,10 @@ class WholeLearner:
         # the treebank decides: this is for those who want to know
         return sorted(set(map(plain, self.grammar.label_names))) if self.is_learnt else []
 
-    @property
-    def decoders(self) -> Sequence[str]:
-        return self.grammar.decoders if self.is_learnt else self.model.attrs["recipe"].decoders
-
     def check(self, **settings: Any) -> None:
         """Raise an error if there are settings that are not for such models."""
 
-    def initialize(
-        self, get_examples: Callable[[], Iterable[Example]], data: ParserData, *, decode: str
-    ) -> None:
+    def initialize(self, get_examples: Callable[[], Iterable[Example]], data: ParserData) -> None:
         examples = all_examples(get_examples, data.nlp, name=self.name, kind="SpectralParser")
         if not any(example.reference.has_annotation("DEP") for example in examples):
             raise SpectralError(Errors.S117.format(name=self.name))
@@ -397,7 +378,7 @@ class WholeLearner:
                 learnt = calibrated(learnt, dev)
             if learnt.temperature is not None:
                 t = learnt.temperature
-                judged = judge(learnt.parse(dev.tokens, decode=decode), dev, learnt.label_names)
+                judged = judge(learnt.parse(dev.tokens), dev, learnt.label_names)
                 data.report(
                     f"temperature of heads {t.heads:.2f}, of labels {t.labels:.2f}, "
                     f"share {t.share:.2f}: "
@@ -423,13 +404,11 @@ class WholeLearner:
         learnt = self.grammar.with_temperature(temperature)
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
 
-    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
-        return self.grammar.parses_at(batch.tokens, decode=decode)
+    def parses_at(self, batch: Batch) -> Callable[[Temperature], Parses]:
+        return self.grammar.parses_at(batch.tokens)
 
-    def parse(
-        self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
-        return self.grammar.parse(batch.tokens, fixed=fixed, decode=decode)
+    def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None) -> Parses:
+        return self.grammar.parse(batch.tokens, fixed=fixed)
 
 
 class StepwiseLearner:
@@ -445,10 +424,6 @@ class StepwiseLearner:
     @property
     def is_learnt(self) -> bool:
         return self.model.attrs["inventory"].value is not None
-
-    @property
-    def decoders(self) -> Sequence[str]:
-        return ("mbr", "viterbi")
 
     @property
     def grammar(self) -> "StepwiseLearner":
@@ -475,9 +450,7 @@ class StepwiseLearner:
             if value:
                 raise SpectralError(Errors.S444.format(name=self.name, setting=setting))
 
-    def initialize(
-        self, get_examples: Callable[[], Iterable[Example]], data: ParserData, *, decode: str
-    ) -> None:
+    def initialize(self, get_examples: Callable[[], Iterable[Example]], data: ParserData) -> None:
         """Collect labels and make the model ready for training."""
         nlp, read, labels = data.nlp, data.read, data.labels
         self._require_upstream(nlp)
@@ -543,7 +516,7 @@ class StepwiseLearner:
         if any(isinstance(node, Tok2VecListener) for node in self.model.walk()):
             return
         doc = Doc(Vocab(), words=list("abc"), sent_starts=[True, False, False])
-        if not numpy.isfinite(self.parse(read([doc]), fixed=None, decode="mbr").log_probs()).all():
+        if not numpy.isfinite(self.parse(read([doc])).log_probs()).all():
             raise SpectralError(Errors.S002.format(what=self.name, reason="it can't parse"))
 
     @property
@@ -557,8 +530,8 @@ class StepwiseLearner:
     def keep_temperature(self, temperature: Temperature) -> None:
         self.model.attrs["temperature"] = list(temperature)
 
-    def parses_at(self, batch: Batch, *, decode: str) -> Callable[[Temperature], Parses]:
-        return lambda t: self.with_temperature(t).parse(batch, decode=decode)
+    def parses_at(self, batch: Batch) -> Callable[[Temperature], Parses]:
+        return lambda t: self.with_temperature(t).parse(batch)
 
     def _network(self) -> "Network":
         from ..models.biaffine.network import Network
@@ -572,11 +545,9 @@ class StepwiseLearner:
             self._temperature or self.temperature,
         )
 
-    def parse(
-        self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None) -> Parses:
         self._require_vectors(batch)
-        return self._network().parse(batch, batch.tokens.starts, fixed=fixed, decode=decode)
+        return self._network().parse(batch, batch.tokens.starts, fixed=fixed)
 
     def _require_vectors(self, batch: Batch) -> None:
         """spaCy's listeners give zeros where no tok2vec has been: a parse of nothing."""

@@ -185,7 +185,7 @@ class SpectralReranker(SecondStage):
         # as it is if the corpus has no trees, or another symbol is looked at than the parser's
         if treebank is not None and source.read is source.parser.read:
             treebank = some_sentences(treebank)
-            base = grammar.parse(treebank.tokens, decode=source.parser.decode)
+            base = grammar.parse(treebank.tokens)
             names = list(grammar.label_names)
 
             def parse(temperature: float) -> ForestParses:

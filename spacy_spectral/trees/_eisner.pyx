@@ -286,12 +286,9 @@ cdef int best_projective(
 
 
 def best_tree(const double[:, ::1] arcs not None):
-    """The best projective single-root tree.
-
-    arcs (float[N+1, N+1]): Score of every arc (head, modifier); row 0 is the root. -inf forbids an arc.
-    RETURNS (Tuple[ndarray, float]): Head of every token (1-based, 0 is the root), and the score: -inf if
-        every tree uses a forbidden arc, and then the heads are just some tree.
-    """
+    """The best projective single-root tree (heads from 1, 0 for the root) by scores of arcs [N+1, N+1]
+    (head, modifier; row 0 is the root; -inf forbids an arc), and its score: -inf if every tree uses a
+    forbidden arc, and then the heads are just some tree."""
     cdef int n = arcs.shape[0] - 1, failed
     cdef Arena arena
     cdef double score = -INFINITY
@@ -309,12 +306,8 @@ def best_tree(const double[:, ::1] arcs not None):
 
 
 def k_best_trees(const double[:, ::1] arcs not None, int k):
-    """The k best projective single-root trees, best first, exactly.
-
-    arcs (float[N+1, N+1]): Score of every arc (head, modifier); row 0 is the root. -inf forbids an arc.
-    k (int): How many to find at most.
-    RETURNS (Tuple[ndarray, ndarray]): Heads [found, N] (1-based, 0 is the root) and scores [found].
-    """
+    """The heads [found, N] and scores of the k best projective single-root trees, best first, exactly;
+    see `best_tree`."""
     cdef int n = arcs.shape[0] - 1, found = 0
     cdef Arena arena
     heads_array = numpy.zeros((max(k, 0), n), dtype="int32")
@@ -333,13 +326,11 @@ def k_best_trees(const double[:, ::1] arcs not None, int k):
 
 
 def greedy_tree(const double[:, ::1] marginals not None):
-    """The most probable head of every token, if these heads form a projective single-root tree.
+    """The most probable head of every token, if these heads form a projective single-root tree; else
+    None.
 
     When they do, that tree has the largest possible sum of (log) marginals, so Eisner's algorithm could
     find nothing better; this is the common case and much cheaper.
-
-    marginals (float[N+1, N+1]): Marginal of every arc (head, modifier); row 0 is the root.
-    RETURNS (Optional[ndarray]): Head of every token (1-based, 0 is the root), or None.
     """
     cdef int n = marginals.shape[0] - 1
     cdef int m, h, best

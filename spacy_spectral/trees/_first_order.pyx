@@ -85,10 +85,8 @@ cdef int first_order_marginals(
     const ArcList* arcs, const double* potential, double* mu, double* log_z, Arena* arena
 ) noexcept nogil:
     """Arc marginals of the model P(tree) ~ product of its arcs' potentials, into `mu`, and log Z.
-
-    Returns 0, or -1 if memory ran out. Where Z is not in the range of doubles, log Z is nan and `mu` is not
-    filled; long sentences are brought into it.
-    """
+    Returns 0, or -1 if memory ran out. Where Z is not in the range of doubles, log Z is nan and `mu` is
+    not filled; long sentences are brought into it."""
     cdef int n = arcs.n, h, i, j, k, m, a, b, at, to, attempt
     cdef Py_ssize_t w = n + 2, cells = w * w
     cdef Spans spans
@@ -183,11 +181,8 @@ cdef int first_order_marginals(
 
 
 cdef double span_growth(const double* right, const double* left, int n) noexcept nogil:
-    """By how much the logarithm of a span grows with every token, from the longest spans that stay in
-    the range of doubles. RETURNS (double): The growth, nan if no span does.
-
-    right, left (double[n + 2, n + 2]): By head and end, tokens being 1..n.
-    """
+    """By how much the logarithm of a span (by head and end, tokens being 1..n) grows with every token,
+    from the longest spans that stay in the range of doubles; nan if no span does."""
     cdef int i, span
     cdef Py_ssize_t width = n + 2
     cdef double largest, value
@@ -203,12 +198,11 @@ cdef double span_growth(const double* right, const double* left, int n) noexcept
 
 
 def arc_marginals(const double[:, ::1] potentials not None):
-    """Sum over all projective trees with one root.
+    """Sum over all projective trees with one root: log Z, and the probability of every arc [N+1, N+1];
+    nan and zeros if no tree has a potential above 0, or none that doubles can hold.
 
-    potentials (float[N+1, N+1]): Potential of every arc (head, modifier), not negative; row 0 is the root,
-        column 0 and the diagonal are not looked at.
-    RETURNS (Tuple[float, ndarray]): log Z, and the probability of every arc [N+1, N+1]; nan and zeros if no
-        tree has a potential above 0, or none that doubles can hold.
+    potentials: Of every arc (head, modifier), not negative; row 0 is the root, column 0 and the diagonal
+    are not looked at.
     """
     cdef int n = potentials.shape[0] - 1, h, m, a = 0, failed = 0
     cdef double log_z = 0.0

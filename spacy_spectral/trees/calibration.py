@@ -53,15 +53,12 @@ class Above(NamedTuple):
 
 @dataclass
 class Reliability:
-    """Predictions in bins of equal width, by their probability.
+    """Predictions in bins of equal width, by their probability: how many are in each, their mean
+    probability (the middle of the bin where there are none) and which part of them is right (nan).
 
-    counts: int64, how many predictions are in each bin.
-    confidence: Their mean probability; the middle of the bin where there are none.
-    accuracy: Which part of them is right; nan where there are none.
     variance: Of how many of them are right, if probabilities are true.
     brier: The mean of (probability - 1)^2 where right, probability^2 where wrong.
     log_likelihood: The mean of log(probability) where right, log(1 - probability) where wrong.
-    above: How good the likely ones are, by threshold.
     """
 
     counts: Longs
@@ -127,11 +124,8 @@ def log_scores(probs: NDArray, right: Bools) -> Floats:
 
 
 class Judged(NamedTuple):
-    """Predicted arcs of tokens with known heads.
-
-    heads, arcs: The probabilities of heads, and of heads with their labels.
-    head_right, arc_right: Whether they are right.
-    """
+    """The probabilities of predicted heads, and of heads with their labels, of tokens with known heads;
+    and whether they are right."""
 
     heads: Floats
     head_right: Bools
@@ -153,11 +147,8 @@ class Judged(NamedTuple):
 
 
 def judge(parses: Parses, treebank: Treebank, names: Sequence[str]) -> Judged:
-    """Compare parses with what is right.
-
-    treebank: What is right; tokens without a head are left out. Labels are compared in lower case, as the
-        scorers do.
-    """
+    """Compare parses with what is right, where tokens have a head. Labels are compared in lower case, as
+    the scorers do."""
     known = treebank.heads != MISSING
     lower = numpy.array([name.lower() for name in names], dtype=object)
     gold = numpy.array([label.lower() for label in treebank.labels], dtype=object)
@@ -274,13 +265,11 @@ def fit_temperature(
     *,
     chosen_at: float = 1.0,
 ) -> Temperature:
-    """Find the temperature under which what is said to be likely is as often right.
+    """Find the temperature under which what is said to be likely is as often right. A star of
+    temperatures is tried, then a smaller one around the best between them (see `Tried`), and a third
+    where the best is not inside that: 14 or 21 parses.
 
-    A star of temperatures is tried, then a smaller one around the best between them (see `Tried`), and a
-    third where the best is not inside that: 14 or 21 parses.
-
-    chosen_at: The temperature at which trees are chosen. A less confident parser chooses worse: `Temperature`
-        says why.
+    chosen_at: The temperature at which trees are chosen: see `Temperature` for why it may be another.
     """
 
     def at(logs: Floats, share: float) -> Temperature:

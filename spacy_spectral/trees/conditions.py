@@ -140,9 +140,7 @@ class MixedTrees:
     is the better of the best trees of both."""
 
     def __init__(self, parts: Sequence[tuple[float, TreeDistribution]], n: int, *, labelled: bool):
-        """parts: The shares and the distributions.
-        labelled: Whether they are distributions over labelled trees.
-        """
+        """parts: The shares and the distributions, over labelled trees or not."""
         everything = numpy.ones((n + 1, n + 1), dtype=bool)
         self._parts = [
             (float(numpy.log(share)) - part.total(everything, {})[0], part)

@@ -21,17 +21,16 @@ Model = TypeVar("Model", bound="ParserModel")
 
 
 class Temperature(NamedTuple):
-    """How confident a parser is: scores are divided by these numbers before trees are summed over, so that
-    all probabilities stay those of one distribution. Above 1 they are less confident.
+    """How confident a parser is: scores are divided by these numbers before trees are summed over, so
+    that all probabilities stay those of one distribution. Above 1 they are less confident.
 
-    heads (float): Of trees.
-    labels (float): Of the label of an arc, given the arc.
-    choice (float): The output tree maximises the marginals of P(tree)^choice. A temperature that calibrates
-        probabilities may select worse trees: in a flat distribution many bad trees that share an arc outvote
-        a good one.
-    share (float): How much that distribution counts in probabilities: they are those of
-        share P^choice + (1 - share) P. A parser is often right where it is certain, and knows
-        little where it is not: no single temperature calibrates both.
+    heads: Of trees; labels: of the label of an arc, given the arc.
+    choice: The output tree maximises the marginals of P(tree)^choice. A temperature that calibrates
+    probabilities may select worse trees: in a flat distribution many bad trees that share an arc outvote
+    a good one.
+    share: How much that distribution counts in probabilities: they are those of share P^choice + (1 -
+    share) P. A parser is often right where it is certain, and knows little where it is not: no single
+    temperature calibrates both.
     """
 
     heads: float = 1.0
@@ -61,13 +60,9 @@ TEMPERATURE = Record(
 
 
 class Parse(NamedTuple):
-    """One parse of one sentence.
-
-    heads (ndarray): Heads, crossing arcs restored.
-    labels (ndarray): Indices into the model's labels.
-    log_prob (float): log P(tree | sentence), of the projective tree that the model has; with its labels where
-        the model or the list is about labelled trees.
-    """
+    """One parse of one sentence: heads, crossing arcs restored; indices into the model's labels; and log
+    P(tree | sentence), of the projective tree that the model has; with its labels where the model or the
+    list is about labelled trees."""
 
     heads: Ints
     labels: Ints
@@ -75,13 +70,9 @@ class Parse(NamedTuple):
 
 
 class ArcProbs(NamedTuple):
-    """Arcs of one sentence and their probabilities, by modifier, then head, then label.
-
-    heads, modifiers (ndarray): int32, positions.
-    labels (ndarray): int32, indices into the model's labels, decorated ones included; MISSING for arcs with
-        any label.
-    probs (ndarray): float64, P(arc), or P(arc and label).
-    """
+    """Arcs of one sentence and their probabilities, P(arc) or P(arc and label), by modifier, then head,
+    then label. Labels are indices into the model's, decorated ones included; MISSING for arcs with any
+    label."""
 
     heads: Ints
     modifiers: Ints
@@ -102,12 +93,8 @@ Labels = Mapping[int, frozenset[int]]
 
 
 class BestTree(NamedTuple):
-    """The best tree of a `TreeDistribution`.
-
-    heads (ndarray): int32, projective.
-    labels (ndarray): int32, indices into the model's labels, decorated ones included.
-    score (float): The logarithm of its weight.
-    """
+    """The best tree of a `TreeDistribution`: projective heads, indices into the model's labels,
+    decorated ones included, and the logarithm of its weight."""
 
     heads: Ints
     labels: Ints
@@ -118,25 +105,17 @@ class TreeDistribution(Protocol):
     """The distribution over a sentence's projective trees, of which arcs and labels can be left out."""
 
     def arcs(self, labels: Labels) -> ArcMask:
-        """RETURNS (ndarray): [N+1, N+1] by head and modifier, the arcs that have a weight with labels that
-        tokens may have."""
+        """[N+1, N+1] by head and modifier, the arcs that have a weight with labels that tokens may have."""
         ...
 
     def total(self, allowed: ArcMask, labels: Labels) -> tuple[float, ArcTable]:
-        """Sum over the trees of some arcs, with labels that tokens may have.
-
-        RETURNS: The logarithm of their weight, -inf without a tree; and the marginals of arcs among them.
-        """
+        """The logarithm of the weight of all trees of some arcs, with labels that tokens may have, -inf
+        without a tree; and the marginals of arcs among them."""
         ...
 
     def best(self, ways: Sequence[ArcMask], labels: Labels, marginals: ArcTable) -> BestTree:
-        """The best of the trees of some arcs, or some others.
-
-        ways: Sets of arcs, each with a tree.
-        marginals: The marginals of arcs among all these trees.
-        RETURNS: The tree with the largest weight; for models that sum over hidden states, that with the best
-            product of marginals.
-        """
+        """The tree with the largest weight among those of some arcs, or some others (`ways`); for models
+        that sum over hidden states, that with the best product of marginals among all these trees."""
         ...
 
 
@@ -151,9 +130,8 @@ class RankedTrees(TreeDistribution, Protocol):
 class Parses(Protocol):
     """Parses of a batch. What costs time is a method, so that nobody pays for what is not asked for.
 
-    heads (ndarray): int32, the head of every token, crossing arcs restored.
-    labels (ndarray): int32, indices into the model's labels.
-    labelled (bool): Whether log-probabilities are those of labelled trees.
+    heads, labels: The head of every token, crossing arcs restored; indices into the model's labels.
+    labelled: Whether log-probabilities are those of labelled trees.
     """
 
     heads: Ints
@@ -161,8 +139,8 @@ class Parses(Protocol):
     labelled: bool
 
     def head_probs(self) -> NDArray[numpy.float32]:
-        """RETURNS (ndarray): The marginal probability of every token's arc; of a crossing arc that was
-        restored, that of the lifted arc with its decorated label, and of the same arc not lifted."""
+        """The marginal probability of every token's arc; of a crossing arc that was restored, that of
+        the lifted arc with its decorated label, and of the same arc not lifted."""
         ...
 
     def label_probs(self) -> NDArray[numpy.float32]:
@@ -170,60 +148,50 @@ class Parses(Protocol):
         ...
 
     def log_probs(self) -> Floats:
-        """RETURNS (ndarray): log P(tree | sentence) for each sentence; of the labelled tree where the
-        model is about labelled trees."""
+        """log P(tree | sentence) for each sentence; of the labelled tree where the model is about
+        labelled trees."""
         ...
 
     def marginals(self, sentence: int) -> Floats:
-        """RETURNS (ndarray): [N+1, N+1], the probability of every arc (head, modifier), row 0 the root. For
-        long sentences ask for `arcs`: this takes 800 MB for 10,000 tokens."""
+        """[N+1, N+1], the probability of every arc (head, modifier), row 0 the root. For long sentences
+        ask for `arcs`: this takes 800 MB for 10,000 tokens."""
         ...
 
     def arcs(self, sentence: int, *, labelled: bool = False, min_prob: float = 1e-6) -> ArcProbs:
-        """The arcs of a sentence that are likely at all.
-
-        labelled: Whether to tell labels of arcs apart.
-        min_prob: What is less likely is left out, and what is impossible in any case.
-        """
+        """The arcs of a sentence, with any label or each with its labels, that are at least so likely
+        and not impossible."""
         ...
 
     def label_distributions(self, sentence: int) -> Floats:
-        """RETURNS (ndarray): [N, labels], P(label | arc) for the arcs of the parse; 0 for labels whose
-        probability the model does not tell."""
+        """[N, labels], P(label | arc) for the arcs of the parse; 0 for labels whose probability the
+        model does not tell."""
         ...
 
     def k_best(self, sentence: int, k: int, *, labelled: bool = False) -> list[Parse]:
-        """The best trees of a sentence.
-
-        labelled: Whether trees with the same heads and other labels are different.
-        RETURNS (List[Parse]): The k trees with the best products of arc marginals, found exactly, each with
-            its likeliest labels, in the order of their exact probabilities; or the k likeliest labelled
-            trees, exactly. Models that sum over hidden states look for these among the trees with the best
-            products of the probabilities of labelled arcs.
-        """
+        """The k trees with the best products of arc marginals, found exactly, each with its likeliest
+        labels, in the order of their exact probabilities; or the k likeliest labelled trees, exactly.
+        Models that sum over hidden states look for these among the trees with the best products of the
+        probabilities of labelled arcs."""
         ...
 
     def distribution(
         self, sentence: int, *, more: ArcMask | None = None, labelled: bool = False
     ) -> TreeDistribution:
-        """The distribution behind a parse, for conditions.
+        """The distribution behind a parse, for conditions: that of the model itself. Trees weigh the
+        product of their arcs' marginals where there is no such thing: of a sentence that was parsed in
+        pieces; and, if the model sums over hidden states, for labels and for arcs that it left out.
 
         more: [N+1, N+1], arcs that trees may have, too, if the model left them out.
         labelled: Whether labels will be left out, not only arcs.
-        RETURNS (TreeDistribution): That of the model itself. Trees weigh the product of their arcs' marginals
-            where there is no such thing: of a sentence that was parsed in pieces; and, if the model sums over
-            hidden states, for labels and for arcs that it left out.
         """
         ...
 
 
 class AskedArcs(NamedTuple):
-    """Single arcs of a batch that an expert is asked about.
+    """Single arcs of a batch that an expert is asked about, by their heads, 0 for the root.
 
-    tokens (Union[ndarray, slice]): Which tokens of the batch, as sentences; slice(None) for all.
-    starts (ndarray): Where these sentences start, closed by the number of tokens.
-    arc_starts (ndarray): Where the arcs of each token start, closed by the number of arcs.
-    heads (ndarray): The arcs' heads, 0 for the root.
+    tokens: Which tokens of the batch, as sentences; slice(None) for all.
+    starts, arc_starts: Where these sentences, and the arcs of each token, start, closed by their number.
     """
 
     tokens: Longs | slice
@@ -236,8 +204,7 @@ class AskedArcs(NamedTuple):
         return numpy.repeat(numpy.arange(len(self.arc_starts) - 1), numpy.diff(self.arc_starts))
 
     def sentences(self) -> Iterator[tuple[slice, slice, Longs]]:
-        """YIELDS (Tuple[slice, slice, ndarray]): Of every sentence its tokens, its arcs, and their positions
-        in the sentence, from 1."""
+        """Of every sentence its tokens, its arcs, and their positions in the sentence, from 1."""
         modifiers = self.modifiers()
         for begin, end in pairwise(self.starts.tolist()):
             arcs = slice(int(self.arc_starts[begin]), int(self.arc_starts[end]))
@@ -252,8 +219,7 @@ class ArcScorer:
         raise NotImplementedError
 
     def log_marginals(self, asked: AskedArcs) -> Floats | None:
-        """RETURNS (Optional[ndarray]): [arcs], log P(arc | sentence, these arcs); None if the expert sums
-        over whole sentences only."""
+        """[arcs], log P(arc | sentence, these arcs); None if the expert sums over whole sentences only."""
         return None
 
 
@@ -284,52 +250,36 @@ class Clusters(Protocol):
 
 
 class ParserModel(Stored):
-    """A trained parser. What not every parser can do has a default here.
-
-    label_names (Sequence[str]): The labels, some perhaps decorated (see `trees.pseudoprojective`).
-    decoders (Sequence[str]): What `parse` takes as `decode`.
-    temperature (Optional[Temperature]): How confident it is; None if that can't be changed.
-    clusters (Optional[Clusters]), vectors (Optional[Vectors]): What it knows of words.
-    """
+    """A trained parser. What not every parser can do has a default here. Some labels may be decorated
+    (see `trees.pseudoprojective`); the temperature is None if it can't be changed."""
 
     label_names: Sequence[str]
-    decoders: Sequence[str]
     temperature: Temperature | None = None
     clusters: Clusters | None = None
     vectors: Vectors | None = None
 
-    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
-        """Parse a batch.
-
-        fixed: A head for each token that must have it, MISSING for others. A
-            projective tree with these heads must exist (see `posterior.possible`).
-        decode: One of `decoders`.
-        """
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None) -> Parses:
+        """Parse a batch. A projective tree with the heads that are fixed, MISSING for other tokens, must
+        exist (see `posterior.possible`)."""
         raise NotImplementedError
 
     def with_temperature(self: Model, temperature: Temperature) -> Model:
         """RETURNS (ParserModel): The same parser, more or less confident; for parsers with a temperature."""
         raise NotImplementedError
 
-    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
+    def parses_at(self, tokens: Tokens) -> Callable[[Temperature], Parses]:
         """A function that parses a batch again and again, at one temperature after the other. Parsers that
         can compute but once what does not depend on the temperature do so."""
-        return lambda t: self.with_temperature(t).parse(tokens, decode=decode)
+        return lambda t: self.with_temperature(t).parse(tokens)
 
     def scorer(self, tokens: Tokens) -> ArcScorer | None:
-        """RETURNS (Optional[ArcScorer]): Scores single arcs of a batch; None if only whole sentences can be
-        parsed."""
+        """Scores single arcs of a batch; None if only whole sentences can be parsed."""
         return None
 
 
 class Resources(TypedDict, total=False):
-    """What a parser may learn from beside a treebank.
-
-    dev (Optional[Treebank]): Sentences to stop by; models that need none pay no heed to them.
-    clusters (Optional[Clusters]): Word clusters, for models that look at words.
-    vectors (Optional[Vectors]): Word vectors, for models that look at them.
-    report (Callable[[str], None]): Told about progress.
-    """
+    """What a parser may learn from beside a treebank: sentences to stop by, word clusters and word
+    vectors. `report` is told about progress."""
 
     dev: Treebank | None
     clusters: Clusters | None
@@ -338,13 +288,7 @@ class Resources(TypedDict, total=False):
 
 
 class Recipe(Protocol):
-    """The settings of an architecture, and how to train with them.
-
-    decoders (Sequence[str]): What the trained parser takes as `decode`.
-    """
-
-    @property
-    def decoders(self) -> Sequence[str]: ...
+    """The settings of an architecture, and how to train with them."""
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ParserModel:
         """Train a parser. The whole training happens here."""

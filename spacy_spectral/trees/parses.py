@@ -46,11 +46,7 @@ _SMALLEST = 1e-300
 def restored_parses(
     heads: Ints, labels: Ints, log_probs: Sequence[float], inventory: Inventory, fixed: Ints | None
 ) -> list[Parse]:
-    """Restore the crossing arcs of some trees of a sentence.
-
-    heads, labels: [trees, N], projective.
-    fixed: [N], heads that were given, MISSING for others.
-    """
+    """Restore the crossing arcs of some projective trees [trees, N] of a sentence."""
     k, n = heads.shape
     final = inventory.restored(
         numpy.arange(k + 1, dtype="int32") * n,
@@ -85,10 +81,8 @@ def distinct_parses(
 
 
 def best_sums(lists: Sequence[Floats], k: int) -> tuple[Longs, Floats]:
-    """The k largest sums of one number from each list.
-
-    RETURNS: Which of each list [found, lists], and the sums, largest first.
-    """
+    """Which of each list [found, lists] make the k largest sums of one number from each, and the sums,
+    largest first."""
     chosen, totals = numpy.zeros((1, 0), dtype="int64"), numpy.zeros(1)
     for own in lists:
         sums = (totals[:, None] + own).ravel()
@@ -143,15 +137,12 @@ class PosteriorParses:
         inventory: Inventory,
         label_distributions: LabelDistributions,
         fixed: Ints | None,
-        decode: str,
         choosers: Sequence[Posterior] | None = None,
         share: float = 0.0,
     ):
         """label_distributions: Gives [tokens of all sentences asked for, labels].
-        fixed: The heads that were given, MISSING for others.
         choosers: The distributions that trees are chosen by, if these are others.
-        share: How much these count in probabilities; see `trees.interface.Temperature`.
-        """
+        share: How much these count in probabilities; see `trees.interface.Temperature`."""
         self._starts = starts
         self._posteriors = posteriors
         if choosers is not None and share > 0:
@@ -160,10 +151,7 @@ class PosteriorParses:
         self._inventory = inventory
         self._label_distributions = label_distributions
         self._fixed = fixed
-        self._trees = [
-            posterior.heads if decode == "mbr" else posterior.viterbi()
-            for posterior in choosers or posteriors
-        ]
+        self._trees = [posterior.heads for posterior in choosers or posteriors]
         everything = range(len(posteriors))
         self._distributions = label_distributions(everything, self._trees, self._trees)
         self._best = self._distributions.argmax(axis=1).astype("int32")
@@ -316,13 +304,10 @@ class _ParseRoots:
 def parse_in_pieces(
     parse: ParseTokens, starts: Ints, *, max_length: int, fixed: Ints | None = None
 ) -> Parses:
-    """Parse a batch, long sentences in pieces.
+    """Parse a batch, sentences of more than some tokens in pieces. A piece is longer where a head that
+    is fixed is farther away.
 
     parse: Parses some tokens of the batch, one after the other, as sentences.
-    starts: Where sentences start, closed by the number of tokens.
-    max_length: The longest sentence that is parsed whole. A piece is longer where a head that is fixed is
-        farther away.
-    fixed: A head for each token that must have it, MISSING for others.
     """
     layout = _cut(starts, max(max_length, 2), fixed)
     if len(layout.starts) == len(starts):
@@ -341,11 +326,8 @@ def parse_in_pieces(
 
 
 def cut_treebank(treebank: Treebank, max_length: int) -> Treebank:
-    """Cut sentences that are parsed in pieces into pieces to learn from.
-
-    RETURNS: The pieces. A token whose head is in another piece is the root if it is the only one, otherwise
-        its head is missing.
-    """
+    """Cut sentences that are parsed in pieces into pieces to learn from. A token whose head is in
+    another piece is the root if it is the only one, otherwise its head is missing."""
     tokens, heads, labels = treebank.tokens, treebank.heads, list(treebank.labels)
     layout = _cut(tokens.starts, max(max_length, 2), None)
     if len(layout.starts) == len(tokens.starts):
@@ -367,12 +349,9 @@ def cut_treebank(treebank: Treebank, max_length: int) -> Treebank:
 
 
 class _Layout(NamedTuple):
-    """How sentences are cut.
-
-    starts: int32, where pieces start, closed by the number of tokens.
-    first: The first piece of every sentence, closed by the number of pieces.
-    shift: By how much positions in a piece lag behind those in the sentence.
-    """
+    """How sentences are cut: where pieces start, the first piece of every sentence (both closed by their
+    number), the sentence of every piece, and by how much positions in a piece lag behind those in the
+    sentence."""
 
     starts: Ints
     first: Longs

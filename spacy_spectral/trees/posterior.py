@@ -27,11 +27,8 @@ Item = TypeVar("Item")
 
 
 class Factors:
-    """One sentence under one model, as the model's chart wants it.
-
-    log_scale: By how much the logarithm of every tree exceeds what the model says: constants that keep the
-        chart in the range of doubles.
-    """
+    """One sentence under one model, as the model's chart wants it. The logarithm of every tree exceeds
+    what the model says by `log_scale`: constants that keep the chart in the range of doubles."""
 
     log_scale: float
 
@@ -61,10 +58,6 @@ class Factors:
         """log |score| and sign of every tree, given as rows of heads."""
         raise NotImplementedError
 
-    def viterbi(self) -> Ints:
-        """The tree of the best (tree, hidden states) pair."""
-        raise NotImplementedError
-
     def arc_scores(self) -> Floats | None:
         """[N+1, N+1], logarithms of the weights of arcs, if a tree weighs the product of those of its
         arcs; -inf for arcs that no tree may have."""
@@ -75,9 +68,8 @@ class Posterior:
     """Exact arc marginals, and the trees that follow from them.
 
     marginals: [N+1, N+1], probability of every arc (head, modifier); row 0 is the root. Every column but
-        the first sums to one.
-    heads: The MBR tree: the projective single-root tree with the best product of marginals. 1-based, 0 is
-        the root.
+    the first sums to one.
+    heads: The MBR tree: the projective single-root tree with the best product of marginals.
     factors: What the chart was run with, rescaled as it had to be; None if there was no chart.
     allowed: [N+1, N+1], the arcs that are allowed; None for all.
     """
@@ -104,11 +96,9 @@ class Posterior:
     def from_factors(cls, attempts: Iterable[Factors], allowed: Bools | None) -> "Posterior":
         """Run the chart with the first model that gives the sentence a positive, finite total.
 
-        Projected automata can give long sentences a negative one. If no model succeeds, all allowed
-        arcs are equally likely; if what is allowed makes no tree, the tree has as few other arcs as
-        possible. There is always a tree.
-
-        allowed: [N+1, N+1], the allowed arcs.
+        Projected automata can give long sentences a negative one. If no model succeeds, all allowed arcs
+        are equally likely; if what is allowed makes no tree, the tree has as few other arcs as possible.
+        There is always a tree.
         """
         for factors in attempts:
             if allowed is not None:
@@ -139,10 +129,6 @@ class Posterior:
         """log of the sum over all trees, as the model scores them; None if there was no chart."""
         return None if self.factors is None else self.log_z - self.factors.log_scale
 
-    def viterbi(self) -> Ints:
-        """The tree of the best (tree, hidden states) pair, for models that can tell."""
-        return self.heads if self.factors is None else self.factors.viterbi()
-
     def k_best(self, k: int) -> list[tuple[Ints, float]]:
         """The k trees with the best products of marginals, ordered by their exact probability."""
         trees, _ = k_best_trees(self._arc_scores(), k)
@@ -151,12 +137,9 @@ class Posterior:
         return [(trees[t], float(logs[t])) for t in order]
 
     def best_with(self, labels: Floats, k: int) -> Ints:
-        """The k trees that are best together with labels.
-
-        labels: [N+1, N+1], the logarithm of the probability of every arc's likeliest label.
-        RETURNS: Heads [found, N], best first. Exact for models of single arcs; for others, by products of
-            marginals.
-        """
+        """The heads [found, N] of the k trees that are best together with labels, of which every arc's
+        likeliest has a log-probability [N+1, N+1]. Exact for models of single arcs; for others, by
+        products of marginals."""
         return self.scored_with(labels, k)[0]
 
     def scored_with(self, labels: Floats, k: int) -> tuple[Ints, Floats]:
@@ -212,11 +195,8 @@ def _run_chart(factors: Factors) -> tuple[Factors, float, NDArray | None]:
 
 
 def arc_posterior(scores: Floats, *, allowed: Bools | None = None) -> Posterior:
-    """The distribution over the trees of one sentence.
-
-    scores: [N+1, N+1], the score of every arc; -inf for arcs that no tree may have.
-    allowed: [N+1, N+1], which arcs are allowed.
-    """
+    """The distribution over the trees of one sentence, by scores of arcs [N+1, N+1]; -inf for arcs that
+    no tree may have."""
     if len(scores) < 2:
         return Posterior.of_nothing()
     return Posterior.from_factors(_attempts(scores, allowed), allowed)
@@ -239,8 +219,7 @@ class ArcFactors(Factors):
 
     def __init__(self, scores: Floats, shift: Floats):
         """scores: [N+1, N+1], -inf for arcs that no tree may have.
-        shift: [N], what the scores of every modifier's arcs are measured against.
-        """
+        shift: [N], what the scores of every modifier's arcs are measured against."""
         self.scores = scores
         self.shift = numpy.where(numpy.isfinite(shift), shift, 0.0)
         self.log_scale = 0.0
@@ -271,20 +250,14 @@ class ArcFactors(Factors):
     def arc_scores(self) -> Floats:
         return self.scores
 
-    def viterbi(self) -> Ints:
-        return best_tree(self.scores)[0]
-
 
 def tree_loss(scores: Floats, heads: Ints) -> tuple[float, Floats] | None:
-    """Negative log-likelihood of the annotated heads of one sentence: log Z - log Z(agreeing trees).
+    """Negative log-likelihood of the annotated heads of one sentence, log Z - log Z(agreeing trees), and
+    its gradient; None if no projective tree with one root agrees with the heads, or if scores are out of
+    all bounds.
 
     Heads that are missing are summed out. The gradient of an arc is its marginal probability minus that
     among the agreeing trees (Geman & Johnson 2002), which is 1 or 0 where all heads are known.
-
-    scores: [N+1, N+1], the score of every arc.
-    heads: [N], annotated heads, MISSING for the others.
-    RETURNS: Loss and gradient [N+1, N+1]; None if no projective tree with one root agrees with the heads,
-        or if scores are out of all bounds.
     """
     n = len(heads)
     known = heads != MISSING
@@ -307,10 +280,7 @@ def tree_loss(scores: Floats, heads: Ints) -> tuple[float, Floats] | None:
 
 
 class MixedPosterior(Posterior):
-    """Two posteriors, mixed.
-
-    parts: The shares and the distributions.
-    """
+    """Two posteriors, mixed; `parts` are the shares and the distributions."""
 
     def __init__(self, first: Posterior, second: Posterior, share: float):
         self.parts = ((share, first), (1.0 - share, second))
@@ -349,17 +319,16 @@ class MixedPosterior(Posterior):
 def at_temperature(
     posterior: Posterior, temperature: float, *, allowed: Bools | None = None
 ) -> Posterior:
-    """A distribution over trees by what another one says of single arcs. At a temperature of 1 it has nearly
-    the same marginals, see `_proper`. At others it goes by the doubt in arcs, the complement of marginals mu:
+    """A distribution over trees by what another one says of single arcs. At a temperature of 1 it has
+    nearly the same marginals, see `_proper`. At others it goes by the doubt in arcs, the complement of
+    marginals mu:
 
         P'(tree) = 0.85 Q(tree) + 0.15 / number of trees         Q(tree) ~ prod of (1 - mu(arc))^(-1/T)
 
-    An overconfident model is mostly right where it is certain; its merely likely arcs are barely better than
-    chance. Powers of marginals themselves would keep these apart, and doubt what is certain: with them
-    the error of head probabilities is three times as large. Nothing is impossible: arcs may have been left
-    out of a chart.
-
-    allowed: [N+1, N+1], the arcs that trees may have.
+    An overconfident model is mostly right where it is certain; its merely likely arcs are barely better
+    than chance. Powers of marginals themselves would keep these apart, and doubt what is certain: with
+    them the error of head probabilities is three times as large. Nothing is impossible: arcs may have
+    been left out of a chart.
     """
     mu = posterior.marginals
     if len(mu) < 2:
@@ -438,11 +407,7 @@ def best_of_lists(
 
 
 def allowed_arcs(fixed: Ints) -> Bools:
-    """Arcs that agree with the fixed heads of one sentence.
-
-    fixed: The head of every token (1-based, 0 for the root), MISSING for free tokens.
-    RETURNS: [N+1, N+1], whether each arc (head, modifier) agrees.
-    """
+    """[N+1, N+1]: the arcs that agree with the fixed heads of one sentence, MISSING for free tokens."""
     known = numpy.flatnonzero(fixed != MISSING)
     allowed = numpy.ones((len(fixed) + 1, len(fixed) + 1), dtype=bool)
     allowed[:, known + 1] = False

@@ -67,10 +67,8 @@ def projective_tree(tree: Tree) -> Tree:
 
 
 def _shortest_crossing(heads: list[int]) -> int | None:
-    """The modifier of the shortest arc that covers a token not below its head; None if there is none.
-
-    A token below a missing head may belong anywhere, so it never makes an arc crossing.
-    """
+    """The modifier of the shortest arc that covers a token not below its head; None if there is none. A
+    token below a missing head may belong anywhere, so it never makes an arc crossing."""
     shortest, found = len(heads) + 1, None
     for m, h in enumerate(heads, start=1):
         if h <= 0:
@@ -166,11 +164,8 @@ class Inventory:
     def restored(
         self, starts: Ints, heads: Ints, labels: Ints, fixed: Ints | None = None
     ) -> tuple[Ints, Ints]:
-        """Restore crossing arcs of trees; see `trees.pseudoprojective.deprojectivize`.
-
-        starts: Where trees start, closed by the number of tokens.
-        fixed: Heads that were given, MISSING for others: they stay where they are.
-        """
+        """Restore crossing arcs of trees, but for heads that were given (not MISSING); see
+        `deprojectivize`."""
         at = numpy.flatnonzero(self._decorated[labels])
         if not len(at):
             return heads, labels

@@ -42,12 +42,8 @@ class SecondTags(Sequence[tuple[str, float] | None]):
 
 @dataclass
 class Tree:
-    """One sentence of a treebank.
-
-    symbols: What the automata see of every token, e.g. its tag.
-    heads: Head of every token: 1-based, 0 for the root, MISSING where not annotated.
-    labels: Relation of every token to its head; "" where not annotated.
-    """
+    """One sentence of a treebank. Symbols are what the automata see of tokens, e.g. tags; heads count
+    from 1, 0 is the root, MISSING (with the label "") is not annotated."""
 
     words: list[str]
     symbols: list[str]
@@ -60,15 +56,9 @@ class Tree:
 
 @dataclass
 class Tokens:
-    """Sentences one after the other, as a parser sees them.
-
-    starts (ndarray): int32, where sentences start, closed by the number of tokens.
-    words (List[str]): The words.
-    symbols (List[str]): Their tags, or whatever the setting `symbol` names.
-    second (List[Optional[Tuple[str, float]]]): The tagger's second guess and its probability; None where
-        there is none.
-    pos, morphs (List[str]): Coarse tags and morphology, "" for none.
-    """
+    """Sentences one after the other, as a parser sees them; starts are closed by the number of tokens.
+    Symbols are tags, or whatever the setting `symbol` names; `second` is the tagger's second guess and
+    its probability, None where there is none; other values are "" where there are none."""
 
     starts: Ints
     words: list[str]
@@ -85,10 +75,7 @@ class Tokens:
         return list(pairwise(self.starts.tolist()))
 
     def at(self, places: Longs | slice, starts: Ints) -> "Tokens":
-        """Some of the tokens.
-
-        starts: Where they are to start sentences, closed by their number.
-        """
+        """Some of the tokens, as sentences that start there."""
         chosen = range(len(self.words))[places] if isinstance(places, slice) else places.tolist()
         columns: list[Any] = [self.words, self.symbols, self.second, self.pos, self.morphs]
         return Tokens(starts, *[[column[i] for i in chosen] for column in columns])
@@ -101,11 +88,7 @@ class Tokens:
 
 @dataclass
 class Treebank:
-    """Sentences with their trees.
-
-    heads: int32, the head of every token; MISSING where not annotated.
-    labels: Its relation; "" where not annotated.
-    """
+    """Sentences with their trees: heads, MISSING where not annotated, and relations, "" there."""
 
     tokens: Tokens
     heads: Ints
@@ -168,11 +151,9 @@ def distance_bins(distances: NDArray) -> Longs:
 
 
 def length_table(heads: NDArray, modifiers: NDArray, distances: NDArray, n_symbols: int) -> Floats:
-    """Estimate the factor, backing off to the modifier and direction, then to the direction alone.
-
-    distances: Position of the modifier minus that of its head.
-    RETURNS: [head symbol, direction, modifier symbol, bin]
-    """
+    """Estimate the factor [head symbol, direction, modifier symbol, bin], backing off to the modifier
+    and direction, then to the direction alone. Distances are positions of the modifier minus those of
+    its head."""
     counts = numpy.zeros((n_symbols, 2, n_symbols, N_BINS))
     bins = distance_bins(distances)
     numpy.add.at(counts, (heads, (distances > 0).astype("int64"), modifiers, bins), 1.0)

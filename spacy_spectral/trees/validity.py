@@ -50,13 +50,9 @@ def violations(
     pos: Sequence[str] | None = None,
     morphs: Sequence[str] | None = None,
 ) -> list[Violation]:
-    """Find what breaks the rules in a tree.
-
-    heads: Positions, 0 for the root.
-    labels: Relations, with subtypes.
-    pos, morphs: Parts of speech and features, if they are known: a negation may modify any function word,
-        and possessive determiners may have more children.
-    """
+    """Find what breaks the rules in a tree of positions (0 for the root) and relations with subtypes. If
+    parts of speech and features are known, a negation may modify any function word, and possessive
+    determiners may have more children."""
     found = []
     relations = [label.partition(":")[0].lower() for label in labels]
     subjects, objects = [0] * (len(heads) + 1), [0] * (len(heads) + 1)
@@ -92,9 +88,7 @@ class ChosenParses:
     def __init__(
         self, parses: Parses, starts: Ints, chosen: Mapping[int, Parse], names: Sequence[str]
     ) -> None:
-        """starts: Where sentences start, closed by the number of tokens.
-        chosen: The other trees, by sentence; labels without decoration.
-        """
+        """chosen: The other trees, by sentence; labels without decoration."""
         self.labelled = parses.labelled
         self.heads, self.labels = parses.heads.copy(), parses.labels.copy()
         self._parses, self._starts, self._chosen, self._names = parses, starts, chosen, names
@@ -182,11 +176,8 @@ class _Rules(NamedTuple):
 
 
 def with_valid_trees(parses: Parses, tokens: Tokens, names: Sequence[str]) -> Parses:
-    """Where a tree breaks rules, take the likeliest of the `N_BEST` labelled trees that breaks none, or else
-    the fewest.
-
-    names: The labels of the model.
-    """
+    """Where a tree breaks rules, take the likeliest of the `N_BEST` labelled trees that breaks none, or
+    else the fewest."""
     rules = _Rules(tokens, [plain(name) for name in names])
     chosen: dict[int, Parse] = {}
     for sentence, (begin, end) in enumerate(tokens.bounds()):

@@ -371,52 +371,11 @@ def test_lexical_models(lexical, examples):
     assert parse_of(copy(doc.copy())) == parse_of(nlp(doc.copy()))
 
 
-def test_viterbi_decoding(examples):
-    model = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": "em", "states": 3}
-    nlp = make(model=model, decode="viterbi")
-    nlp.initialize(lambda: examples(nlp))
-    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
-
-
-@pytest.mark.parametrize(
-    ("architecture", "settings"),
-    [
-        ("SHAG.v1", {}),
-        ("LogLinear.v1", {}),
-        ("Refined.v1", {}),
-        ("Product.v1", {"experts": {"a": {"@architectures": "spacy-spectral.SHAG.v1"}}}),
-    ],
-)
-def test_models_without_viterbi_say_so_before_training(architecture, settings):
-    model = {"@architectures": f"spacy-spectral.{architecture}", **settings}
-    with pytest.raises(ValueError, match=r"\[S119\] 'spectral_parser' can't decode by 'viterbi'"):
-        make(model=model, decode="viterbi")
-
-
-@pytest.mark.parametrize("kind", ["SHAG", "LogLinear", "refined", "product"])
-def test_viterbi_is_refused_at_load(saved, kind):
-    override = {"components.spectral_parser.decode": "viterbi"}
-    with pytest.raises(ValueError, match=r"\[S119\]"):
-        spacy.load(saved(kind), config=override)
-
-
-def test_viterbi_set_at_load_is_obeyed(examples, tmp_path):
-    """The model of a file decides: it may be another than that of the config."""
-    model = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": "em", "states": 3}
-    nlp = make(model=model)
-    nlp.initialize(lambda: examples(nlp)[:50])
-    nlp.to_disk(tmp_path)
-    other = spacy.load(tmp_path, config={"components.spectral_parser.decode": "viterbi"})
-    assert other.get_pipe("spectral_parser").decode == "viterbi"
-    docs = [eg.predicted for eg in examples(nlp, "dev")]
-    expected = make(model=model, decode="viterbi").from_disk(tmp_path)
-    assert [parse_of(other(doc.copy())) for doc in docs] == [
-        parse_of(expected(doc.copy())) for doc in docs
-    ]
-    spectral = make()
-    spectral.initialize(lambda: examples(spectral)[:50])
-    with pytest.raises(ValueError, match=r"\[S119\]"):
-        make(model=model, decode="viterbi").from_bytes(spectral.to_bytes())
+def test_viterbi_is_refused(saved):
+    with pytest.raises(ValueError, match=r"\[S114\] .*nothing has to be trained again"):
+        make(decode="viterbi")
+    with pytest.raises(ValueError, match=r"\[S114\]"):
+        spacy.load(saved("SHAG"), config={"components.spectral_parser.decode": "viterbi"})
 
 
 @pytest.mark.parametrize("label", ["||x", "a||b"])

@@ -82,15 +82,13 @@ class Network:
         data[rows] = backprop(gradients).data
         return total, Ragged(data, vectors.lengths)
 
-    def parse(
-        self, X: Any, starts: Ints, *, fixed: Ints | None = None, decode: str = "mbr"
-    ) -> Parses:
+    def parse(self, X: Any, starts: Ints, *, fixed: Ints | None = None) -> Parses:
         """Parse sentences; see `trees.interface.ParserModel`.
 
         starts: Where sentences start, closed by the number of tokens.
         """
         vectors = None if len(starts) < 2 else self.encoder.predict(X)
-        pieces = _VectorPieces(self, vectors, starts, decode)
+        pieces = _VectorPieces(self, vectors, starts)
         return parse_in_pieces(pieces, starts, max_length=self.max_length, fixed=fixed)
 
     def arc_scores(
@@ -116,7 +114,6 @@ class _VectorPieces:
     network: Network
     vectors: Ragged | None
     starts: Ints
-    decode: str
 
     def __call__(self, tokens: Longs | slice, starts: Ints, fixed: Ints | None) -> PosteriorParses:
         network, t, scores = self.network, self.network.temperature, []
@@ -132,7 +129,6 @@ class _VectorPieces:
             inventory=network.inventory,
             label_distributions=_ArcLabels(network, own, starts),
             fixed=fixed,
-            decode=self.decode,
             choosers=None if t.choice == 1 else _posteriors(pairs, t.choice / t.heads),
             share=t.share,
         )

@@ -72,7 +72,6 @@ class BiaffineParser(ParserModel):
     """A trained parser; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
-    decoders = ("mbr", "viterbi")
 
     def __init__(self, lexicon: TokenNumbers, network: Network, settings: NetworkSettings):
         self.lexicon = lexicon
@@ -124,9 +123,9 @@ class BiaffineParser(ParserModel):
         network = replace(self.network, temperature=temperature)
         return BiaffineParser(self.lexicon, network, self.settings)
 
-    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed, decode=decode)
+        return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed)
 
     def scorer(self, tokens: Tokens) -> "BiaffineScores":
         """Scores single arcs of sentences; see `trees.interface.ArcScorer`."""

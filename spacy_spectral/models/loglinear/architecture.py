@@ -1,8 +1,7 @@
 """The registered architecture `spacy-spectral.LogLinear.v1`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from ...base.errors import Errors, SpectralError
 from ...base.learnt import architecture
@@ -27,7 +26,6 @@ class LogLinearRecipe(Settings):
     """
 
     max_length: int = 250
-    decoders: ClassVar[Sequence[str]] = LogLinearParser.decoders
 
     def __post_init__(self) -> None:
         super().__post_init__()

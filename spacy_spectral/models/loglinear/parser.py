@@ -168,7 +168,6 @@ class LogLinearParser(ParserModel):
     """A trained log-linear parser; see `trees.interface.ParserModel`."""
 
     FORMAT = _FORMAT
-    decoders = ("mbr",)
 
     def __init__(self, model: LogLinearModel, clusters: Clusters | None, *, max_length: int):
         self.model = model
@@ -191,7 +190,7 @@ class LogLinearParser(ParserModel):
         result._encoder = self._encoder
         return result
 
-    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         return self.parse_scored(None, tokens, fixed=fixed)
 

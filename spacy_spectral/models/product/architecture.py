@@ -50,8 +50,6 @@ def expert_recipes(experts: Mapping[str, Model]) -> dict[str, Recipe]:
 class ProductRecipe:
     """Trains experts and their weights; see `trees.interface.Recipe`."""
 
-    decoders = ProductParser.decoders
-
     def __init__(self, recipes: dict[str, Recipe], weights: dict[str, float] | None):
         self.recipes = recipes
         self.weights = weights

@@ -74,7 +74,6 @@ class ProductParser(ParserModel):
 
     FORMAT = _FORMAT
     temperature: Temperature
-    decoders: Sequence[str] = ("mbr",)
 
     def __init__(
         self,
@@ -114,11 +113,11 @@ class ProductParser(ParserModel):
         name = self._host or self._active[0]
         return self.experts[name].with_temperature(self.temperature.weighted(self.weights[name]))
 
-    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         return self.parse_scored(self.scorers(tokens), tokens, fixed=fixed)
 
-    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
+    def parses_at(self, tokens: Tokens) -> Callable[[Temperature], Parses]:
         """Parse a batch at one temperature after the other; see `trees.interface.ParserModel`."""
         scorers = self.scorers(tokens)
         return lambda t: self.with_temperature(t).parse_scored(scorers, tokens)
@@ -276,7 +275,6 @@ class _FirstOrder:
             inventory=self.inventory,
             label_distributions=_LabelTables(tables, len(self.inventory)),
             fixed=fixed,
-            decode="mbr",
             choosers=choosers or None,
             share=self.temperature.share,
         )

@@ -1,9 +1,9 @@
 """The registered architecture `spacy-spectral.Refined.v1`: a labelling by some method, then its grammar."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -46,8 +46,6 @@ class RefinedRecipe:
     chart: How sentences are parsed; see `ChartSettings`.
     """
 
-    decoders: ClassVar[Sequence[str]] = RefinedGrammar.decoders
-
     labelling: str = "spectral"
     states: int = 200
     dimensions: int = 6
@@ -73,9 +71,8 @@ class RefinedRecipe:
         require_settings(Errors.S802, self.chart, max_length=">= 2", prune=">= 0, < 1")
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> RefinedGrammar:
-        """The grammar of a treebank, whose crossing arcs are lifted; what is not annotated is left out. See
-        `trees.interface.Recipe`.
-        """
+        """The grammar of a treebank, crossing arcs lifted, without what is not annotated; see
+        `trees.interface.Recipe`."""
         report = given.get("report", print)
         if not (treebank.heads >= 0).any():
             raise SpectralError(Errors.S104)

@@ -102,11 +102,8 @@ def require_sound(read: dict[str, Any]) -> None:
 
 
 def is_small(tag_of: NDArray, coarse: NDArray, fine: NDArray, n_pairs: int) -> bool:
-    """Whether the tables of a grammar have room, known before any of them is made.
-
-    tag_of: [states], the tag of every state.
-    coarse, fine: [n, 4], what tags and states are seen with; see `Transitions.fit`.
-    """
+    """Whether the tables of a grammar have room, known before any of them is made: by the tag of every
+    state, and what tags and states are seen with (see `Transitions.fit`)."""
     sizes = numpy.bincount(tag_of)
     n_tags, n_states, width = len(sizes), len(tag_of), int(sizes.max())
     n_groups = int(numpy.ceil(numpy.sqrt(sizes)).sum())
@@ -145,8 +142,8 @@ class RefinedScores(ArcScorer):
     """Logarithms of marginals of arcs; implements `trees.interface.ArcScorer`.
 
     Only the arcs that are asked for are looked at: the marginals are those of the grammar given that the
-    tree has no others, computed by a chart that is as small as these arcs make it. So they cost little where
-    a pruner has left few arcs.
+    tree has no others, by a chart as small as these arcs make it. So they cost little where a pruner has
+    left few arcs.
     """
 
     def __init__(self, grammar: "RefinedGrammar", tokens: Tokens):
@@ -156,10 +153,7 @@ class RefinedScores(ArcScorer):
         self._lattice = grammar.lexicon.lattice(tokens.words, self._tags)
 
     def log_marginals(self, asked: AskedArcs) -> NDArray[numpy.float64]:
-        """The marginals of arcs, without labels.
-
-        RETURNS: [arcs], log P(arc | sentence, these arcs), at least log SMALLEST.
-        """
+        """log P(arc | sentence, these arcs), without labels, at least log SMALLEST."""
         return self._marginals(asked)[0]
 
     def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
@@ -224,8 +218,6 @@ class RefinedGrammar(TemperedParser):
     """A parser; see `trees.interface.ParserModel`."""
 
     FORMAT = FORMAT
-
-    decoders = ("mbr",)
 
     def __init__(
         self,
@@ -294,10 +286,7 @@ class RefinedGrammar(TemperedParser):
         lattice: Lattice,
         allowed: NDArray[numpy.bool_] | None = None,
     ) -> Posterior:
-        """The distribution over trees of one sentence, however long, by one chart.
-
-        allowed: [N+1, N+1], the arcs that are allowed.
-        """
+        """The distribution over trees of one sentence, however long, by one chart."""
         if not len(tags):
             return Posterior.of_nothing()
         return Posterior.from_factors(self.factors(tags, lattice, allowed), allowed)
@@ -308,10 +297,8 @@ class RefinedGrammar(TemperedParser):
         lattice: Lattice,
         allowed: NDArray[numpy.bool_] | None = None,
     ) -> Iterator[LatticeFactors]:
-        """The factors of one sentence, without what coarser grammars find hopeless; then those of the tags.
-
-        allowed: [N+1, N+1], the arcs that are allowed.
-        """
+        """The factors of one sentence, without what coarser grammars find hopeless; then those of the
+        tags."""
         weights = self._arc_weights(tags)
         fine = self._factors(tags, lattice, self.fine, weights)
         if self.settings.prune > 0 and len(tags) > 2:

@@ -18,14 +18,8 @@ cdef inline int64_t _find(const uint64_t[::1] slots, const int32_t[::1] rows, ui
 
 
 cdef class Contexts:
-    """What was learnt of all contexts.
-
-    keys (uint64[contexts]): Hashes of contexts, none of them 0.
-    offsets (int64[contexts + 1]), outcomes (int32[n]): The outcomes of each, ascending.
-    shares (float[n]): Their shares in it.
-    trust (float[contexts]): How much these count against those of the next more general context.
-    n_outcomes (int): How many outcomes there can be.
-    """
+    """What was learnt of all contexts, as `BackoffModel` has it; keys are hashes, none of them 0.
+    `trust` says how much the shares of a context count against those of the next more general one."""
     # keys are found by open addressing, at most half full; 0 marks a free slot
     cdef uint64_t[::1] slots
     cdef int32_t[::1] rows

@@ -253,12 +253,8 @@ def arc_weights(
     const double[:, :, :, ::1] lengths not None,
     const int[::1] distance_bin not None,
 ):
-    """Length factor over symbol frequency for every arc of a sentence.
-
-    lengths (float[X, 2, X, bins]): The length factor.
-    distance_bin (int[D]): Bin of every distance; the last holds for longer ones, too.
-    RETURNS (ndarray): [N, N], head and modifier.
-    """
+    """[N, N] by head and modifier: the length factor (float[X, 2, X, bins]) over the frequency of the
+    modifier's symbol. The last of `distance_bin` holds for longer distances, too."""
     cdef int n = symbols.shape[0], i, j, longest = distance_bin.shape[0] - 1
     weight_array = numpy.zeros((n, n))
     cdef double[:, ::1] weights = weight_array
@@ -272,16 +268,8 @@ def arc_weights(
 
 
 cdef class AutomataChart:
-    """One sentence.
-
-    symbols (int[N]): Symbol of every token.
-    word_class (int[N]): Class that a token leaves its head in.
-    start (float[H, 2, n]), operators (float[H, 2, X, n, n]): The automata.
-    weights (float[N, N, K]): Factor of every arc (head, modifier, previous class).
-    stop (float[N, 2, K * states]): Stop vector of every token, class weights folded in.
-    root (float[N]): Weight of every token as the only child of the root.
-    states (int): How many leading states of the automata to use: a multiple of four.
-    """
+    """One sentence; the arrays are those of `AutomataSentence`. `states`, a multiple of four, says how
+    many leading states of the automata to use."""
     cdef AutomataSentence s
     cdef const int[::1] symbols, word_class
     cdef const double[:, :, ::1] start, weights, stop
@@ -312,11 +300,8 @@ cdef class AutomataChart:
         s.weights, s.stop, s.root = &weights[0, 0, 0], &stop[0, 0, 0], &root[0]
 
     def inside_outside(self):
-        """Partition function and arc marginals.
-
-        RETURNS (Tuple[float, ndarray, ndarray]): Z; unnormalised marginals [N+1, N+1] (head, modifier; 0 is
-            the root); the largest |Q| for every span length, for rescaling.
-        """
+        """Z; unnormalised marginals [N+1, N+1] (head, modifier; 0 is the root); and the largest |Q| for
+        every span length, for rescaling."""
         cdef int n = self.s.length, status
         cdef double z = 0
         cdef double* scratch
@@ -339,11 +324,8 @@ cdef class AutomataChart:
         return z, marginal_array, largest_array
 
     def tree_scores(self, const int[:, ::1] trees not None):
-        """What single trees contribute to Z.
-
-        trees (int[k, N]): Head of every token (1-based, 0 is the root).
-        RETURNS (Tuple[ndarray, ndarray]): log |score| and sign of every tree.
-        """
+        """log |score| and sign of what single trees (int[k, N], heads from 1, 0 for the root) contribute
+        to Z."""
         cdef int n = self.s.length, states = self.s.states, t, m, h, a, b, d, step
         cdef double value, scale
         log_array = numpy.zeros(trees.shape[0])

@@ -49,12 +49,9 @@ def expectation_maximisation(
 ):
     """Improve one non-negative automaton in place by forward-backward (Baum-Welch).
 
-    symbols, offsets: The sequences, one after another; sequence k is symbols[offsets[k]:offsets[k+1]].
-    counts: How often each sequence occurred. Give every distinct sequence once.
-    start (float[n]), operators (float[X, n, n]; to-state, from-state), stop (float[n]): The automaton.
-    prior (float[X]), prior_stop: Pseudo-counts of each symbol and of stopping, shared by the states.
-    iterations (int): How many at most. tolerance (float): Least relative gain in log-likelihood to go on.
-    RETURNS (List[float]): Log-likelihood before each iteration (of the data alone, without the prior).
+    The distinct sequences are those of `SequenceSet`. Pseudo-counts of each symbol (`prior`) and of
+    stopping are shared by the states. It ends after some iterations, or when the log-likelihood gains
+    less than `tolerance`, relatively. Gives the log-likelihood of the data before each iteration.
     """
     cdef int n = start.shape[0], n_symbols = operators.shape[0]
     cdef int longest = 0, iteration, a, b, x, t, length

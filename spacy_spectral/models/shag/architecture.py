@@ -15,14 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShagRecipe(GrammarSettings):
-    """The settings of a parser by split head automata; see `EstimatorSettings` and `GrammarSettings`. It is
-    not trained by gradients: the grammar is learnt in one go."""
-
-    @property
-    def decoders(self) -> tuple[str, ...]:
-        """As `Grammar.decoders`, before there is a grammar."""
-        projected = self.automata.estimator == "spectral" and not self.only_lexical
-        return ("mbr",) if projected else ("mbr", "viterbi")
+    """The settings of a parser by split head automata: those of `EstimatorSettings` and
+    `GrammarSettings`."""
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> Grammar:
         """The grammar of a treebank; see `trees.interface.Recipe`."""

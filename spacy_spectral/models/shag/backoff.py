@@ -41,10 +41,7 @@ BACKOFF = Record(
 
 
 def context_keys(levels: list[tuple[NDArray, ...]]) -> NDArray[numpy.uint64]:
-    """Hash the columns of every level to one 64-bit key per query and level.
-
-    RETURNS: [queries, levels]
-    """
+    """[queries, levels]: the columns of every level hashed to one 64-bit key."""
     keys = []
     for level, columns in enumerate(levels):
         key: Any = numpy.uint64(0x9E3779B97F4A7C15 * (level + 1) & 0xFFFFFFFFFFFFFFFF)
@@ -76,10 +73,7 @@ class BackoffModel:
         counts: Floats,
         n_outcomes: int,
     ):
-        """Take the learnt arrays as they are stored.
-
-        offsets: Context k owns `outcomes[offsets[k]:offsets[k + 1]]`.
-        """
+        """Context k owns `outcomes[offsets[k]:offsets[k + 1]]`."""
         self.keys, self.offsets, self.outcomes, self.counts = keys, offsets, outcomes, counts
         self.n_outcomes = n_outcomes
         diversity = numpy.diff(offsets)
@@ -92,11 +86,7 @@ class BackoffModel:
     def fit(
         cls, contexts: NDArray[numpy.uint64], outcomes: NDArray, n_outcomes: int
     ) -> "BackoffModel":
-        """Count events.
-
-        contexts: [events, levels], from `context_keys`.
-        outcomes: [events]
-        """
+        """Count events: contexts [events, levels] from `context_keys`, and their outcomes [events]."""
         keys = contexts.ravel()
         values = numpy.repeat(numpy.asarray(outcomes, dtype="int32"), contexts.shape[1])
         order = numpy.lexsort((values, keys))
@@ -158,8 +148,7 @@ class LexicalModel:
         word_model: BackoffModel,
     ):
         """words: Known words in lower case, sorted; every other word is one unknown word.
-        symbol_class: Class that a modifier of each symbol leaves its head in.
-        """
+        symbol_class: Class that a modifier of each symbol leaves its head in."""
         self.kind = kind
         self.words = words
         self.symbol_class = symbol_class
@@ -237,13 +226,11 @@ class LexicalModel:
     def weights(
         self, symbols: Ints, words: Sequence[str], *, root_symbol: int
     ) -> tuple[NDArray, NDArray, NDArray]:
-        """Factors of every arc, stop and root arc of one sentence.
+        """Factors of every arc [N, N, K] by head, modifier and previous class, every stop [N, 2, K] by
+        head, direction and previous class, and every root arc [N] of one sentence.
 
         Each is divided by P(word | symbol) of the modifier: every tree generates every token once, and
         without it long sentences would underflow.
-
-        RETURNS: [N, N, K] by head, modifier and previous class; [N, 2, K] by head, direction and previous
-            class; [N] by token.
         """
         n, classes = len(symbols), self.n_classes
         word = self.encode(words)
@@ -320,10 +307,7 @@ class LabelModel:
 
     @classmethod
     def fit(cls, trees: Sequence[Tree], symbols: Sequence[Ints], n_symbols: int) -> "LabelModel":
-        """Count labels.
-
-        n_symbols: How many symbols there are; the root is symbol `n_symbols`.
-        """
+        """Count labels; the root is symbol `n_symbols`."""
         inventory = Inventory.from_labels(label for tree in trees for label in tree.labels)
         frequency = Counter(word.lower() for tree in trees for word in tree.words)
         words = sorted(word for word, count in frequency.items() if count >= 2)
@@ -350,10 +334,8 @@ class LabelModel:
         trees: Sequence[NDArray],
         root: int,
     ) -> Longs:
-        """What the contexts are made of, one column per token of all sentences.
-
-        Sentences are laid end to end with a root before each, so that nothing needs a special case.
-        """
+        """What the contexts are made of, one column per token. Sentences are laid end to end with a root
+        before each, so that nothing needs a special case."""
         lengths = numpy.array([len(own) for own in symbols])
         begins = numpy.cumsum(lengths + 1) - lengths - 1  # where each sentence's root stands
         size = int(lengths.sum()) + len(lengths) + 1
@@ -397,11 +379,8 @@ class LabelModel:
         trees: Sequence[NDArray] | None = None,
         root_symbol: int,
     ) -> Floats:
-        """P(label | arc) for one arc to every token, [tokens of all sentences, labels].
-
-        heads: Heads of every sentence, 1-based, 0 for the root.
-        trees: The trees that the modifiers' own modifiers are read from, by default the heads.
-        """
+        """[tokens of all sentences, labels]: P(label | arc) for one arc to every token. The modifiers'
+        own modifiers are read from `trees`, by default the heads."""
         if not len(symbols):
             return numpy.zeros((0, len(self.inventory)))
         return self.model.distributions(

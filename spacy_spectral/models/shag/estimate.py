@@ -20,10 +20,8 @@ LEFT, RIGHT = 0, 1
 
 @dataclass
 class SequenceSet:
-    """The distinct modifier sequences of one head symbol in one direction, with their counts.
-
-    Sequence k is `symbols[offsets[k]:offsets[k + 1]]`, nearest modifier first.
-    """
+    """The distinct modifier sequences of one head symbol in one direction, with their counts. Sequence k
+    is `symbols[offsets[k]:offsets[k + 1]]`, nearest modifier first."""
 
     symbols: Ints
     offsets: Longs
@@ -51,13 +49,11 @@ class SequenceSet:
 def modifier_sequences(
     symbols: Sequence[Ints], heads: Sequence[Ints], n_symbols: int
 ) -> list[list[SequenceSet]]:
-    """Collect the modifier sequences of every head symbol and direction.
+    """The modifier sequences of every head symbol and direction.
 
     The root is head symbol `n_symbols` and has modifiers on its right only. Where a token's head is
     missing, it could belong to any head that can see it: a half is counted only if all tokens on that
     side of its head are annotated.
-
-    heads: Heads of every sentence (1-based, 0 the root, MISSING if unknown).
     """
     counters: list[list[Counter[bytes]]] = [[Counter(), Counter()] for _ in range(n_symbols + 1)]
     for ids, own_heads in zip(symbols, heads, strict=True):
@@ -87,12 +83,10 @@ def _count(counter: Counter, sequence: list[int]) -> None:
 
 @dataclass
 class NgramCounts:
-    """Expected n-gram counts per sequence of one (head, direction).
+    """Expected n-gram counts per sequence of one (head, direction): of bigrams P[b, a] = E #(a then b),
+    and of the trigrams (previous, symbols, following).
 
     START and STOP share the index X = number of symbols: START only ever comes first and STOP last.
-
-    bigrams: P[b, a] = E #(a then b).
-    previous, symbols, following, counts: The trigrams (a, x, c) with E #(a then x then c).
     """
 
     bigrams: Floats
@@ -200,10 +194,7 @@ def estimate(
     *,
     progress: Callable[[Iterable], Iterable] = iter,
 ) -> OperatorModel:
-    """Learn the automata of all head symbols.
-
-    progress: Wraps the loop over automata, e.g. in a progress bar.
-    """
+    """Learn the automata of all head symbols; `progress` wraps the loop."""
     n_symbols = len(sequences) - 1
     states = {"det": 1, "det+f": 2}.get(settings.estimator, settings.states)
     model = OperatorModel.zeros(n_symbols, states, non_negative=settings.estimator != "spectral")
@@ -255,9 +246,7 @@ def _set_root(model: OperatorModel, sequences: SequenceSet) -> None:
 
 def _set_unseen_symbols(model: OperatorModel, sequences) -> None:
     """A symbol never seen as a modifier (the back-off symbol, mostly) behaves like the average one.
-
-    Every tree generates every token exactly once, so only its proportions matter, not its scale.
-    """
+    Every tree generates every token exactly once, so only its proportions matter, not its scale."""
     frequency = numpy.zeros(model.n_symbols)
     for pair in sequences:
         for own in pair:

@@ -27,7 +27,6 @@ from ...trees.sentences import (
     length_table,
 )
 from ._chart import AutomataChart, arc_weights
-from ._viterbi import BestPaths
 from .backoff import LABELS, LEXICAL, LEXICAL_MODELS, LabelModel, LexicalModel
 from .estimate import ESTIMATORS, RIGHT, EstimatorSettings, estimate, modifier_sequences
 from .model import FIELDS as AUTOMATA
@@ -86,20 +85,6 @@ class AutomataFactors(Factors):
 
     def tree_scores(self, trees: Ints) -> tuple[NDArray, NDArray]:
         return self.chart().tree_scores(trees)
-
-    def viterbi(self) -> Ints:
-        """The tree of the best (tree, hidden states) pair; for non-negative automata only."""
-        with numpy.errstate(divide="ignore"):
-            chart = BestPaths(
-                self.symbols,
-                self.word_class,
-                self.automata.log_start,
-                self.automata.log_operators,
-                numpy.log(self.weights),
-                numpy.log(self.stop),
-                numpy.log(self.root),
-            )
-        return chart.best()[0]
 
 
 # Of older versions: EM from another start.
@@ -220,11 +205,7 @@ class Grammar(TemperedParser):
         labels: LabelModel,
         temperature: Temperature = NEUTRAL,
     ):
-        """Take the learnt parts as they are; see `fit`.
-
-        fallback: Non-negative automata for sentences that `automata` fail on.
-        temperature: How confident it is; see `tempered`.
-        """
+        """fallback: Non-negative automata for sentences that `automata` fail on."""
         self.settings = settings
         self.symbols = symbols
         self.automata = automata
@@ -243,11 +224,7 @@ class Grammar(TemperedParser):
         *,
         progress: Callable[[Iterable], Iterable] = iter,
     ) -> "Grammar":
-        """Learn a grammar from a treebank.
-
-        trees: The treebank; crossing arcs are lifted, missing heads are left out.
-        progress: Wraps the loop over automata, e.g. in a progress bar.
-        """
+        """Learn a grammar from a treebank: crossing arcs are lifted, missing heads are left out."""
         if not any(len(tree) and (tree.heads >= 0).any() for tree in trees):
             raise SpectralError(Errors.S104)
         trees = [projective_tree(tree) for tree in trees]
@@ -295,11 +272,6 @@ class Grammar(TemperedParser):
         settings = GrammarSettings(lengths=False)
         return cls(settings, symbols, automata, automata, uniform, None, None, labels)
 
-    @property
-    def decoders(self) -> tuple[str, ...]:  # type: ignore[override]
-        """How trees can be chosen: projected automata have no best path."""
-        return ("mbr", "viterbi") if self.automata.non_negative else ("mbr",)
-
     def posteriors(self, tokens: Tokens, symbols: Ints) -> PosteriorOf:
         words = numpy.array(tokens.words, dtype=object)
         return lambda at, allowed: self.posterior(symbols[at], words[at].tolist(), allowed=allowed)
@@ -307,10 +279,8 @@ class Grammar(TemperedParser):
     def posterior(
         self, symbols: Ints, words: Sequence[str], *, allowed: Bools | None = None
     ) -> Posterior:
-        """The distribution over trees of one sentence, however long, by one chart.
-
-        allowed: [N+1, N+1], which arcs (head, modifier) are allowed; 0 is the root.
-        """
+        """The distribution over trees of one sentence, however long, by one chart; see
+        `trees.posterior`."""
         if not len(symbols):
             return Posterior.of_nothing()
         return Posterior.from_factors(self._attempts(symbols, words), allowed)

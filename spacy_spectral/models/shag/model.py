@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy
 
@@ -38,11 +37,8 @@ class SymbolTable:
     def from_counts(
         cls, counts: Mapping[str, int], *, min_count: int = 1, max_symbols: int = 100
     ) -> "SymbolTable":
-        """Choose the symbols of a grammar.
-
-        max_symbols: So are as many more as needed: the rarest of several parts first, because they have a
-            wider symbol to go to.
-        """
+        """Choose the symbols of a grammar. If there are too many, the rarest of several parts go first,
+        because they have a wider symbol to go to."""
         least = min_count
         pooled = _pooled(counts, least)
         while len(pooled) > max_symbols and any("|" in name for name in pooled):
@@ -86,13 +82,10 @@ def _pooled(counts: Mapping[str, int], least: int) -> Counter[str]:
 class OperatorModel:
     """One automaton per head symbol and direction: f(x1..xm) = stop' A_xm .. A_x1 start.
 
-    H head symbols (the X symbols and, last, the root), 2 directions, n states: a multiple of four, as
-    the chart wants it; automata with fewer states are padded with zeros.
-
-    start: [H, 2, n]
-    stop: [H, 2, n]
-    operators: [H, 2, X, n, n], to-state before from-state.
-    non_negative: Whether all parameters are probabilities, not projections of them.
+    start and stop [H, 2, n], operators [H, 2, X, n, n], to-state before from-state. H head symbols (the
+    X symbols and, last, the root), 2 directions, n states: a multiple of four, as the chart wants it;
+    automata with fewer states are padded with zeros. `non_negative`: all parameters are probabilities,
+    not projections of them.
     """
 
     start: Floats
@@ -130,16 +123,6 @@ class OperatorModel:
     @property
     def root(self) -> int:
         return self.operators.shape[2]
-
-    @cached_property
-    def log_start(self) -> Floats:
-        with numpy.errstate(divide="ignore"):
-            return numpy.log(self.start)
-
-    @cached_property
-    def log_operators(self) -> Floats:
-        with numpy.errstate(divide="ignore"):
-            return numpy.log(self.operators)
 
     def probability(self, head: int, direction: int, sequence: Iterable[int]) -> float:
         """Probability that a head generates exactly this sequence of modifiers, nearest first."""

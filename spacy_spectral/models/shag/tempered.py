@@ -35,10 +35,8 @@ Kind = TypeVar("Kind", bound="TemperedParser")
 
 
 class TemperedParser(ParserModel):
-    """A parser by a distribution over the trees of each sentence, and labels given the trees.
-
-    settings: Has `max_length`, the longest sentence that is parsed whole.
-    """
+    """A parser by a distribution over the trees of each sentence, and labels given the trees. Its
+    settings have `max_length`, the longest sentence that is parsed whole."""
 
     settings: Any
     symbols: SymbolTable
@@ -61,17 +59,17 @@ class TemperedParser(ParserModel):
         result.temperature = temperature
         return result
 
-    def parse(self, tokens: Tokens, *, fixed: Ints | None = None, decode: str = "mbr") -> Parses:
+    def parse(self, tokens: Tokens, *, fixed: Ints | None = None) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
         symbols = self.symbols.encode(tokens.symbols)
         posterior = self.posteriors(tokens, symbols)
-        return self._parses(tokens, symbols, posterior, self.temperature, fixed, decode)
+        return self._parses(tokens, symbols, posterior, self.temperature, fixed)
 
-    def parses_at(self, tokens: Tokens, *, decode: str = "mbr") -> Callable[[Temperature], Parses]:
+    def parses_at(self, tokens: Tokens) -> Callable[[Temperature], Parses]:
         """Parse a batch at one temperature after the other; see `trees.interface.ParserModel`."""
         symbols = self.symbols.encode(tokens.symbols)
         posterior = _Remembered(self.posteriors(tokens, symbols))
-        return lambda t: self._parses(tokens, symbols, posterior, t, None, decode)
+        return lambda t: self._parses(tokens, symbols, posterior, t, None)
 
     def _parses(
         self,
@@ -80,10 +78,9 @@ class TemperedParser(ParserModel):
         posterior: PosteriorOf,
         temperature: Temperature,
         fixed: Ints | None,
-        decode: str,
     ) -> Parses:
         words = numpy.array(tokens.words, dtype=object)
-        pieces = _AutomataPieces(self, symbols, words, posterior, temperature, decode)
+        pieces = _AutomataPieces(self, symbols, words, posterior, temperature)
         return parse_in_pieces(
             pieces, tokens.starts, max_length=self.settings.max_length, fixed=fixed
         )
@@ -112,7 +109,6 @@ class _AutomataPieces:
     words: NDArray[numpy.object_]
     posterior: PosteriorOf
     temperature: Temperature
-    decode: str
 
     def __call__(self, chosen: Longs | slice, starts: Ints, fixed: Ints | None) -> PosteriorParses:
         t, labels = self.temperature, self.model.labels
@@ -135,7 +131,6 @@ class _AutomataPieces:
                 t.labels,
             ),
             fixed=fixed,
-            decode=self.decode,
             choosers=[
                 values if surer == 1 else at_temperature(values, surer, allowed=allowed)
                 for values, allowed in own
@@ -145,10 +140,7 @@ class _AutomataPieces:
 
 @dataclass
 class _Tempered(Sequence[Posterior]):
-    """Distributions at a temperature, made when they are asked for: trees alone do not need them.
-
-    own: What the model says of each sentence, and the arcs that are allowed.
-    """
+    """Distributions at a temperature, made when they are asked for: trees alone do not need them."""
 
     own: list[tuple[Posterior, ArcMask | None]]
     temperature: Temperature

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from brute_force import Automata, is_single_root_projective, marginals, projective_trees
 from spacy_spectral.models.shag._chart import AutomataChart
-from spacy_spectral.models.shag._viterbi import BestPaths
 from spacy_spectral.models.shag.grammar import AutomataFactors
 from spacy_spectral.models.shag.model import OperatorModel
 from spacy_spectral.trees._eisner import best_tree, greedy_tree, is_projective_tree, k_best_trees
@@ -100,21 +99,6 @@ def test_all_sentences_of_two_symbols(length):
                 signed=number % 2 == 1,
             )
         )  # fmt: skip
-
-
-@relaxed
-@given(automata(signed=False, exact_states=True))
-def test_viterbi(sentence):
-    trees = projective_trees(len(sentence.symbols))
-    scores = sentence.best_path_scores(trees)
-    symbols, word_class, *arrays = sentence.arguments()
-    with numpy.errstate(divide="ignore"):
-        heads, score = BestPaths(symbols, word_class, *map(numpy.log, arrays)).best()
-    if max(scores) == 0:
-        assert score == -numpy.inf
-    else:
-        assert numpy.exp(score) == pytest.approx(max(scores), rel=1e-10)
-        assert scores[trees.index(tuple(heads.tolist()))] == pytest.approx(max(scores))
 
 
 def arc_score(arcs, heads):
