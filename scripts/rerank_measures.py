@@ -6,7 +6,7 @@ import numpy
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_spectral.forest.convert import from_arcs
+from arc_forests import from_arcs
 from spacy_spectral.forest.packed import MAX_CELLS, Plan
 from spacy_spectral.models.forestrank._chart import forest_of_arcs
 from spacy_spectral.models.forestrank.forests import Forests, forests_of, nearest_trees

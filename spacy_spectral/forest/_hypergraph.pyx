@@ -142,9 +142,7 @@ cdef int graph_k_best(
     int *n_edges, Arena *arena
 ) noexcept nogil:
     """The k best derivations: found[k] gets their scores, edges[k] and n_edges[k] what they are made of.
-
-    RETURNS (int): How many there are, or -1 without memory.
-    """
+    RETURNS (int): How many there are, or -1 without memory."""
     cdef Chart chart
     cdef Search search
     cdef int i, e, n, goal = graph.n_items - 1
@@ -175,13 +173,8 @@ cdef int graph_k_best(
 
 
 cdef class Graph:
-    """A hypergraph. Immutable.
-
-    start (ndarray): int32[items + 1], where the edges of every item start. Items are numbered parts
-        before wholes; the last is the goal.
-    first, second (ndarray): int32[edges], the parts of every edge, -1 for none.
-    slot (ndarray): int32[edges], where the score of every edge stands, -1 for a score of 0.
-    """
+    """A hypergraph, immutable: the columns of `Hypergraph`. Items are numbered parts before wholes; the
+    last is the goal."""
     cdef Hypergraph graph
     cdef const int32_t[::1] start, first, second, slot
     cdef readonly int n_items, n_edges, n_slots
@@ -226,12 +219,8 @@ cdef class Graph:
         return values if len(values) else numpy.zeros(1)
 
     def expectations(self, scores):
-        """Sum over all derivations.
-
-        scores (ndarray): float64[slots], -inf for what must not be.
-        RETURNS (Tuple[float, ndarray]): log Z, and how often every slot is used in expectation; nothing
-            but zeros if there is no derivation and log Z is -inf.
-        """
+        """log Z, and how often every slot is used in expectation, given the scores of slots; if there is
+        no derivation, -inf and zeros."""
         cdef const double[::1] own = self._scores(scores)
         values, shares = numpy.empty(self.n_items), numpy.empty(self.n_edges)
         mu_items, mu = numpy.empty(self.n_items), numpy.zeros(max(self.n_slots, 1))
@@ -244,12 +233,7 @@ cdef class Graph:
         return log_z, mu[:self.n_slots]
 
     def k_best(self, scores, int k):
-        """The k best derivations.
-
-        scores (ndarray): float64[slots], -inf for what must not be.
-        k (int): How many at most.
-        RETURNS (List[Tuple[ndarray, float]]): The edges of each, and its score; best first.
-        """
+        """The edges and the score of each of the k best derivations, best first."""
         cdef const double[::1] own = self._scores(scores)
         cdef Arena arena
         cdef int32_t **edges
@@ -281,13 +265,7 @@ cdef class Graph:
         return result
 
     def sample(self, scores, rng, int n=1):
-        """Draw derivations, each with its probability.
-
-        scores (ndarray): float64[slots], -inf for what must not be.
-        rng (Generator): Where randomness comes from.
-        n (int): How many.
-        RETURNS (List[ndarray]): The edges of each; none if there is no derivation.
-        """
+        """The edges of n derivations, each drawn with its probability; none if there is no derivation."""
         cdef const double[::1] own = self._scores(scores)
         values, shares = numpy.empty(self.n_items), numpy.empty(self.n_edges)
         cdef double[::1] out_values = values, out_shares = shares

@@ -127,13 +127,9 @@ class NoCrossing(Condition):
 
 
 class Conditioned(NamedTuple):
-    """Trees under conditions.
-
-    heads, labels (ndarray): int32, the best tree that meets them; see `TreeDistribution.best`.
-    log_prob (float): The logarithm of its probability, given the conditions.
-    marginals (ndarray): [n+1, n+1], the probability of every arc (head, modifier), given the conditions.
-    probability (float): That of the conditions.
-    """
+    """Trees under conditions: the best tree that meets them (see `TreeDistribution.best`), the logarithm
+    of its probability and the probability of every arc [n+1, n+1] given them, and the probability of the
+    conditions."""
 
     heads: NDArray[numpy.int32]
     labels: NDArray[numpy.int32]
@@ -145,9 +141,7 @@ class Conditioned(NamedTuple):
 @dataclass
 class SentenceTrees:
     """The distributions over the trees of a sentence that its parse can give; each is asked for once.
-
-    labelled (bool): Whether labels will be left out, not only arcs.
-    """
+    `labelled`: Labels will be left out, not only arcs."""
 
     parses: Parses
     sentence: int = 0
@@ -278,11 +272,8 @@ def _only(n: int, token: int, head: int) -> NDArray[numpy.bool_]:
 def smallest_contradiction(
     conditions: Iterable[T], possible: Callable[[Sequence[T]], bool]
 ) -> list[T] | None:
-    """Leave out one condition after the other, as long as the rest still contradicts itself.
-
-    RETURNS: Some that can't, though they could without any one of them; None if all
-        can.
-    """
+    """Leave out one condition after the other, as long as the rest still contradicts itself: what is
+    left can't be met, though it could without any one of them. None if all can."""
     kept = list(conditions)
     if possible(kept):
         return None
@@ -329,10 +320,8 @@ class GraphBuilder:
 
 
 class GraphTrees:
-    """Implements `trees.interface.RankedTrees`: what is left out has a score of -inf.
-
-    has_tree (bool): Whether there is one at all.
-    """
+    """Implements `trees.interface.RankedTrees`: what is left out has a score of -inf. `has_tree`: There
+    is one at all."""
 
     def __init__(
         self,
@@ -345,10 +334,8 @@ class GraphTrees:
         arc_of: NDArray[numpy.int32] | None = None,
     ):
         """scores: By slot.
-        heads, modifiers, labels: The labelled arcs.
-        arc_of: int32[slots], the arc that each slot adds to a tree, -1 for none. By default these are the
-            first slots, in the order of the arcs.
-        """
+        arc_of: int32[slots], the labelled arc that each slot adds to a tree, -1 for none. By default
+        these are the first slots, in the order of the arcs."""
         self._n, self._graph, self._scores = n, graph, scores
         if arc_of is None:
             arc_of = numpy.full(len(scores), -1, dtype="int32")

@@ -38,12 +38,9 @@ def fit(
     tolerance: float = 1e-8,
     report: Callable[[str], None] = lambda message: None,
 ) -> NDArray[numpy.float64]:
-    """Find the likeliest weights by L-BFGS. Where all observations are whole trees there is but one
-    optimum; else it is one that is near to weights of zero.
-
-    data: Forests, each with what was observed of it, from
-        `PackedForest.given`.
-    """
+    """Find the likeliest weights by L-BFGS, from forests and what was observed of them, by
+    `PackedForest.given`. Where all observations are whole trees there is but one optimum; else it is one
+    near to weights of zero."""
     from scipy.optimize import minimize
 
     if not data:

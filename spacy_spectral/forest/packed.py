@@ -43,12 +43,8 @@ class Factor(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """An order of elimination.
-
-    scopes: What is left in the message of each variable.
-    cells: Of all tables together.
-    largest: Those of the largest table.
-    """
+    """An order of elimination: the scope of the message of each variable, the cells of all tables, and
+    those of the largest."""
 
     order: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...]
@@ -99,12 +95,8 @@ def plan(
 
 
 class _Step(NamedTuple):
-    """The elimination of a variable.
-
-    axes: The variables of its table, itself the last.
-    first: The slot of the table's first cell.
-    factors: The numbers of those that went into it.
-    """
+    """The elimination of a variable, the last of the axes of its table: the slot of the table's first
+    cell, and the numbers of the factors that went into it."""
 
     axes: tuple[int, ...]
     shape: tuple[int, ...]
@@ -198,12 +190,8 @@ def _onto(scope: tuple[int, ...], axes: tuple[int, ...], table: NDArray) -> NDAr
 
 
 class Feature(NamedTuple):
-    """A feature of trees.
-
-    scope: The variables that its condition looks at; none if it always holds.
-    holds: Whether the condition holds, by the values of these variables.
-    properties: What the feature adds to each property of a tree.
-    """
+    """A feature of trees: the variables that its condition looks at (none if it always holds), whether
+    it holds by their values, and what it adds to each property of a tree."""
 
     scope: Sequence[int]
     holds: ArrayLike
@@ -211,22 +199,16 @@ class Feature(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A tree of a forest: the value of every variable.
-
-    score: The logarithm of its weight; subtract `log_z` for that of its probability.
-    """
+    """A tree of a forest: the value of every variable, and the logarithm of its weight; subtract `log_z`
+    for that of its probability."""
 
     values: Assignment
     score: float
 
 
 class PackedForest:
-    """A set of trees with weights. Immutable: `given` and `with_factors` make others.
-
-    domains: How many values each variable has.
-    factors: No-goods, and weights that are not learnt.
-    n_properties: One more than the largest property.
-    """
+    """A set of trees with weights. Immutable: `given` and `with_factors` make others. Variables have so
+    many values each (`domains`); factors are no-goods, and weights that are not learnt."""
 
     def __init__(
         self,
@@ -236,11 +218,9 @@ class PackedForest:
         *,
         max_cells: int = MAX_CELLS,
     ):
-        """factors: Scopes and tables: logarithms of weights, by
-            the values of the variables, -inf where they are forbidden; or bools, False for forbidden.
-        features: The features, with weights that are given when something is asked.
-        max_cells: More cells than this are never computed; see `plan`.
-        """
+        """factors: Scopes and tables: logarithms of weights by the values of the variables, -inf where
+        they are forbidden; or bools, False for forbidden.
+        features: The features, with weights that are given when something is asked."""
         self.domains = tuple(map(int, domains))
         empty = [i for i, size in enumerate(self.domains) if size < 1]
         if empty:
@@ -251,11 +231,8 @@ class PackedForest:
         self.n_properties = max((int(own.property.max()) + 1 for own in self._features), default=0)
 
     def given(self, values: Mapping[int, int | Collection[int]]) -> "PackedForest":
-        """The trees that agree with an observation, whole or partial.
-
-        values: The value of each variable that is known, or
-            those that it may have.
-        """
+        """The trees that agree with an observation: the value of each variable that is known, or those
+        that it may have."""
         seen = []
         for variable, known in values.items():
             chosen = {known} if isinstance(known, int | numpy.integer) else set(known)
@@ -436,3 +413,13 @@ def _grouped(forest: PackedForest, features: Iterable[Feature]) -> tuple[_Group,
                 )
             )
     return tuple(groups)
+
+
+def from_list(
+    log_weights: Sequence[float], properties: Sequence[Mapping[int, float]] | None = None
+) -> PackedForest:
+    """The trees of an n-best list: one variable, whose value is a tree's place in the list."""
+    n = len(log_weights)
+    places = numpy.arange(n)
+    features = [Feature((0,), places == i, own) for i, own in enumerate(properties or ())]
+    return PackedForest([n], [((0,), log_weights)], features)

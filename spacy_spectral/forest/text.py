@@ -31,13 +31,8 @@ _PROPERTY = re.compile(rf"({_NAME})(?:=(\S+))?")
 
 @dataclass
 class NamedForest:
-    """A packed forest with names.
-
-    variables: The values of every variable.
-    properties: The names of properties.
-    forest: The forest; its factors are the no-goods, in their order.
-    lines: The line of every no-good.
-    """
+    """A packed forest with names: of every variable's values, and of properties. The factors of `forest`
+    are the no-goods, in their order; `lines` has the line of each."""
 
     variables: dict[str, list[str]]
     properties: list[str]

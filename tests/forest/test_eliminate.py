@@ -6,8 +6,7 @@ import numpy
 import opt_einsum
 import pytest
 
-from spacy_spectral.forest.convert import from_list
-from spacy_spectral.forest.packed import Feature, PackedForest, plan
+from spacy_spectral.forest.packed import Feature, PackedForest, from_list, plan
 
 SEEDS = range(300)
 

@@ -1,12 +1,12 @@
-"""Forests of arcs and of charts against enumeration of all trees."""
+"""Forests of arcs against enumeration of all trees."""
 
 from itertools import product
 
 import numpy
 import pytest
 
+from arc_forests import from_arcs
 from brute_force import is_single_root_projective, projective_trees
-from spacy_spectral.forest.convert import Edge, from_arcs, from_chart
 
 
 def random_arcs(seed, n, density):
@@ -79,79 +79,3 @@ def test_too_many_circles_are_an_error():
 def test_a_token_without_arcs():
     with pytest.raises(ValueError, match="S902"):
         from_arcs(2, numpy.array([0]), numpy.array([1]), numpy.zeros(1))
-
-
-def chart_edges(n, rng):
-    """A CKY chart of X -> X Y | w, Y -> Y X | w: every bracketing, two labels."""
-    edges = []
-    for i in range(n):
-        for label in "XY":
-            edges.append(Edge((label, i, i + 1), (), float(rng.normal()), {0: 1.0}))
-    for size in range(2, n + 1):
-        for i in range(n - size + 1):
-            for split in range(i + 1, i + size):
-                for a, b, c in ("XXY", "YYX", "XYY"):
-                    parts = ((b, i, split), (c, split, i + size))
-                    edges.append(Edge((a, i, i + size), parts, float(rng.normal()), {1: 1.0}))
-    return edges
-
-
-def derivations(edges, item):
-    """All derivations of an item, as lists of edges."""
-    for number, edge in enumerate(edges):
-        if edge.item == item:
-            below = [list(derivations(edges, part)) for part in edge.parts]
-            for parts in product(*below):
-                yield [number, *(e for part in parts for e in part)]
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_forests_of_charts(n):
-    edges = chart_edges(n, numpy.random.default_rng(n))
-    goal = ("X", 0, n)
-    trees = {
-        frozenset(tree): sum(edges[e].log_weight for e in tree) for tree in derivations(edges, goal)
-    }
-    chart = from_chart(edges, goal, max_cells=1 << 25)
-    forest = chart.forest
-    theta = numpy.zeros(2)
-    assert forest.count() == pytest.approx(len(trees))
-    z = sum(map(numpy.exp, trees.values()))
-    assert forest.log_z(theta) == pytest.approx(numpy.log(z), abs=1e-12)
-    found = {frozenset(chart.tree(tree.values)): tree.score for tree in forest.best(theta, k=500)}
-    assert found.keys() == trees.keys()
-    for tree, score in trees.items():
-        assert found[tree] == pytest.approx(score, abs=1e-12)
-    # every derivation has n leaves
-    assert forest.expectations(theta)[1] == pytest.approx([n, max(n - 1, 0)], abs=1e-9)
-
-
-def test_features_of_items_far_apart():
-    """What no chart of small items can: the first and the last word have the same label."""
-    edges = chart_edges(3, numpy.random.default_rng(0))
-    goal = ("X", 0, 3)
-    chart = from_chart(edges, goal)
-    first, last = (chart.items.index(("X", i, i + 1)) for i in (0, 2))
-    present = [numpy.arange(chart.forest.domains[i]) > 0 for i in (first, last)]
-    same = present[0][:, None] == present[1]
-    kept = chart.forest.with_factors([((first, last), same)])
-    expected = 0.0
-    for tree in derivations(edges, goal):
-        items = {edges[e].item for e in tree}
-        if (("X", 0, 1) in items) == (("X", 2, 3) in items):
-            expected += numpy.exp(sum(edges[e].log_weight for e in tree))
-    assert kept.log_z(numpy.zeros(2)) == pytest.approx(numpy.log(expected), abs=1e-12)
-
-
-def test_charts_that_go_round_in_a_circle():
-    with pytest.raises(ValueError, match=r"S908.*itself"):
-        from_chart([Edge("a", ["b"]), Edge("b", ["a"]), Edge("b", [])], "a")
-    with pytest.raises(ValueError, match=r"S908.*twice"):
-        from_chart([Edge("a", ["b", "b"]), Edge("b", [])], "a")
-
-
-def test_charts_without_a_derivation():
-    assert from_chart([Edge("a", ["b"])], "a").forest.count() == 0
-    assert from_chart([Edge("b", [])], "a").forest.count() == 0
-    # what is not below the goal does not count
-    assert from_chart([Edge("a", []), Edge("b", [])], "a").forest.count() == pytest.approx(1)

@@ -5,9 +5,8 @@ from itertools import product
 import numpy
 import pytest
 
-from spacy_spectral.forest.convert import from_list
 from spacy_spectral.forest.learn import fit, loss
-from spacy_spectral.forest.packed import Feature, PackedForest
+from spacy_spectral.forest.packed import Feature, PackedForest, from_list
 from spacy_spectral.models.rerank.features import Described
 from spacy_spectral.models.rerank.learn import Objective, fit_loglinear, make_lists
 

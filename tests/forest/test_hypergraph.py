@@ -6,7 +6,6 @@ import numpy
 import pytest
 
 from spacy_spectral.forest._hypergraph import Graph
-from spacy_spectral.forest.convert import Edge, from_chart
 
 
 def random_graph(seed, n_items=7, n_slots=9):
@@ -92,30 +91,6 @@ def test_samples_have_their_probabilities():
         shares[tuple(sorted(edges.tolist()))] += 1 / len(drawn)
     for key, prob in expected.items():
         assert abs(shares[key] - prob) <= 5 * numpy.sqrt(prob * (1 - prob) / len(drawn)) + 1e-12
-
-
-def test_agrees_with_elimination():
-    """A chart of all bracketings, whose items are in a derivation at most once."""
-    rng = numpy.random.default_rng(0)
-    n, names, edges, start = 4, {}, [], [0]
-    columns = ([], [], [])
-    for size in range(1, n + 1):
-        for i in range(n - size + 1):
-            names[i, i + size] = len(names)
-            for k in range(i + 1, i + size) if size > 1 else [None]:
-                parts = [] if k is None else [(i, k), (k, i + size)]
-                edges.append(Edge((i, i + size), parts, float(rng.normal()), {len(edges): 1.0}))
-                both = [*(names[part] for part in parts), -1, -1][:2]
-                for column, value in zip(columns, (*both, len(edges) - 1), strict=True):
-                    column.append(value)
-            start.append(len(edges))
-    graph = Graph(*(numpy.array(column, dtype="int32") for column in (start, *columns)))
-    chart = from_chart(edges, (0, n))
-    theta = numpy.zeros(len(edges))
-    log_z, expected = chart.forest.expectations(theta)
-    found, mu = graph.expectations([edge.log_weight for edge in edges])
-    assert found == pytest.approx(log_z, abs=1e-12)
-    numpy.testing.assert_allclose(mu, expected, atol=1e-12)
 
 
 def test_bad_hypergraphs():

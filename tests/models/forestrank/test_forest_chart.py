@@ -6,8 +6,8 @@ import numpy
 import pytest
 
 from arc_data import labelled_trees, random_arcs
+from arc_forests import from_arcs
 from brute_force import modifiers
-from spacy_spectral.forest.convert import from_arcs
 from spacy_spectral.models.forestrank._chart import forest_of_arcs
 
 ROOT, FIRST, NEXT, STOP, EMPTY = range(5)
