@@ -32,13 +32,8 @@ def n_kernels() -> int:
 
 
 def product(const float[:, :] rows not None, const float[:, :] matrix not None, *, int kernel=0):
-    """Multiply rows with a matrix, in a fixed order of additions; see `_gemm.h`.
-
-    rows (ndarray): float32[n, k].
-    matrix (ndarray): float32[m, k].
-    kernel (int): Which of the kernels; 0 is the fastest.
-    RETURNS (ndarray): float32[n, m], rows times the matrix's transpose.
-    """
+    """float32[n, m], rows [n, k] times the transpose of a matrix [m, k], in a fixed order of additions
+    (see `_gemm.h`), by one of the kernels, of which 0 is the fastest."""
     cdef Py_ssize_t n = rows.shape[0], k = rows.shape[1], m = matrix.shape[0], size = sizeof(float)
     cdef gemm_kernel kernels[GEMM_MOST_KERNELS]
     if not 0 <= kernel < gemm_kernels(kernels):

@@ -10,12 +10,8 @@ ENTRY = numpy.dtype([("weight", "f4"), ("output", "u4")])
 
 
 def number_keys(const uint64_t[::1] keys not None, const int32_t[::1] blocks=None, int min_blocks=1):
-    """Number the distinct keys in order of first occurrence; 0 is no key.
-
-    blocks (int32[n]): The block of the text each key comes from, ascending.
-    min_blocks: Keys that occur in fewer different blocks get no number.
-    RETURNS: int32, the number of every key (-1 for none), and uint64, the numbered keys.
-    """
+    """The number of every key (-1 for none), and the keys that have one, in order of first occurrence. 0
+    is no key; those that occur in fewer than `min_blocks` blocks of the text (ascending) get none."""
     cdef Py_ssize_t n = keys.shape[0], capacity = 1024, i, j
     cdef int32_t count = 0, n_kept = 0
     ids = numpy.empty(n, dtype="int32")
@@ -70,12 +66,8 @@ def number_keys(const uint64_t[::1] keys not None, const int32_t[::1] blocks=Non
 
 
 def build_slots(const uint64_t[::1] keys not None, const uint32_t[::1] rows not None):
-    """A table with open addressing, at most half full.
-
-    keys (uint64[n]): Distinct keys, none of them 0.
-    rows (uint32[n]): Where their rows are, none at 0.
-    RETURNS: The slots, of type `SLOT`.
-    """
+    """A table (of `SLOT`) with open addressing, at most half full, of distinct keys, none 0, to rows,
+    none at 0."""
     cdef Py_ssize_t n = keys.shape[0], capacity = 16, i
     while capacity < 2 * n:
         capacity *= 2
@@ -102,9 +94,9 @@ def empty_slots(n):
 def lay_out(sizes, outputs, kind=ENTRY):
     """Rows as kernels read them: each is a header, which has its size, then its entries. Row 0 is empty.
 
-    sizes (int[rows]), outputs (int[entries]): How many outputs each row has, and which.
-    RETURNS: uint32, where rows start; the entries, of type `kind`, all but their outputs 0; bool, which of them
-        have an output.
+    sizes, outputs: How many outputs each row has, and which.
+    RETURNS: Where rows start; the entries, of type `kind`, all but their outputs 0; which of them have
+    an output.
     """
     sizes = numpy.asarray(sizes, dtype="int64")
     starts = numpy.cumsum(sizes + 1) - sizes
@@ -119,12 +111,8 @@ def lay_out(sizes, outputs, kind=ENTRY):
 
 
 def cut_rows(row_starts, is_kept):
-    """Leave entries out of rows, and rows out that have none left.
-
-    row_starts (int32[rows + 1]): Where rows start, closed by the number of entries.
-    is_kept (bool[entries]): Which entries stay.
-    RETURNS: bool, which rows stay, and int32, where they start then.
-    """
+    """Leave entries out of rows, and rows out that have none left: which rows stay, and where they start
+    then."""
     starts = numpy.concatenate([[0], numpy.cumsum(is_kept)])[row_starts]
     stays = numpy.diff(starts) > 0
     return stays, numpy.append(starts[:-1][stays], starts[-1:]).astype("int32")

@@ -34,10 +34,7 @@ class Memory:
 
 class Repeated(list[str]):
     """Strings of which few are different: who asks for something of each can ask once for each of these.
-
-    names (List[str]): The different ones.
-    codes (ndarray): Which of them stands at each place.
-    """
+    Which of the names stands at each place is in `codes`."""
 
     def __init__(self, names: Sequence[str], codes: NDArray[numpy.int64]):
         self.names = list(names)
@@ -49,11 +46,8 @@ class Repeated(list[str]):
 
 
 def distinct(values: NDArray) -> tuple[list[int], NDArray[numpy.int64]]:
-    """What `numpy.unique` gives, in any order: of a handful of values it takes longer than a dictionary.
-
-    values (ndarray): Whole numbers.
-    RETURNS (Tuple[List[int], ndarray]): The different ones, and which of them stands at each place.
-    """
+    """The different ones of whole numbers, in any order, and which of them stands at each place: of a
+    handful of values `numpy.unique` takes longer than a dictionary."""
     if len(values) > _FEW:
         found, codes = numpy.unique(values, return_inverse=True)
         return found.tolist(), codes.ravel()
@@ -70,10 +64,9 @@ class RowCache:
     """
 
     def __init__(self, describe: Callable[[list[str]], Arrays], first: Arrays, *, size: int):
-        """describe (Callable[[List[str]], Tuple[ndarray, ...]]): Gives the rows of new strings.
-        first (Tuple[ndarray, ...]): Rows that stand before those of all strings, perhaps none.
-        size (int): How many strings are remembered; more only for one call.
-        """
+        """describe: Gives the rows of new strings.
+        first: Rows that stand before those of all strings, perhaps none.
+        size: How many strings are remembered; more only for one call."""
         self._describe = describe
         self._first = first
         self._size = size
@@ -81,10 +74,8 @@ class RowCache:
         self._table = _Table(first)
 
     def __call__(self, strings: Sequence[str]) -> tuple[NDArray[numpy.int32], Arrays]:
-        """strings (Sequence[str]): Any strings.
-        RETURNS (Tuple[ndarray, Tuple[ndarray, ...]]): Where the row of each string is, and the arrays it is
-            in. They have more rows, some of which may be filled later.
-        """
+        """Where the row of each string is, and the arrays it is in; these have more rows, some of which
+        may be filled later."""
         if isinstance(strings, Repeated):
             of_names, arrays = self(strings.names)
             return of_names[strings.codes], arrays

@@ -43,18 +43,13 @@ class Workers:
         merge: Callable[[Any, Any], Any],
         report: Callable[[int], Any],
     ) -> Any:
-        """Apply a function to parts, and add up what comes back.
-
-        function: A module's function of a list of parts and the shared value; in this process it is told
-            `report`, too.
-        """
+        """Apply a module's function to lists of parts and the shared value, and add up what comes back;
+        in this process it is told `report`, too."""
         return function(parts, shared, report)
 
     def stream(self, function: Callable[[P], Any], parts: Iterable[P]) -> Iterator[tuple[P, Any]]:
-        """Apply a function to parts, of which a few are in memory at a time.
-
-        YIELDS: Each part with its result, in order.
-        """
+        """Apply a function to parts, of which a few are in memory at a time: each part with its result,
+        in order."""
         for part in parts:
             yield part, function(part)
 
@@ -149,10 +144,7 @@ class _OnDask(_Executing):
 
 @contextmanager
 def open_workers(*, workers: int, scheduler: str | None) -> Iterator[Workers]:
-    """Start workers, and stop them in the end.
-
-    scheduler: Address of a Dask scheduler, or "local" for a cluster here.
-    """
+    """Start workers, and stop them in the end; of a Dask scheduler, or "local" for a cluster here."""
     if workers < 1:
         raise SpectralError(Errors.S210.format(workers=workers))
     if scheduler is not None:

@@ -63,11 +63,8 @@ _LONGEST_WRITING = 3600
 
 
 def pack(kind: str, version: int, payload: Any) -> bytes:
-    """Serialise a payload of plain values and numpy arrays.
-
-    kind: What is stored, e.g. "shag". Checked on reading.
-    RETURNS: The same payload always gives the same bytes.
-    """
+    """Serialise a payload of plain values and numpy arrays, the same always to the same bytes. The kind,
+    e.g. "shag", is checked on reading."""
     body = srsly.msgpack_dumps(payload)
     header = srsly.msgpack_dumps([kind, version, zlib.crc32(body)])
     return MAGIC + len(header).to_bytes(2, "little") + header + body
@@ -109,11 +106,8 @@ Bound = int | float | str | None
 
 @dataclass
 class Scope:
-    """What is known while fields are read.
-
-    path: The field at hand, e.g. "automata.start".
-    rows: Where rows end, by the field that tells.
-    """
+    """What is known while fields are read: the path of the field at hand, e.g. "automata.start", and
+    where rows end, by the field that tells."""
 
     what: str
     path: str = ""
@@ -143,10 +137,8 @@ class Scope:
         return sum(int(part) if part.isdigit() else self.numbers[part] for part in parts)
 
     def require_size(self, found: int, size: Size, axis: str, *, decides: bool = True) -> None:
-        """The first to use a name decides what it stands for; all others must agree.
-
-        decides: Whether it can decide for another number than 0.
-        """
+        """The first to use a name decides what it stands for, if it can for another number than 0; all
+        others must agree."""
         names = [] if isinstance(size, int) else size.split("+")
         new = [name for name in names if not name.isdigit() and name not in self.numbers]
         if new:
@@ -342,14 +334,10 @@ class Array(_Bounded):
         **options: Any,
     ):
         """dtype: Its type, exactly, or a tuple of types that are all right.
-        finite: Whether NaN and infinity are wrong.
-        order: "ascending", or "strict" if no two neighbours may be equal.
-        rows: An earlier field with `starts` or `sizes`: the order holds inside of its rows.
+        order: "ascending", or "strict" if no two neighbours may be equal; inside of the rows of an
+        earlier field with `starts` or `sizes`, if it is named by `rows`.
         starts: It tells where the rows of something of that size start: from 0, ascending, closed by the
-            size.
-        sizes: It tells how long these rows are.
-        options: Bounds, and whether it is optional.
-        """
+        size; sizes: how long these rows are."""
         super().__init__(**options)
         self.dtypes = tuple(map(numpy.dtype, dtype if isinstance(dtype, tuple) else (dtype,)))
         self.shape, self.finite, self.least, self.most = shape, finite, least, most

@@ -71,13 +71,12 @@ def architecture(
     hidden: Sequence[str] = (),
     **fixed: Any,
 ) -> Callable[..., Model]:
-    """A function that configs can name: settings in, a model out.
+    """A function that configs can name: settings in, a model out (see `learnt_model`).
 
-    name, kind, ask: See `learnt_model`.
     recipe: A dataclass of settings, with `fit`. Settings that are dataclasses again stand beside the
-        others in configs.
-    hidden: Settings that configs do not have.
-    fixed: Such settings with other values than their defaults.
+    others.
+    hidden: Settings that configs do not have; fixed: such settings with other values than their
+    defaults.
     """
     shown = {
         key: Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -14,15 +14,12 @@ _BATCH = 4096
 
 
 def product(rows: Any, matrix: Any) -> Any:
-    """Multiply float32 rows with the transpose of a matrix: a row gives the same bits whatever the others.
+    """Multiply float32 rows [n, k] with the transpose of a matrix [m, k]: a row gives the same bits
+    whatever the others. A GPU multiplies its own arrays.
 
-    BLAS adds in another order for another number of rows, and differently on each processor. Which of two
-    trees is better can depend on the last bits of scores, and a sentence should have the same tree in every
-    batch.
-
-    rows: [rows, inputs].
-    matrix: [outputs, inputs].
-    RETURNS: [rows, outputs]. A GPU multiplies its own arrays.
+    BLAS adds in another order for another number of rows, and differently on each processor. Which of
+    two trees is better can depend on the last bits of scores, and a sentence should have the same tree
+    in every batch.
     """
     if isinstance(rows, numpy.ndarray):
         return _gemm_product(rows, matrix)
@@ -32,16 +29,12 @@ def product(rows: Any, matrix: Any) -> Any:
 def svd(
     matrix: Any, k: int | None = None, *, tolerance: float = 0.0, seed: int = 0
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """The largest singular values and their vectors; the same ones in every run.
+    """Left vectors as columns, the k largest singular values (all by default), right vectors as columns;
+    the same ones in every run. The largest component of a left vector is positive, as the sign of a pair
+    is arbitrary.
 
-    The sign of a pair of singular vectors is arbitrary: the largest component of the left one is positive
-    here.
-
-    matrix: The matrix. Large ones that are no arrays are done by Lanczos iteration (ARPACK).
-    k: How many at most; all by default.
-    tolerance: Relative accuracy of the values of large sparse matrices; 0 for all digits.
-    seed: Of the start of the iteration.
-    RETURNS: Left vectors as columns, values from large to small, right vectors as columns.
+    Large matrices that are no arrays are done by Lanczos iteration (ARPACK); `tolerance` is its relative
+    accuracy, 0 for all digits, `seed` that of its start.
     """
     smaller = min(matrix.shape)
     k = smaller if k is None else min(k, smaller)
@@ -85,14 +78,11 @@ def kmeans(
     iterations: int = 20,
     seed: int = 0,
 ) -> NDArray[numpy.int32]:
-    """k-means from a k-means++ start (Arthur & Vassilvitskii 2007).
+    """The cluster of every row, by k-means from a k-means++ start (Arthur & Vassilvitskii 2007); at most
+    as many clusters as rows. It stops when nothing moves.
 
-    vectors: One row per point.
-    k: Number of clusters, at most the number of rows.
     weights: How much each point pulls its centre.
     spherical: Whether to compare by cosine; rows must have length 1.
-    iterations: Largest number of rounds; it stops earlier when nothing moves.
-    RETURNS: int32, the cluster of every row.
     """
     if weights is None:
         weights = numpy.ones(len(vectors))

@@ -40,12 +40,9 @@ class Part:
 
 
 def find_parts(paths: Iterable[str | Path], *, part_size: int = PART_SIZE) -> list[Part]:
-    """Divide files into parts that can be read independently.
-
-    paths: Files; the format is told by the suffix: .spacy is a DocBin, .jsonl has one object a line with
-        "text" or "tokens", anything else is plain text. Plain text and .jsonl may be compressed (.gz).
-    RETURNS: The parts, in order. Compressed files and DocBins are one part each.
-    """
+    """Divide files into parts that can be read independently, in order. The suffix tells the format:
+    .spacy is a DocBin, .jsonl has one object a line with "text" or "tokens", anything else is plain
+    text; these two may be compressed (.gz). Compressed files and DocBins are one part each."""
     parts: list[Part] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -72,10 +69,8 @@ def whole_file(path: str | Path) -> Part:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[tuple[Any, Callable[[], int]]]:
-    """Open a file or stream.
-
-    YIELDS: What is to be read, and how many bytes of the file were, as far as that is known.
-    """
+    """What is to be read of a file or stream, and how many bytes of the file were, as far as that is
+    known."""
     if str(path) == STDIN:
         yield sys.stdin.buffer, lambda: 0
         return
@@ -85,10 +80,7 @@ def opened(path: str | Path) -> Iterator[tuple[Any, Callable[[], int]]]:
 
 
 def raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
-    """Read the lines that begin in a part.
-
-    YIELDS: Blocks of about BLOCK_SIZE bytes, cut anywhere.
-    """
+    """The lines that begin in a part, in blocks of about BLOCK_SIZE bytes, cut anywhere."""
     with opened(part.path) as (file, n_read):
         end = sys.maxsize if part.path.endswith(".gz") else part.end
         at = part.start
@@ -119,10 +111,7 @@ def raw_blocks(part: Part, report: Callable[[int], Any]) -> Iterator[bytes]:
 
 
 def text_blocks(part: Part, report: Callable[[int], Any], ends: bytes) -> Iterator[bytes]:
-    """Read the lines that begin in a part.
-
-    YIELDS: Blocks of valid UTF-8, cut after one of the bytes `ends`.
-    """
+    """The lines that begin in a part, in blocks of valid UTF-8, cut after one of the bytes `ends`."""
     at_file_start = part.start == 0
     rest: list[bytes] = []
     n_lines = 1
@@ -148,10 +137,7 @@ def text_blocks(part: Part, report: Callable[[int], Any], ends: bytes) -> Iterat
 
 
 def decoded_blocks(path: str | Path, report: Callable[[int], Any]) -> Iterator[str]:
-    """Read a whole file.
-
-    YIELDS: Its text in blocks that are cut anywhere, but not inside of a character.
-    """
+    """The text of a file in blocks that are cut anywhere, but not inside of a character."""
     decoder = getincrementaldecoder("utf-8-sig")()
     for block in chain(raw_blocks(whole_file(path), report), [b""]):
         try:
@@ -175,10 +161,8 @@ def _not_utf8(path: str | Path, error: UnicodeDecodeError) -> ValueError:
 
 
 def read_records(part: Part, report: Callable[[int], Any]) -> Iterator[dict]:
-    """Read the objects of a .jsonl file that begin in a part.
-
-    YIELDS: Objects with "text" (a string) or "tokens" (see `token_form`).
-    """
+    """The objects of a .jsonl file that begin in a part, with "text" (a string) or "tokens" (see
+    `token_form`)."""
     path = Path(part.path)
     for block in text_blocks(part, report, b"\n"):
         for line in io.BytesIO(block):

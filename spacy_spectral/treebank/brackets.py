@@ -56,10 +56,8 @@ def write_tree(tree: Tree) -> str:
 
 
 def read_brackets(path: str | Path) -> Iterator[Tree]:
-    """Read bracketed trees. A tree may span several lines; an unlabelled outer bracket is removed.
-
-    path: The file; it is not held in memory as a whole.
-    """
+    """Read bracketed trees from a file, which is not held in memory as a whole. A tree may span several
+    lines; an unlabelled outer bracket is removed."""
     stack: list[Tree] = []
     first_line = 0
     size = 0
@@ -152,12 +150,9 @@ def is_bracketed(path: str | Path) -> bool:
 def bracket_docs(
     trees: Iterable[Tree], vocab: Vocab, *, n_sents: int = 1
 ) -> Iterator[tuple[Doc, list[Tree]]]:
-    """Documents of bracketed trees, with their words, tags and sentences. Brackets say nothing of white
-    space, so that spaces are unknown: spaCy then trains and evaluates on the treebank's tokens.
-
-    trees: The trees, without empty elements.
-    YIELDS: Documents, and the trees of their sentences.
-    """
+    """Documents of bracketed trees without empty elements, with their words, tags and sentences, and
+    these trees. Brackets say nothing of white space, so that spaces are unknown: spaCy then trains and
+    evaluates on the treebank's tokens."""
     trees = iter(trees)
     while group := list(islice(trees, max(n_sents, 1))):
         leaves = [list(tree.leaves()) for tree in group]

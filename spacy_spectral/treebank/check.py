@@ -39,10 +39,7 @@ class Summary:
 
 
 def check_treebanks(paths: list[Path]) -> list[Summary]:
-    """Check treebank files.
-
-    RETURNS: One for each file; a path that stands for no file has only a problem.
-    """
+    """Check treebank files, each by itself; a path that stands for no file has only a problem."""
     summaries = []
     for path in paths:
         if is_bracketed(path):
@@ -58,10 +55,8 @@ def check_treebanks(paths: list[Path]) -> list[Summary]:
 
 
 def only_in_one_split(summaries: list[Summary], kind: str) -> dict[Path, Counter[str]]:
-    """Find what a learner meets in one file only, e.g. a tag written differently elsewhere.
-
-    RETURNS: For each file, what no other file has, with its frequency.
-    """
+    """For each file, what no other file has, e.g. a tag written differently elsewhere, with its
+    frequency."""
     found = {}
     for summary in summaries:
         elsewhere = {

@@ -29,11 +29,8 @@ class TreebankError(SpectralError):
 
 
 def tree_problems(heads: Sequence[int]) -> list[tuple[int, str]]:
-    """Check that the heads of a sentence form a tree with one root, as far as they are annotated.
-
-    heads: 0-based heads; the root points to itself, `MISSING` is allowed.
-    RETURNS: The position and message of every problem.
-    """
+    """The position and message of every problem of heads (0-based, the root points to itself, or
+    `MISSING`) that should form a tree with one root."""
     n_words = len(heads)
     problems = [
         (i, Errors.S021.format(word=i + 1, head=head + 1, n_words=n_words))
@@ -91,7 +88,7 @@ class Sentence:
     """A sentence of syntactic words. Unspecified values (`_`) are empty strings.
 
     after: The white space after each word: " ", "" (`SpaceAfter=No`, and inside a multiword token), or
-        what `SpacesAfter` has.
+    what `SpacesAfter` has.
     heads: 0-based; the root points to itself, a missing head is `MISSING`.
     multiword: First word, last word (both 0-based), form.
     line: The line of the first token, 1-based.
@@ -134,12 +131,8 @@ class Sentence:
         return self.comment("newpar") is not None
 
     def comment(self, name: str) -> str | None:
-        """Read a comment.
-
-        name: What it is called, e.g. "sent_id" or "newdoc".
-        RETURNS: What is behind `# name =` or `# name id =`, "" for a comment that is the name alone; None
-            if there is no such comment.
-        """
+        """What is behind `# name =` or `# name id =`, "" for a comment that is the name alone; None
+        without it."""
         for comment in self.comments:
             key, _, value = comment[1:].partition("=")
             if key.split() in ([name], [name, "id"]):
@@ -169,12 +162,9 @@ def read_conllu(path: str | Path) -> Iterator[Sentence]:
 def scan_conllu(
     path: str | Path, *, trees: bool = True, report: Callable[[int], Any] = lambda n: None
 ) -> Iterator[Sentence | TreebankError]:
-    """Read a CoNLL-U file to its end, whatever is wrong with it.
-
-    path: The file, perhaps compressed (.gz); it is not held in memory as a whole.
-    trees: Whether every sentence must have a tree, at least some of it.
-    YIELDS: The valid sentences and, in place of an invalid sentence, all its problems.
-    """
+    """Read a CoNLL-U file, perhaps compressed (.gz), to its end, whatever is wrong with it, without
+    holding it in memory: the valid sentences and, in place of an invalid sentence, all its problems.
+    `trees`: Every sentence must have a tree, at least some of it."""
     path = Path(path)
     try:
         with opened(path) as (file, n_read):
@@ -319,13 +309,11 @@ def _parse_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[
 # Syntactic words need not stand in the text: of "du" the words are "de" and "le". A pipeline that starts
 # from text has tokens that do, so it can learn "do" and "n't", but "du" must stay whole.
 def as_tokens(sentence: Sentence) -> Sentence:
-    """Make the words of a sentence those of its text.
-
-    RETURNS: The same if its words stand in the text; else one whose multiword tokens are cut where that
-        is possible (these are left in `multiword`), and single words where it is not. Such a word has all
-        tags, lemmas and features of its parts, like those of `spacy convert --merge-subtokens`, and the
-        head, relation and part of speech of the part highest in the tree.
-    """
+    """A sentence whose words are those of its text: itself if its words stand there; else one whose
+    multiword tokens are cut where that is possible (these are left in `multiword`), and single words
+    where it is not. Such a word has all tags, lemmas and features of its parts, like those of `spacy
+    convert --merge-subtokens`, and the head, relation and part of speech of the part highest in the
+    tree."""
     if not sentence.multiword:
         return sentence
     words = list(sentence.words)

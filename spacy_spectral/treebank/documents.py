@@ -77,21 +77,15 @@ def scan_docs(
     syntactic_words: bool = True,
     trees: bool = True,
 ) -> Iterator[Doc | TreebankError]:
-    """Read a treebank file to its end, whatever is wrong with it.
-
-    YIELDS: The valid documents and all problems of the others.
-    """
+    """The valid documents of a treebank file and all problems of the others."""
     if path.suffix in CONLLU_SUFFIXES:
         return _scan_conllu_docs(path, vocab, n_sents, syntactic_words, trees)
     return _scan_docbin(path, vocab, trees)
 
 
 def sentences_to_doc(sentences: list[Sentence], vocab: Vocab) -> Doc:
-    """Make one gold document of sentences.
-
-    RETURNS: The document. A word without XPOS has its UPOS as tag, as in `spacy convert`. White space
-        other than single spaces is made tokens, as spaCy's tokenizers do it.
-    """
+    """Make one gold document of sentences. A word without XPOS has its UPOS as tag, as in `spacy
+    convert`. White space other than single spaces is made tokens, as spaCy's tokenizers do it."""
     columns = _Columns()
     multiword = []
     for sentence in sentences:
@@ -184,11 +178,9 @@ class _Columns:
 
 
 def set_sentence_starts(doc: Doc, sent_starts: list[int] | numpy.ndarray) -> None:
-    """Write sentence boundaries that stay true where spaCy's own, guessed from the roots, are not:
-    in front of a word without head, or in a sentence without root.
-
-    sent_starts: 1 for the first word of a sentence, -1 for any other.
-    """
+    """Write sentence boundaries (1 for the first word of a sentence, -1 for others) that stay true where
+    spaCy's own, guessed from the roots, are not: in front of a word without head, or in a sentence
+    without root."""
     doc.from_array([SENT_START], numpy.asarray(sent_starts, dtype="int64").astype("uint64"))
 
 
@@ -212,12 +204,8 @@ def _groups(items: Iterator[Item], n: int) -> Iterator[list[Item]]:
 
 
 def written_documents(items: Iterable[Item], *, most_words: int = 0) -> Iterator[list[Item]]:
-    """Put sentences together to documents as they were written.
-
-    most_words: Documents end after so many words, too. Defaults to 0, no limit.
-    YIELDS: The sentences of each document, with the white space that is between and around them in raw
-        text.
-    """
+    """Put sentences together to documents as they were written, of so many words at most (0 for no
+    limit), with the white space that is between and around them in raw text."""
     group: list[Item] = []
     last: Sentence | None = None
     n_words = 0
@@ -269,10 +257,8 @@ def _scan_docbin(path: Path, vocab: Vocab, trees: bool) -> Iterator[Doc | Treeba
 def _docbin_arrays(
     data: bytes, vocab: Vocab, trees: bool
 ) -> Iterator[tuple[Doc, list[int], list[int]]]:
-    """The documents of a .spacy file with heads (absolute or `MISSING`) and sentence starts.
-
-    Reading the heads off the Doc would not do: `Doc.sents` believes them, and loops do not show.
-    """
+    """The documents of a .spacy file with heads (absolute or `MISSING`) and sentence starts. Reading the
+    heads off the Doc would not do: `Doc.sents` believes them, and loops do not show."""
     docbin = DocBin().from_bytes(data)
     columns = {attribute: column for column, attribute in enumerate(docbin.attrs)}
     has_heads = HEAD in columns and DEP in columns

@@ -45,11 +45,7 @@ class Source:
 
 @dataclass
 class TextPart:
-    """Some documents of a file.
-
-    number: Which part it is, from 1.
-    size: How many bytes of the file were read for it.
-    """
+    """Some documents of a file: which part it is, from 1, and how many bytes were read for it."""
 
     number: int
     sources: list[Source]
@@ -69,10 +65,7 @@ def stem(path: Path) -> str:
 
 
 def read_parts(path: Path, *, lines: bool = False) -> Iterator[TextPart]:
-    """Read a file.
-
-    YIELDS: Its documents in order. There is one part at least.
-    """
+    """The documents of a file, in order; one part at least."""
     done = 0  # bytes read for the part at hand
 
     def report(n: int) -> None:

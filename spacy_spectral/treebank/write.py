@@ -18,13 +18,11 @@ def write_doc(
     comments: Sequence[Sequence[str]] = (),
     misc: Mapping[int, Sequence[str]] | None = None,
 ) -> str:
-    """Write a document.
+    """A document as CoNLL-U, "" without words; what it does not have is unspecified (`_`).
 
-    doc: The document; what it does not have is unspecified (`_`).
     comments: The comments of its sentences, if they have some already; that with the text is written
-        anew.
+    anew.
     misc: What else is known of tokens, for the column MISC.
-    RETURNS: CoNLL-U; "" for a document without words.
     """
     before, after = _white_space(doc)
     multiword = multiword_tokens(doc)

@@ -175,10 +175,8 @@ cdef class PairCounter:
         self.finish_line()
 
     def add(self, const uint8_t[::1] block not None):
-        """Count the pairs of a block.
-
-        RETURNS (bool): False if a chunk was met that the vocabulary does not know; counting stopped there.
-        """
+        """Count the pairs of a block. False if a chunk was met that the vocabulary does not know:
+        counting stopped there."""
         cdef int64_t start = 0, end, slot, number, i, length = block.shape[0]
         cdef bint complete = True
         if length == 0:

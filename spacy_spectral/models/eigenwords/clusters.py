@@ -27,13 +27,8 @@ def cluster_words(
     granularities: Sequence[int] = GRANULARITIES,
     seed: int = 0,
 ) -> numpy.ndarray:
-    """Cluster the same words several times, coarsely and finely.
-
-    vectors: float32, one row of length 1 per word.
-    counts: How often each word occurs; frequent words count somewhat more (logarithm).
-    granularities: Numbers of clusters. More clusters than words make no difference.
-    RETURNS: int32, one row per word, one column per granularity.
-    """
+    """Cluster words several times, coarsely and finely: one column for each number of clusters. Frequent
+    words count somewhat more (logarithm); more clusters than words make no difference."""
     weights = numpy.log1p(counts.astype("float64"))
     columns = []
     for size in granularities:
@@ -72,10 +67,7 @@ class WordClusters:
         self._cache = RowCache(find, first, size=_CACHE_SIZE)
 
     def ids(self, words: Sequence[str]) -> numpy.ndarray:
-        """The clusters of some words.
-
-        RETURNS: int32, (len(words), len(granularities)); -1 where nothing is known.
-        """
+        """One row for every word, one column for each granularity; -1 where nothing is known."""
         rows, (table,) = self._cache(words)
         return table[rows]
 

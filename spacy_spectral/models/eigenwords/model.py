@@ -39,12 +39,8 @@ _RANK_TOLERANCE = 1e-7
 
 @dataclass
 class Eigenwords:
-    """One vector of length 1 and one row of clusters per word, then per class of rare words.
-
-    vectors: float32, (number of words and classes, k).
-    singular_values: float64, k of them, from large to small.
-    cluster_ids: int32, (number of words and classes, number of granularities).
-    """
+    """One vector of length 1 and one row of clusters per word, then per class of rare words; singular
+    values from large to small."""
 
     vocabulary: Vocabulary
     vectors: numpy.ndarray
@@ -97,12 +93,8 @@ def estimate_vectors(
     two_step: bool = False,
     seed: int = 0,
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Vectors for the words and classes of a vocabulary.
-
-    context: "list" keeps the positions of the context apart, "bag" adds them up.
-    RETURNS: float32 vectors of length 1, one per row of the vocabulary without the boundary, and
-        the k singular values.
-    """
+    """Vectors of length 1 for the words and classes of a vocabulary, without the boundary, and the k
+    singular values. A context that is a "list" keeps positions apart, a "bag" adds them up."""
     needed = 2 * window if two_step else window
     if window < 1 or counts.window < needed:
         raise SpectralError(Errors.S213.format(window=window, counted=counts.window, needed=needed))

@@ -56,11 +56,8 @@ _MIN_STEM = 3
 
 @dataclass
 class Sentence:
-    """What the features need to know of a sentence, one entry per token.
-
-    content: Whether the word is a content word.
-    vectors: Rows of length 1, or of zeros for words without a vector.
-    """
+    """What the features need to know of a sentence, one entry per token; vectors have length 1, or are
+    zeros for words without one."""
 
     words: list[str]
     bases: list[str]
@@ -225,10 +222,7 @@ def base_form(word: str) -> str:
 
 @dataclass
 class SimilarityRegression:
-    """A linear model over expanded features, with predictions clipped to the range of the scores.
-
-    scale: Standard deviation of every expanded column, 1 where it is 0.
-    """
+    """A linear model over expanded features, with predictions clipped to the range of the scores."""
 
     names: list[str]
     mean: numpy.ndarray
@@ -279,10 +273,7 @@ class SimilarityRegression:
 
 @dataclass
 class SimilarityModel(Stored):
-    """One regression per dataset, and one on all datasets for sentences from elsewhere.
-
-    eigenwords: Whether the features include those of word vectors.
-    """
+    """One regression per dataset, and one on all datasets for sentences from elsewhere."""
 
     FORMAT = _FORMAT
 
@@ -359,12 +350,9 @@ def pearson(a: Values, b: Values) -> float:
 
 
 def score_datasets(predicted: Mapping[str, Values], gold: Mapping[str, Values]) -> dict[str, float]:
-    """The measures of SemEval-2012 task 6.
-
-    RETURNS: Pearson's correlation for each dataset; "ALL": of all datasets put together;
-        "ALLnrm": the same after the predictions of each dataset were fitted to its judgements by
-        least squares; "Mean": the mean over datasets, weighted by their sizes.
-    """
+    """The measures of SemEval-2012 task 6: Pearson's correlation for each dataset; "ALL": of all put
+    together; "ALLnrm": the same after the predictions of each were fitted to its judgements by least
+    squares; "Mean": weighted by their sizes."""
     names = list(gold)
     scores = {name: pearson(predicted[name], gold[name]) for name in names}
     all_gold = numpy.concatenate([gold[name] for name in names])

@@ -70,11 +70,8 @@ def is_tokenized(part: Part) -> bool:
 
 
 def read_blocks(part: Part, report: Callable[[int], Any] = lambda n: None) -> Iterator[bytes]:
-    """Read a part as blocks of valid UTF-8, which together are its lines.
-
-    YIELDS: Blocks of about BLOCK_SIZE bytes, however long the lines; none ends inside of a
-        chunk.
-    """
+    """Read a part as blocks of about BLOCK_SIZE bytes of valid UTF-8, which together are its lines,
+    however long; none ends inside of a chunk."""
     path = Path(part.path)
     if path.suffix == ".spacy":
         yield from _join_lines(_doc_bin_lines(path))
@@ -138,10 +135,7 @@ class Counts(Stored):
     pairs: PairCounts
 
     def successors(self, distance: int) -> Any:
-        """How often word b stands `distance` after word a.
-
-        RETURNS: float64, rows a, columns b.
-        """
+        """How often word b (columns) stands `distance` after word a (rows)."""
         from scipy.sparse import csr_matrix
 
         n_words = len(self.vocabulary)
@@ -231,8 +225,7 @@ def count_files(
     tokenize: Splits chunks of raw text into tokens. None: whitespace does.
     window: The largest distance between two words (LR-MVL needs twice its own window).
     min_count: Words seen less often are counted as their class of look-alikes.
-    scheduler: Address of a Dask scheduler, or "local" for a Dask cluster of `workers` processes
-        on this machine.
+    scheduler: Address of a Dask scheduler, or "local" for a Dask cluster of `workers` processes here.
     """
     if not 1 <= window <= 2 * MAX_WINDOW:
         raise SpectralError(Errors.S208.format(window=window, largest=2 * MAX_WINDOW))

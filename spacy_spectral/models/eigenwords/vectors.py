@@ -161,10 +161,7 @@ def row_names(vocab: Vocab) -> dict[int, str]:
 
 
 def word_vectors(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
-    """The vectors of some words, of length 1.
-
-    RETURNS: float64, one row per word; zeros for a word that has none.
-    """
+    """One vector of length 1 for every word; zeros for a word that has none."""
     rows = numpy.array([find_row(vocab, form) for form in forms], dtype="int64")
     data = numpy.asarray(vocab.vectors.data)
     vectors = numpy.zeros((len(rows), data.shape[1]))
@@ -173,11 +170,8 @@ def word_vectors(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
 
 
 def word_weights(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
-    """How informative words are: minus the logarithm of their frequency.
-
-    vocab: Its lookups have the weights if it has eigenwords; otherwise all weights are 1.
-    RETURNS: float64, one weight per word.
-    """
+    """How informative words are: minus the logarithm of their frequency, if the vocabulary's lookups
+    have eigenwords; else 1."""
     if not vocab.lookups.has_table(WEIGHTS_TABLE):
         return numpy.ones(len(forms))
     table = vocab.lookups.get_table(WEIGHTS_TABLE)
@@ -187,12 +181,9 @@ def word_weights(vocab: Vocab, forms: Sequence[str]) -> numpy.ndarray:
 
 
 def look_alikes(vocab: Vocab) -> tuple[list[str], NDArray[numpy.floating]]:
-    """Classes of rare words for vectors that have none, so that unknown words have a vector.
-
-    Vectors are made by many programs, but all put frequent words first. The rare half of the words is what
-    unknown words are most like.
-    RETURNS: Names of classes, and the mean direction of their words; nothing for a small table.
-    """
+    """Classes of rare words for vectors that have none, with the mean direction of their words, so that
+    unknown words have a vector; nothing for a small table. All programs put frequent words first; the
+    rare half of the words is what unknown words are most like."""
     names = _forms(vocab)
     rare = sorted(names)[len(names) // 2 :]
     if len(rare) < LEAST_OF_CLASS:

@@ -43,10 +43,7 @@ def normalize(form: str, *, lowercase: bool = False) -> str:
 
 
 def signatures(form: str) -> list[str]:
-    """Classes of words that look alike, the narrowest first. Rare words are counted as their class.
-
-    RETURNS: E.g. ["<Xx-son>", "<Xx-on>", "<Xx>", "<unk>"].
-    """
+    """Classes of words that look alike, the narrowest first: ["<Xx-son>", "<Xx-on>", "<Xx>", "<unk>"]."""
     if form.isupper() and len(form) > 1:
         shape = "XX"
     elif form[:1].isupper():
@@ -118,11 +115,8 @@ def build_vocabulary(
     max_words: int = 200_000,
     lowercase: bool = False,
 ) -> tuple[Vocabulary, ChunkMap]:
-    """Decide for every chunk of a corpus which rows it stands for.
-
-    tokenize: Splits each of a list of chunks. None: chunks are tokens.
-    min_count: Words seen less often are counted as their class of look-alikes.
-    """
+    """Decide for every chunk of a corpus which rows it stands for; rarer words are counted as their
+    class of look-alikes."""
     chunks = sorted(chunk_counts)
     decoded = [chunk.decode("utf8") for chunk in chunks]
     tokens = tokenize(decoded) if tokenize else [[split_token(chunk)] for chunk in decoded]

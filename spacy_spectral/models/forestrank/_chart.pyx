@@ -400,14 +400,11 @@ def forest_of_arcs(
     int n, const int32_t[::1] heads not None, const int32_t[::1] modifiers not None,
     size_t max_edges=MAX_EDGES
 ):
-    """The projective trees, with one root, of the arcs of a sentence.
+    """The projective trees, with one root, of the arcs of a sentence, which come by modifier; None if
+    there is none. An error tells when the hypergraph needs more than some edges.
 
-    n (int): How many tokens there are.
-    heads, modifiers (ndarray): int32, positions from 1, 0 is the root; by modifier.
-    max_edges (int): An error tells when the hypergraph needs more.
-    RETURNS (Optional[Tuple[Graph, ndarray]]): The forest, and what its slots are: int32[slots, 4], the kind
-        (0 root, 1 first, 2 next, 3 stop, 4 empty), the arc to the head, the arc before (the side, if it is
-        empty) and the arc. None if there is no tree.
+    RETURNS: The forest, and what its slots are: int32[slots, 4], the kind (0 root, 1 first, 2 next, 3
+    stop, 4 empty), the arc to the head, the arc before (the side, if it is empty) and the arc.
     """
     cdef Arena arena
     cdef Forest forest

@@ -45,13 +45,8 @@ cdef void _arc_marginals(const Scored *scored, double *out) noexcept nogil:
 
 
 cdef class Engine:
-    """Weights of features.
-
-    keys (ndarray): uint32, the hashes that are features, ascending, none of them 0.
-    weights (ndarray): float32, their weights.
-    dense (ndarray): float64, the weights of arcs' numbers.
-    templates (Sequence[Sequence[Sequence[int]]]): For each kind of unit lists of what it looks at.
-    """
+    """Weights of features: of hashes (ascending, none of them 0) and of arcs' numbers; `templates` has
+    for each kind of unit lists of what it looks at."""
     def __cinit__(self):
         self.table = NULL
 
@@ -251,17 +246,12 @@ cdef class Engine:
         const int32_t[::1] modifiers not None, const uint32_t[::1] labels not None,
         const double[:, ::1] dense not None
     ):
-        """Probabilities of arcs.
+        """The probability of every arc with its label, and log Z of every sentence: nan where no tree
+        can be made of the arcs, inf where there are more than memory is for.
 
-        starts (ndarray): int32[sentences + 1], where sentences begin.
-        tokens (ndarray): uint32[tokens, 5], tag, coarse tag, word and two clusters, as hashes.
-        arc_starts (ndarray): int32[sentences + 1], where their arcs begin.
-        heads, modifiers (ndarray): int32, by modifier, then head.
-        labels (ndarray): uint32, hashes of labels.
-        dense (ndarray): float64[arcs, numbers].
-        RETURNS (Tuple[ndarray, ndarray]): float64[arcs], the probability of every arc with its label; and
-            float64[sentences], log Z; nan where no tree can be made of the arcs, inf where there are more
-            than memory is for.
+        tokens: uint32[tokens, 5], tag, coarse tag, word and two clusters, as hashes; labels are hashes,
+        too.
+        heads, modifiers: Arcs by modifier, then head; dense: float64[arcs, numbers].
         """
         cdef int s, n_sentences = starts.shape[0] - 1, status = DONE
         cdef Sentence sentence
@@ -297,11 +287,8 @@ cdef class Engine:
         const int32_t[::1] modifiers not None, const uint32_t[::1] labels not None,
         const double[:, ::1] dense not None
     ):
-        """The forest of one sentence, given as `marginals` takes it.
-
-        RETURNS (Tuple[Graph, ndarray, ndarray]): The hypergraph; float64[slots], their scores; and int32[slots],
-            the arc that each adds to a tree, -1 for none.
-        """
+        """The forest of one sentence, given as `marginals` takes it: the hypergraph, the scores of its
+        slots, and the arc that each adds to a tree, -1 for none."""
         cdef Sentence sentence
         cdef Scored scored
         cdef Arena arena

@@ -31,10 +31,7 @@ cdef struct Slope:
 cdef int _mark_tree(
     const Forest *forest, const int32_t *target, uint8_t *inside, Arena *arena
 ) noexcept nogil:
-    """Mark the parts that a tree is made of. RETURNS (int): DONE or NO_MEMORY.
-
-    target (int[n]): The arc of every token.
-    """
+    """Mark the parts that the tree of some arcs is made of. RETURNS (int): DONE or NO_MEMORY."""
     cdef const Arcs *arcs = &forest.arcs
     cdef const Part *part
     cdef int p, m, h, c, n = arcs.n
@@ -86,12 +83,8 @@ cdef class Learner(Engine):
         const int32_t[::1] modifiers not None, const uint32_t[::1] labels not None,
         const double[:, ::1] dense not None, const int32_t[::1] target not None
     ):
-        """The hashes of everything that features can look at in some trees.
-
-        target (ndarray): int32[tokens], the arc of every token, counted in the sentence; -1 in those
-            without a tree.
-        RETURNS (ndarray): uint32, hashes, each as often as it occurs.
-        """
+        """The hashes, each as often as it occurs, of everything that features can look at in some trees:
+        the arc of every token, counted in the sentence; -1 in those without a tree."""
         cdef int s, i, status, n_sentences = starts.shape[0] - 1
         cdef Sentence sentence
         cdef Scored scored
@@ -158,13 +151,10 @@ cdef class Learner(Engine):
         const double[:, ::1] dense not None, const int32_t[::1] target not None,
         const int64_t[::1] order not None, double rate, double decay
     ):
-        """Go once through sentences, one step for each.
+        """Go once through sentences in some order, one step for each, by AdaGrad; `decay` is the L2
+        penalty of weights that are touched. Sentences without a tree (see `hashes`) teach nothing.
 
-        target (ndarray): int32[tokens], see `hashes`; sentences without a tree teach nothing.
-        order (ndarray): int64, the sentences.
-        rate, decay (float): The learning rate of AdaGrad, and the L2 penalty of weights that are touched.
-        RETURNS (Tuple[float, int]): The negative log-likelihood of the target trees, and how many there
-            were.
+        RETURNS: The negative log-likelihood of the target trees, and how many there were.
         """
         cdef Py_ssize_t i
         cdef int s, status = DONE, n_taught = 0

@@ -20,13 +20,8 @@ _SMALLEST_PROB = 1e-6
 
 @dataclass
 class Forests:
-    """Labelled arcs of some sentences. The trees of a sentence are all projective ones of its arcs.
-
-    starts: int32, where sentences start among tokens, closed by their number.
-    arc_starts: int32, where their arcs start, likewise.
-    heads, modifiers: int32, positions in the sentence, 0 the root; by modifier, then head.
-    labels: int32, indices into `names`.
-    dense: float64[arcs, numbers], logarithms of the arcs' marginals by models.
+    """Labelled arcs of some sentences, by modifier, then head; the trees of a sentence are all
+    projective ones of its arcs. `dense` has logarithms of the arcs' marginals by models [arcs, numbers].
     """
 
     starts: NDArray[numpy.int32]
@@ -81,21 +76,16 @@ def forests_of(
     names: Sequence[str],
     thresholds: NDArray[numpy.float64],
 ) -> Forests:
-    """The arcs that a parser finds likely.
-
-    thresholds: float64[sentences], see `likely_arcs`.
-    """
+    """The arcs that a parser finds likely, by the threshold of each sentence; see `likely_arcs`."""
     sizes = zip(numpy.diff(starts).tolist(), thresholds.tolist(), strict=True)
     found = [likely_arcs(parses, s, n, threshold) for s, (n, threshold) in enumerate(sizes)]
     return of_arcs(found, starts, names)
 
 
 def likely_arcs(parses: Parses, sentence: int, n: int, threshold: float) -> ArcProbs:
-    """The labelled arcs of a sentence of n tokens for its forest.
-
-    threshold: How likely arcs must be, with their labels. Tokens without such an arc have their likeliest.
-    RETURNS: The arcs; none of sentences of more than MAX_LENGTH tokens, nor with a threshold of inf.
-    """
+    """The labelled arcs of a sentence of n tokens that are likely enough for its forest; tokens without
+    such an arc have their likeliest. None of sentences of more than MAX_LENGTH tokens, nor with a
+    threshold of inf."""
     if n > MAX_LENGTH or threshold == numpy.inf:
         return _NO_ARCS
     arcs = parses.arcs(sentence, labelled=True, min_prob=threshold)
@@ -155,12 +145,11 @@ def _closed(lengths: Sequence[NDArray]) -> NDArray[numpy.int32]:
 def nearest_trees(
     forests: Forests, heads: NDArray[numpy.int32], labels: Sequence[str]
 ) -> NDArray[numpy.int32]:
-    """The tree of every forest with most of the gold tree's arcs, first with their labels; where there are
-    several, the likeliest. Gold arcs that a forest lacks are not put into it: the forests of new sentences
-    lack such arcs, too.
+    """The tree of every forest with most of the gold tree's arcs, first with their labels; where there
+    are several, the likeliest. Gold arcs that a forest lacks are not put into it: the forests of new
+    sentences lack such arcs, too.
 
-    RETURNS: int32, the arc of every token, counted in its sentence; -1 for sentences without
-        annotation, or without a tree.
+    RETURNS: The arc of every token, counted in its sentence; -1 without annotation, or without a tree.
     """
     number = {name: i for i, name in enumerate(forests.names)}
     gold = numpy.array(
@@ -323,10 +312,7 @@ def inside_probs(
 def fit_outside(
     forests: Forests, heads: NDArray[numpy.int32], labels: Sequence[str]
 ) -> NDArray[numpy.float64]:
-    """Learn from forests of sentences that the parser was not trained on.
-
-    RETURNS: float64, a and b.
-    """
+    """a and b, from forests of sentences that the parser was not trained on."""
     token = forests.token_of()
     names = numpy.array(forests.names, dtype=object)
     gold = numpy.array(labels, dtype=object)

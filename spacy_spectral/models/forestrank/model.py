@@ -72,11 +72,9 @@ class ForestReranker(Stored):
     ):
         """dense: The weights of log-marginals: the parser's own, then those of experts.
         words: The hashes of words that are looked at whole, ascending.
-        threshold: How likely an arc with its label must be to be in a forest.
         outside: How likely right arcs are not in a forest, see `fit_outside`; never by default.
-        temperature: How sure it is: all probabilities are those of P(tree)^(1/temperature) over
-            the trees of a forest; the tree is chosen by P.
-        """
+        temperature: All probabilities are those of P(tree)^(1/temperature) over the trees of a forest;
+        the tree is chosen by P."""
         self.outside = numpy.zeros(2) if outside is None else outside
         self.experts = dict(experts)
         self.keys, self.weights, self.dense = keys, weights, dense
@@ -112,11 +110,8 @@ class ForestReranker(Stored):
         *,
         forests: Forests | None = None,
     ) -> "ForestParses":
-        """Parse sentences once more.
-
-        parses: What the parser makes of them; or what gives it, which is asked where forests do
-            not suffice.
-        """
+        """Parse sentences once more, given the parser's parses, or what gives them where forests do not
+        suffice."""
         base: Callable[[], Parses] = parses if callable(parses) else lambda: parses
         encoded = encode(tokens, self._known, self.clusters)
         thresholds = numpy.full(len(tokens), self.threshold)
@@ -184,8 +179,7 @@ class ForestParses:
         inside: NDArray[numpy.float64],
     ):
         """chosen: The arc of every token, -1 where a sentence is left alone.
-        inside: For every token, the probability that its right arc is in the forest.
-        """
+        inside: For every token, the probability that its right arc is in the forest."""
         self._engine, self._tokens, self._forests = engine, tokens, forests
         self._log_z, self._base, self._inside = log_z, base, inside
         self._arcs = chosen
@@ -340,11 +334,8 @@ class ForestParses:
 def encode(
     tokens: Tokens, words: frozenset[int], clusters: Clusters | None
 ) -> NDArray[numpy.uint32]:
-    """What features look at of tokens.
-
-    words: The hashes of words that are looked at whole; of others the end counts.
-    RETURNS: uint32[tokens, 5], hashes of tag, coarse tag and word; a coarse and a fine cluster.
-    """
+    """uint32[tokens, 5], what features look at: hashes of tag, coarse tag and word (the end, if it is
+    not among `words`); a coarse and a fine cluster."""
     result = numpy.zeros((len(tokens.words), 5), dtype="uint32")
     result[:, 0] = _hashes(tokens.symbols)
     result[:, 1] = _hashes(tokens.pos)

@@ -303,19 +303,17 @@ def state_posteriors(
     double[:, :, :, ::1] counts=None,
     double[::1] root_counts=None,
 ):
-    """States of the tokens of many trees.
+    """Posterior of every state of the tokens of many trees; In of every state, divided by the largest of
+    its token; and the logarithm of the score of every tree.
 
-    starts (int[sentences + 1]): Where sentences start, closed by the number of tokens N.
-    heads (int[N]): Heads in the sentence, from 1; 0 for the root, -1 for tokens without one.
+    starts, heads: The trees; heads in the sentence, from 1; 0 for the root, -1 for tokens without one.
     counted (uint8[N, 2]): Whether the children of a token on its left and right are all known; others
-        must not have it as their head.
-    offsets (int[N + 1]), states (int[M]), emissions (float[M]): The states of every token.
-    rows, row_of: The grammar; see `_grammar`.
+    must not have it as their head.
+    offsets, states, emissions: The states of every token, see `lexicon.Lattice`; rows, row_of: the
+    grammar, see `_grammar`.
     root, prior (float[M]): Weights of states as child of the root, and as one without a head.
-    counts (Optional[float[2, K, K + 1, K + 1]]), root_counts (Optional[float[K]]): Expected counts are added
-        to these: by side, state of the head, previous sibling (FIRST last) and child (STOP last).
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): Posterior of every state; In of every state, divided by the
-        largest of its token; and the logarithm of the score of every tree.
+    counts (float[2, K, K + 1, K + 1]), root_counts (float[K]): Expected counts are added to these: by
+    side, state of the head, previous sibling (FIRST last) and child (STOP last).
     """
     cdef int k, failed = 0, widest = 0
     cdef Grammar g

@@ -102,15 +102,13 @@ cdef class InfiniteTree:
         double rho,
         uint64_t seed,
     ):
-        """model: One of MODELS.
-        head (int[n]): The head of every token among all, -1 for roots, -2 for tokens without one.
+        """head (int[n]): The head of every token among all, -1 for roots, -2 for tokens without one.
         previous, following (int[n]): The siblings before and after it, from the inside out, -1 for none.
         first (int[n, 2]): Its innermost child by side, -1 for none.
         counted (uint8[n, 2]): Whether its children are all known, by side; others have none.
-        tag (int[n]): Its tag; all the same for states that are bound to none.
-        start (int[n]): A state for every token to start from; those of different tags must differ.
-        capacity: Most states, and one.
-        """
+        tag, start (int[n]): Its tag, one for all if states are bound to none, and a state to start from;
+        those of different tags must differ.
+        capacity: Most states, and one."""
         cdef int t, side, c = capacity
         if numpy.max(start, initial=0) >= c - 1 or numpy.min(start, initial=0) < 0:
             raise ValueError("states to start from beyond the capacity")

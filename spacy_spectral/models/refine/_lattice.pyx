@@ -377,16 +377,13 @@ def inside_outside(
     const double[:, ::1] weights not None,
     const double[::1] root not None,
 ):
-    """Partition function, arc marginals and state marginals of one sentence.
+    """Z; unnormalised marginals of the arcs [N+1, N+1] (head, modifier; 0 is the root) and states [M] of
+    one sentence; the largest finished half for every span length, for rescaling.
 
-    offsets (int[N + 1]): Where the states of each token start among all, closed by their number M.
-    states (int[M]): Numbers of states; every token has at least one.
-    emissions (float[M]): Their weights.
-    rows (float[rows, K + 1]), row_of (int[2, K, K + 1]): The grammar; see `_grammar`.
+    offsets, states, emissions: The states of tokens, see `lexicon.Lattice`; rows, row_of: the grammar,
+    see `_grammar`.
     weights (float[N, N]): Weight of every arc (head, modifier); 0 for those that no tree has.
     root (float[M]): Weight of every state of every token as the only child of the root.
-    RETURNS (Tuple[float, ndarray, ndarray, ndarray]): Z; marginals [N+1, N+1] (head, modifier; 0 is the
-        root) and [M], not normalised; the largest finished half for every span length, for rescaling.
     """
     cdef int n = weights.shape[0], failed
     cdef double z = 0

@@ -15,11 +15,8 @@ from .transitions import Layer, Transitions, group_states
 
 @dataclass
 class LatticeFactors(Factors):
-    """See `trees.posterior.Factors`.
-
-    weights: [N, N], of every arc (head, modifier).
-    root: Weight of every state of every token as child of the root.
-    """
+    """See `trees.posterior.Factors`. Arcs have weights [N, N] (head, modifier), every state of every
+    token one as child of the root."""
 
     lattice: Lattice
     transitions: Transitions
@@ -108,12 +105,8 @@ _MOST_HEADS = 16
 
 @dataclass
 class Pass:
-    """A grammar of groups of states.
-
-    groups: int32, [K], the group of every state.
-    share: [K], P(state | tag).
-    arcs, states: How many times `prune` the marginals of arcs and groups must be.
-    """
+    """A grammar of groups of states: the group of every state [K], P(state | tag), and how many times
+    `prune` the marginals of arcs and groups must be."""
 
     layer: Layer
     groups: NDArray[numpy.int32]
@@ -141,11 +134,8 @@ class Pass:
     def left(
         self, factors: LatticeFactors, allowed: NDArray[numpy.bool_] | None, prune: float
     ) -> tuple[NDArray[numpy.bool_], NDArray[numpy.bool_]] | None:
-        """What this grammar leaves of a sentence.
-
-        allowed: [N+1, N+1], the arcs that are allowed.
-        RETURNS: The arcs ([N+1, N+1]) and groups that are left; None if there was no chart.
-        """
+        """The arcs ([N+1, N+1]) and groups that this grammar leaves of a sentence; None if there was no
+        chart."""
         found = Posterior.from_factors([factors], allowed)
         used = found.factors
         if not isinstance(used, LatticeFactors):
@@ -166,10 +156,7 @@ class Pass:
 
 
 def passes(coarse: Layer, fine: Layer, share: NDArray[numpy.float64]) -> list[Pass]:
-    """The grammars that look at a sentence before the finest does.
-
-    share: [K], P(state | tag).
-    """
+    """The grammars that look at a sentence before the finest does; `share` is P(state | tag)."""
     result = [Pass(coarse, fine.tag_states.tag_of, share)]
     groups = group_states(fine)
     if int(groups.max()) + 1 > fine.tag_states.n_tags:

@@ -32,10 +32,8 @@ def make_sampler(
     start: int,
     seed: int,
 ) -> InfiniteTree:
-    """Make a chain that starts from random states.
-
-    alpha, gamma, rho: How readily contexts differ, states come up, words get more states.
-    """
+    """Make a chain that starts from random states. alpha, gamma and rho tell how readily contexts
+    differ, states come up, words get more states."""
     inner, _, following = trees.sequences
     words = numpy.array([word_key(word) for word in trees.words], dtype=object)
     # of tokens without a head: -1 for the root, -2 where it is not known
@@ -79,12 +77,8 @@ def infinite_labelling(
     progress: Callable[[Iterable], Iterable] = iter,
     report: Callable[[str], None] = lambda message: None,
 ) -> Labelling:
-    """Give every token a state.
-
-    n_tags: How many tags there are; with one, the states are word classes.
-    resample: Whether they are drawn, too, and those given are only where they start.
-    progress: Wraps the loop over sweeps, e.g. in a progress bar.
-    """
+    """Give every token a state. With one tag the states are word classes. If parameters are drawn
+    (`resample`), those given are only where they start."""
     tags = trees.tags if n_tags > 1 else numpy.zeros(len(trees), dtype="int32")
     # tags without tokens have a state, too
     n_seen = len(numpy.unique(tags))

@@ -31,11 +31,8 @@ _MOST_STATES = 16
 
 @dataclass
 class Lattice:
-    """The states that some tokens can have.
-
-    offsets: int32, where the states of each token start, closed by their number.
-    states: int32, the states.
-    """
+    """The states that some tokens can have; offsets tell where those of each token start, closed by
+    their number."""
 
     offsets: NDArray[numpy.int32]
     states: NDArray[numpy.int32]
@@ -68,10 +65,7 @@ class Lattice:
 
 @dataclass
 class TagStates:
-    """Which states refine which tag.
-
-    tag_of: int32, [K], the tag of every state, ascending; every tag has one at least.
-    """
+    """Which states refine which tag: the tag of every state, ascending; every tag has one at least."""
 
     tag_of: NDArray[numpy.int32]
 
@@ -128,9 +122,8 @@ class Lexicon:
         totals: NDArray[numpy.float64],
     ):
         """pairs: int64, [n], name * tags + tag for each of both that was seen.
-        counts: [n, width], how often in which state of the tag.
-        totals: [K], how many tokens are in each state.
-        """
+        counts: [n, width], how often in which state of the tag; totals: [K], how many tokens are in each
+        state."""
         self.tag_states = tag_states
         self.names = list(names)
         self.pairs, self.counts, self.totals = pairs, counts, totals
@@ -185,12 +178,8 @@ class Lexicon:
         return self.mixed(levels, own)[numpy.array(which, dtype="int64")]
 
     def mixed(self, levels: NDArray, tags: NDArray) -> NDArray[numpy.float64]:
-        """Smooth from the widest class to the word.
-
-        levels: [levels, n], rows of `counts` from the widest to the narrowest, -1 for none.
-        tags: [n], the tags.
-        RETURNS: [n, width], distributions.
-        """
+        """[n, width], distributions smoothed from the widest class to the word. Levels [levels, n] are
+        rows of `counts` from the widest to the narrowest, -1 for none."""
         found = self.tag_states.table(self.share)[tags]
         for level, own in enumerate(levels):
             seen = numpy.flatnonzero(own >= 0)

@@ -117,10 +117,7 @@ def spectral_labelling(
     seed: int = 0,
     progress: Callable[[Iterable], Iterable] = iter,
 ) -> Labelling:
-    """Give every token a state.
-
-    progress: Wraps the loop over tags, e.g. in a progress bar.
-    """
+    """Give every token a state."""
     from threadpoolctl import threadpool_limits
 
     sizes = states_by_tag(numpy.bincount(trees.tags, minlength=n_tags), states, most=most)
@@ -178,11 +175,8 @@ def _matrix(numbers: list[NDArray[numpy.int64]], tokens: NDArray[numpy.int64]):
 
 
 def projections(x, y, dimensions: int) -> NDArray[numpy.float64]:
-    """Both views of tokens in the directions that they have in common.
-
-    x, y: [tokens, features].
-    RETURNS: [tokens, 2 * directions].
-    """
+    """[tokens, 2 * directions]: both views [tokens, features] of tokens in the directions that they have
+    in common."""
     from scipy.sparse.linalg import LinearOperator
 
     n = x.shape[0]

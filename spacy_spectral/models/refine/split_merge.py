@@ -29,12 +29,8 @@ _MERGED_SHARE = 0.5
 
 @dataclass
 class Expectations:
-    """Expected counts: what the maximisation step needs.
-
-    counts: [2, K, K + 1, K + 1]; see `Transitions.from_table`.
-    roots: [K].
-    weights: [N, width], how much every token is in every state of its tag.
-    """
+    """Expected counts, what the maximisation step needs: those of `Transitions.from_table`, of roots
+    [K], and how much every token is in every state of its tag [N, width]."""
 
     tag_states: TagStates
     counts: NDArray[numpy.float64]
@@ -204,10 +200,7 @@ def split_merge_labelling(
     progress: Callable[[Iterable], Iterable] = iter,
     report: Callable[[str], None] = lambda message: None,
 ) -> Labelling:
-    """Give every token a state.
-
-    progress: Wraps the loop over iterations, e.g. in a progress bar.
-    """
+    """Give every token a state."""
     model = SplitMerge(trees, n_tags, most_states=most_states, seed=seed)
     steps = _ITERATIONS_AFTER_SPLIT + _ITERATIONS_AFTER_MERGE
     for step in progress(range(cycles * steps)):

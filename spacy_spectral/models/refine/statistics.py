@@ -17,11 +17,8 @@ NONE = -1
 
 @dataclass
 class Events:
-    """What heads generate, as indices of tokens, head by head, LEFT before RIGHT, from the inside out.
-
-    previous: The sibling before, NONE for the first child.
-    child: The child, NONE after the last one.
-    """
+    """What heads generate, as indices of tokens, head by head, LEFT before RIGHT, from the inside out: a
+    child (NONE after the last one) after the sibling before (NONE for the first)."""
 
     side: NDArray[numpy.int64]
     head: NDArray[numpy.int64]
@@ -31,13 +28,9 @@ class Events:
 
 @dataclass
 class Trees:
-    """Trees to learn from, one after the other. They are projective, and may be known in part.
-
-    starts: int32, where sentences start, closed by the number of tokens.
-    tags: int32, numbers of tags.
-    heads: int32, heads in the sentence, from 1; 0 for the root, MISSING for tokens without one,
-        or whose head may have other children that are not known on that side.
-    """
+    """Trees to learn from, one after the other; projective, and perhaps known in part. Heads stand in
+    the sentence, from 1; 0 is the root, MISSING a token without one, or whose head may have other
+    children that are not known on that side."""
 
     starts: NDArray[numpy.int32]
     words: list[str]
@@ -125,10 +118,7 @@ class Trees:
 
 
 def count_rows(columns: Sequence[NDArray]) -> tuple[NDArray[numpy.int32], NDArray[numpy.float64]]:
-    """Count equal rows.
-
-    RETURNS: int32, the distinct rows in order, and how often each occurs.
-    """
+    """The distinct rows in order, and how often each occurs."""
     sizes = [int(column.max(initial=0)) + 1 for column in columns]
     keys = numpy.ravel_multi_index(tuple(columns), tuple(sizes)) if len(columns[0]) else columns[0]
     distinct, counts = numpy.unique(keys, return_counts=True)
@@ -138,23 +128,16 @@ def count_rows(columns: Sequence[NDArray]) -> tuple[NDArray[numpy.int32], NDArra
 
 @dataclass
 class Labelling:
-    """States of tokens. Every state refines one tag; those of a tag are neighbours, the largest first.
-
-    states: int32, [N], the state of every token.
-    tag_of: int32, [K], the tag that each state refines.
-    """
+    """States [N] of tokens, and the tag [K] that each state refines. Those of a tag are neighbours, the
+    largest first."""
 
     states: NDArray[numpy.int32]
     tag_of: NDArray[numpy.int32]
 
     @classmethod
     def from_parts(cls, tags: NDArray[numpy.int32], parts: NDArray, n_tags: int) -> "Labelling":
-        """Number states.
-
-        tags: [N], the tag of every token.
-        parts: [N], which part of its tag a token belongs to, by any numbers.
-        n_tags: How many tags there are; one without tokens gets a state, too.
-        """
+        """Number states: tokens have tags, and are in parts of these, which are any numbers. A tag
+        without tokens gets a state, too."""
         pairs = numpy.stack([tags.astype("int64"), parts.astype("int64")])
         distinct, which, counts = numpy.unique(
             pairs, axis=1, return_inverse=True, return_counts=True

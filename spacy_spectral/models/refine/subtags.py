@@ -17,11 +17,7 @@ from .model import MAX_STATES, RefinedGrammar
 
 
 class SubTags(NamedTuple):
-    """The likeliest states of tokens.
-
-    states: int32, [N], the states.
-    probs: float32, [N], their probabilities.
-    """
+    """The likeliest states of tokens, and their probabilities."""
 
     states: NDArray[numpy.int32]
     probs: NDArray[numpy.float32]
@@ -35,11 +31,8 @@ def state_names(grammar: RefinedGrammar) -> list[str]:
 
 
 def sub_tags(grammar: RefinedGrammar, tokens: Tokens, heads: NDArray[numpy.int32]) -> SubTags:
-    """Find the states of tokens.
-
-    heads: Heads that are known, MISSING for others. A sentence all of whose heads are known is
-        seen in that tree, others in all trees.
-    """
+    """Find the states of tokens. A sentence all of whose heads are known (not MISSING) is seen in that
+    tree, others in all trees."""
     tags = grammar.symbols.encode(tokens.symbols)
     lattice = grammar.lexicon.lattice(tokens.words, tags)
     probs = numpy.zeros(len(lattice.states))

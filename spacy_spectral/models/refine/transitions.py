@@ -29,12 +29,8 @@ _UNSEEN = 0.5
 
 @dataclass
 class Transitions:
-    """P(child | head, previous sibling, side) for K states.
-
-    rows: float32, [contexts, K + 1], distributions over children, the last entry is STOP.
-    row_of: int32, [2, K, K + 1], the row of every side, head and previous sibling; the last
-        sibling is FIRST.
-    """
+    """P(child | head, previous sibling, side) for K states: rows [contexts, K + 1] over children, STOP
+    last, and the row of every side, head and previous sibling, FIRST last (`row_of`, [2, K, K + 1])."""
 
     rows: NDArray[numpy.float32]
     row_of: NDArray[numpy.int32]
@@ -46,12 +42,8 @@ class Transitions:
         counts: NDArray[numpy.float64],
         tag_states: TagStates,
     ) -> "Transitions":
-        """Smooth the counts of what was seen.
-
-        contexts: int32, [n, 4], distinct: side, head, previous sibling (K for FIRST) and child
-            (K for STOP).
-        counts: [n], how often each was seen.
-        """
+        """Smooth the counts of what was seen: distinct contexts, side, head, previous sibling (K for
+        FIRST) and child (K for STOP)."""
         k, n_tags = tag_states.n_states, tag_states.n_tags
         tags = numpy.append(tag_states.tag_of, n_tags)
         order = numpy.argsort(contexts[:, 1], kind="stable")
@@ -85,10 +77,8 @@ class Transitions:
 
     @classmethod
     def from_table(cls, counts: NDArray[numpy.float64], tag_states: TagStates) -> "Transitions":
-        """Smooth expected counts of everything; every context has a row of its own.
-
-        counts: [2, K, K + 1, K + 1] by side, head, previous sibling and child.
-        """
+        """Smooth expected counts [2, K, K + 1, K + 1] of everything, by side, head, previous sibling and
+        child; every context has a row of its own."""
         k = tag_states.n_states
         tags = numpy.append(tag_states.tag_of, tag_states.n_tags)
         head_alone = numpy.stack([counts[:, :, :k].sum(axis=2), counts[:, :, k]], axis=2)
@@ -123,13 +113,12 @@ def _by_head_and_tag(
     head_alone: NDArray[numpy.float64],
     tag_states: TagStates,
 ) -> Iterator[tuple[int, NDArray[numpy.float64]]]:
-    """Distributions given a head and the tag of its last child, one head after the other: all of them at once
-    are as large as the states squared times the tags.
+    """Every head with distributions [2, tags + 1, K + 1] given it and the tag of its last child, one
+    head after the other: all of them at once are as large as the states squared times the tags.
 
-    of_tag: Makes counts [2, states of the tag, tags + 1, K + 1] by side, head, tag of the
-        previous sibling and child, for heads of a tag.
+    of_tag: Makes counts [2, states of the tag, tags + 1, K + 1] by side, head, tag of the previous
+    sibling and child, for heads of a tag.
     head_alone: [2, K, first or not, K + 1], counts of children, which are overwritten.
-    YIELDS: A head, and [2, tags + 1, K + 1].
     """
     n_tags = tag_states.n_tags
     tag_alone = _sum_tags(head_alone, tag_states, 1)
@@ -177,12 +166,8 @@ _ROOT_STRENGTH = 3.0
 
 @dataclass
 class Layer:
-    """A grammar over states, of tags or finer.
-
-    contexts: int32, [n, 4], what was seen; see `Transitions.fit`.
-    counts: [n], how often.
-    roots: [K], how often states are roots.
-    """
+    """A grammar over states, of tags or finer: contexts that were seen (see `Transitions.fit`) and how
+    often, and how often states are roots."""
 
     tag_states: TagStates
     contexts: NDArray[numpy.int32]
@@ -243,12 +228,9 @@ def root_distribution(roots: NDArray, tag_states: TagStates) -> NDArray[numpy.fl
 
 
 def group_states(layer: Layer) -> NDArray[numpy.int32]:
-    """Put states of a tag that behave alike into groups: about as many as the root of their number.
-
-    A state is described by the tags among which it is generated and by those of its children.
-
-    RETURNS: int32, [K], the group of every state; those of a tag have numbers in a row.
-    """
+    """The group [K] of every state; those of a tag have numbers in a row. States of a tag that behave
+    alike, by the tags among which they are generated and by those of their children, are put together:
+    about as many groups as the root of their number."""
     tag_states = layer.tag_states
     k, n_tags = tag_states.n_states, tag_states.n_tags
     side, head, previous, child = layer.contexts.astype("int64").T

@@ -83,16 +83,13 @@ def extract(
     const int32_t[:, ::1] heads not None, const int32_t[:, ::1] labels not None,
     const uint32_t[::1] names not None, const uint32_t[:, ::1] columns not None, int groups, int bits
 ):
-    """Features of one sentence's trees relative to the first.
+    """Features of one sentence's trees (int32[k, n]; 0 is the root) relative to the first.
 
-    heads, labels (ndarray): int32[k, n], the trees; 0 is the root.
-    names (ndarray): uint32, a hash of each label.
-    columns (ndarray): uint32[n + 2, 3], hashes of tag, coarse tag and word of every position: the
-        root is position 0, the end of the sentence n + 1.
-    groups (int): The groups of features, a mask.
-    bits (int): Hashes are cut to this many bits.
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): int64[k], the lengths of sparse rows; int32 indices and
-        int8 values. An index may stand in a row more than once.
+    names: uint32, a hash of each label.
+    columns: uint32[n + 2, 3], hashes of tag, coarse tag and word of every position: the root is position
+    0, the end of the sentence n + 1.
+    RETURNS: int64[k], the lengths of sparse rows; int32 indices, of some bits, and int8 values. An index
+    may stand in a row more than once.
     """
     cdef int t, m, i, n = heads.shape[1], k = heads.shape[0]
     cdef int64_t n_indices = 0, row

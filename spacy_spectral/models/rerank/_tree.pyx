@@ -109,14 +109,12 @@ def score_trees(
     const double[:, :, ::1] upward not None,
     const double[::1] root not None,
 ):
-    """log |p(tree)| and its sign for trees of one sentence.
+    """log |p(tree)|, -inf for zero, and its sign for trees (int[trees, n]) of one sentence; NaN for
+    heads that are not a tree with one root.
 
-    Trees are nearly alike: what is below a token is computed again only where it differs from the first tree.
-
-    symbols, heads (int[trees, n]): The trees. emissions (float[symbols, k]): P(symbol | state).
-    upward (float[2, k, k]): T_L and T_R, by child state, then parent state. root (float[k]): pi.
-    RETURNS (Tuple[float[trees], float[trees]]): The logarithms, -inf for zero, and the signs. NaN for heads
-        that are not a tree with one root.
+    Trees are nearly alike: what is below a token is computed again only where it differs from the first
+    tree. emissions (float[symbols, k]): P(symbol | state); upward: T_L and T_R, by child state, then
+    parent state.
     """
     cdef int n = heads.shape[1], n_trees = heads.shape[0], k = root.shape[0]
     logs_array, signs_array = numpy.full(n_trees, numpy.nan), numpy.zeros(n_trees)
@@ -237,12 +235,8 @@ def expected_counts(
     double[:, :, ::1] transition_counts not None,
     double[::1] root_counts not None,
 ):
-    """The E step of EM: add expected counts of states, given trees.
-
-    symbols, heads (int[tokens]), starts (int[sentences + 1]): Complete trees, one after the other.
-    emissions (float[symbols, k]), transitions, root: The parameters, not negative.
-    RETURNS (float): The log-likelihood of the trees.
-    """
+    """The E step of EM: add expected counts of states, given complete trees, one after the other, and
+    non-negative parameters. Gives the log-likelihood of the trees."""
     cdef int k = root.shape[0], s, n, i, at, head, h, c, n_ordered
     cdef int longest = numpy.diff(starts).max(initial=0)
     cdef double likelihood = 0, total, weight
@@ -307,12 +301,11 @@ def head_probabilities(
     const double[:, :, ::1] upward not None,
     const double[::1] root not None,
 ):
-    """For every token the probability of each possible head, given the rest of the tree.
+    """[n, n] by token and head: the probability of each possible head, given the rest of the tree; zeros
+    for the root.
 
-    Token i with all that is below it is cut off; what is left gives every token j a distribution of states
-    q_j, and i fits under j with the weight q_j' T s_i.
-
-    RETURNS (float[n, n]): Row i by head; rows of zeros for the root.
+    Token i with all that is below it is cut off; what is left gives every token j a distribution of
+    states q_j, and i fits under j with the weight q_j' T s_i.
     """
     cdef int n = emissions.shape[0], k = emissions.shape[1], i, j, h, at, n_all, n_ordered, direction
     result_array = numpy.zeros((n, n))

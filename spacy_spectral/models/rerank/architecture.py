@@ -59,12 +59,7 @@ class Settings:
         vectors: Vectors,
         report: Callable[[str], None],
     ) -> Reranker:
-        """Train a reranker.
-
-        folds: All training sentences, in blocks.
-        margin: Less likely candidates are left out, see `Candidates.within`.
-        vectors: Gives vectors of words, for the tree model of words.
-        """
+        """Train a reranker on all training sentences, in blocks."""
         described, gains, blocks = [], [], []
         for fold in folds:
             # a tree model that has seen a sentence's tree would be trusted too much

@@ -19,14 +19,9 @@ from .tree_model import TreeModel
 
 @dataclass
 class Candidates:
-    """The trees of one sentence that there are to choose from, the base parser's likeliest first.
-
-    heads: int32[k, n], heads of the k trees, 0 for the root. Complete trees, all different.
-    labels: int32[k, n], indices into `names`.
-    names: The labels; many sentences share them.
-    log_probs: float64[k], log P(tree | sentence) by the base parser.
-    arc_probs: float64[k, n], the probability of every arc by the base parser.
-    """
+    """The k trees of one sentence that there are to choose from, all complete and different, the base
+    parser's likeliest first. Labels are indices into `names`, which many sentences share; probabilities
+    of trees [k] and arcs [k, n] are the base parser's."""
 
     heads: NDArray[numpy.int32]
     labels: NDArray[numpy.int32]
@@ -47,11 +42,8 @@ class Candidates:
     def correct(
         self, heads: NDArray[numpy.int32], labels: Sequence[str]
     ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
-        """Compare the trees with the gold tree.
-
-        heads: The gold tree, MISSING and "" where it is not known. Labels are compared in lower
-            case, as the scorers do.
-        """
+        """How many heads, and heads with labels, are right, by tree. Labels are compared in lower case,
+        as the scorers do; MISSING and "" are never right."""
         ids = {name.lower(): i for i, name in enumerate(self.names)}
         lower = numpy.array([ids[name.lower()] for name in self.names])
         gold = numpy.array([ids.get(label.lower(), -1) for label in labels])
@@ -123,12 +115,8 @@ _ROOT, _END = 0x5EED, 0xE4D
 
 @dataclass
 class Described:
-    """The trees of some sentences, each relative to the first of its sentence.
-
-    sizes: int64, how many trees each sentence has.
-    dense: float64[trees, numbers].
-    lengths, indices, values: Hashed features in sparse rows, see `_features`.
-    """
+    """The trees of some sentences, each relative to the first of its sentence: how many each sentence
+    has (`sizes`), [trees, numbers], and hashed features in sparse rows, see `_features`."""
 
     sizes: NDArray[numpy.int64]
     dense: NDArray[numpy.float64]

@@ -19,12 +19,8 @@ LEARNERS = ("loglinear", "perceptron")
 
 @dataclass
 class Lists:
-    """Candidates of many sentences as a learner sees them.
-
-    starts: int64, where each sentence's rows start, closed by their number.
-    dense: float64[rows, numbers].
-    sparse_starts, indices, values: Hashed features in sparse rows; starts are closed by their number, too.
-    gains: float64[rows], how many arcs of each tree are right, with their labels.
+    """Candidates of many sentences as a learner sees them: `Described`, with starts closed by the number
+    of rows in place of sizes and lengths, and how many labelled arcs of each tree are right (`gains`).
     """
 
     starts: NDArray[numpy.int64]
@@ -40,21 +36,14 @@ class Lists:
 
 @dataclass
 class Weights:
-    """What is learnt.
-
-    dense: float64, a weight for each number.
-    sparse: float32[2 ** BITS], a weight for each hash.
-    """
+    """A weight for each number, and for each of 2 ** BITS hashes."""
 
     dense: NDArray[numpy.float64]
     sparse: NDArray[numpy.float32]
 
 
 def make_lists(described: Sequence[Described], gains: Sequence[ArrayLike]) -> Lists:
-    """Put sentences together.
-
-    gains: One array for each sentence.
-    """
+    """Put sentences together, with the gains of each."""
 
     def column(name: str) -> NDArray:
         return numpy.concatenate([getattr(own, name) for own in described])
@@ -80,10 +69,8 @@ def fit_loglinear(
     """Minimise cross entropy to a soft target by L-BFGS.
 
     A tree's share of the target is proportional to exp(sharpness * right arcs): nearly as good trees are
-    nearly as good answers. The objective is convex.
-
-    l2: The penalty is l2 / 2 times the squared weights of hashed features; that of numbers is a
-        hundredth of it.
+    nearly as good answers. The objective is convex. The penalty is l2 / 2 times the squared weights of
+    hashed features; that of numbers is a hundredth of it.
     """
     from scipy.optimize import minimize
 

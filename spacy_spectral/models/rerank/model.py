@@ -27,11 +27,8 @@ _FORMAT = Format(
 
 
 class Ranking(NamedTuple):
-    """What a reranker says of the candidates of a sentence.
-
-    scores: float64[k], relative to the first.
-    probs: float64[k], the probability of each of being the best of the list.
-    """
+    """The scores of a sentence's candidates, relative to the first, and the probability of each of being
+    the best of the list."""
 
     scores: NDArray[numpy.float64]
     probs: NDArray[numpy.float64]

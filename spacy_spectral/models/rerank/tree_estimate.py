@@ -38,12 +38,8 @@ _RARE = 3.0
 
 @dataclass
 class Trees:
-    """Complete trees, one after the other.
-
-    symbols: int32, the number of every token's symbol.
-    heads: int32, heads in the sentence, from 1; 0 for the root.
-    starts: int32, where sentences start, closed by the number of tokens.
-    """
+    """Complete trees, one after the other: symbols by number, heads in the sentence, from 1, 0 for the
+    root."""
 
     symbols: NDArray[numpy.int32]
     heads: NDArray[numpy.int32]
@@ -59,13 +55,8 @@ class Trees:
 
 @dataclass
 class Moments:
-    """Moments over triples (left child, parent, right child) of vectors; see above.
-
-    sigma_left, sigma_right, lambda_left: [k, k].
-    third: [k, k, k], third[b] = K(e_b).
-    roots: The mean vector of roots.
-    n: How many triples there are, infinity for exact moments.
-    """
+    """Moments over triples (left child, parent, right child) of vectors, see above: third[b] = K(e_b);
+    `n` is how many triples there are, infinity for exact moments."""
 
     sigma_left: NDArray[numpy.float64]
     sigma_right: NDArray[numpy.float64]
@@ -76,10 +67,7 @@ class Moments:
 
     @classmethod
     def count(cls, trees: Trees, vectors: NDArray[numpy.float64]) -> "Moments":
-        """Take the moments of a treebank.
-
-        vectors: [symbols, k].
-        """
+        """Take the moments of a treebank, of vectors [symbols, k]."""
         k = vectors.shape[1]
         parents, children, on_right = trees.arcs()
         # sums over the children of each token and side: a sum over pairs is a product of sums
@@ -105,10 +93,7 @@ class Moments:
 
 
 def bigram_counts(trees: Trees, n_symbols: int):
-    """How often symbols have each parent and each child, on either side.
-
-    RETURNS: [symbols, 4 * symbols].
-    """
+    """[symbols, 4 * symbols]: how often symbols have each parent and each child, on either side."""
     from scipy.sparse import csr_matrix
 
     parents, children, on_right = trees.arcs()
@@ -120,12 +105,9 @@ def bigram_counts(trees: Trees, n_symbols: int):
 
 
 def symbol_vectors(bigrams, k: int) -> NDArray[numpy.float64]:
-    """Vectors of symbols by their parents and children: CCA by an SVD of scaled counts.
-
-    The first singular vector is left out: it is the constant, which tells nothing.
-
-    RETURNS: [symbols, dimensions], the most informative dimensions first.
-    """
+    """[symbols, dimensions]: vectors by parents and children, the most informative dimensions first: CCA
+    by an SVD of scaled counts. The first singular vector is left out: it is the constant, which tells
+    nothing."""
     from scipy.sparse import diags
 
     rows = numpy.asarray(bigrams.sum(axis=1)).ravel() + _RARE
@@ -138,14 +120,11 @@ def symbol_vectors(bigrams, k: int) -> NDArray[numpy.float64]:
 def whitened(
     vectors: NDArray[numpy.float64], frequency: NDArray[numpy.float64], k: int
 ) -> NDArray[numpy.float64]:
-    """The constant 1 and the first directions of vectors, uncorrelated and of variance 1.
+    """[symbols, k]: the constant 1 and the first directions of vectors, uncorrelated and of variance 1;
+    fewer columns if the vectors have no more directions.
 
     Then P(symbol | state) = frequency * vector'G is the only way to read emissions off E[vector | state]
     = G, and the first coordinate of G is 1.
-
-    vectors: [symbols, dimensions].
-    frequency: [symbols], sums to 1.
-    RETURNS: [symbols, columns]; fewer columns than k if the vectors have no more directions.
     """
     columns = [numpy.ones(len(vectors))]
     for column in vectors.T:
@@ -198,14 +177,12 @@ def estimate_tree_model(
     settings: TreeSettings | None = None,
     progress: Callable[[Iterable], Iterable] = iter,
 ) -> TreeModel:
-    """Learn a latent tree model.
+    """Learn a latent tree model of symbols and heads (from 1, 0 for the root); what is no whole tree is
+    left out.
 
-    sentences: Symbols and heads (from 1, 0 for the root); sentences whose heads are not a whole
-        tree are left out.
     words: Whether the symbols are words, which have classes for rare and unknown ones.
-    dictionary: Words and their vectors, the most informative dimensions first, e.g. eigenwords.
-        By default vectors are learnt from the trees themselves.
-    progress: Wraps the iterations of EM, e.g. in a progress bar.
+    dictionary: Words and their vectors, the most informative dimensions first, e.g. eigenwords. By
+    default vectors are learnt from the trees themselves.
     """
     from threadpoolctl import threadpool_limits
 
@@ -253,14 +230,9 @@ def recover(
     *,
     ridge: float = 0.0,
 ) -> Parameters:
-    """The parameters that have some moments.
-
-    vectors: [symbols, k], whitened.
-    frequency: [symbols].
-    ridge: Softens the pseudo-inverses, in the unit of the sampling error.
-    RETURNS: Emissions [symbols, k], transitions [2, k, k] by parent and child state, root [k].
-        Of exact moments they are probabilities.
-    """
+    """Emissions [symbols, k], transitions [2, k, k] by parent and child state, and root [k] that have
+    some moments of whitened vectors. Of exact moments they are probabilities. `ridge` softens the
+    pseudo-inverses, in the unit of the sampling error."""
     softness = ridge / numpy.sqrt(moments.n)
     from_right = soft_inverse(moments.sigma_right, softness)
     from_left = soft_inverse(moments.sigma_left, softness)
@@ -324,10 +296,7 @@ def projected(
     *,
     softness: float,
 ) -> Parameters:
-    """Make parameters probabilities: without negative values, mixed with a little of the average.
-
-    frequency: [symbols].
-    """
+    """Make parameters probabilities: without negative values, mixed with a little of the average."""
     k = len(root)
     emissions = numpy.maximum(emissions, 0) + softness * frequency[:, None]
     transitions = numpy.maximum(transitions, 0) + softness / k
@@ -342,10 +311,7 @@ def projected(
 def em_step(
     trees: Trees, emissions: NDArray, transitions: NDArray, root: NDArray, frequency: NDArray
 ) -> Parameters:
-    """One iteration of EM.
-
-    frequency: [symbols], what emissions are smoothed by.
-    """
+    """One iteration of EM; emissions are smoothed by the frequency of symbols."""
     prior = _EMISSION_PRIOR * len(frequency)
     emission_counts = numpy.repeat(prior * frequency[:, None], len(root), axis=1)
     transition_counts = numpy.full(transitions.shape, _TRANSITION_PRIOR)
@@ -389,11 +355,8 @@ def _from_dictionary(
 
 
 def _with_dictionary(model: TreeModel, words: Sequence[str], vectors: NDArray) -> TreeModel:
-    """Add the words that the dictionary has and the treebank has not.
-
-    P(word | state) / P(word) is linear in the word's vector where the model holds, so it is read off by
-    least squares.
-    """
+    """Add the words that the dictionary has and the treebank has not. P(word | state) / P(word) is
+    linear in the word's vector where the model holds, so it is read off by least squares."""
     known = _from_dictionary(model.alphabet, words, vectors)
     weights = numpy.sqrt(model.frequency[:-1] * known.any(axis=1))[:, None]
     inputs = numpy.column_stack([numpy.ones(len(known)), known])

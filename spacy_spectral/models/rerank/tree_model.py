@@ -46,10 +46,7 @@ class Alphabet:
 
     @classmethod
     def count(cls, sentences: Iterable[Sequence[str]], *, words: bool) -> "Alphabet":
-        """Make an alphabet of what is frequent enough.
-
-        words: Whether the symbols are words: rare ones are counted as their classes.
-        """
+        """Make an alphabet of what is frequent enough; rare words are counted as their classes."""
         counts = Counter(symbol for sentence in sentences for symbol in sentence)
         if not words:
             return cls(sorted(counts), words=False)
@@ -110,9 +107,7 @@ class TreeModel(Stored):
     ):
         """frequency: [symbols + 1], P(symbol); the last is for unknown symbols.
         ratios: [symbols + 1, k], P(symbol | state) / P(symbol); the last row is 1.
-        transitions: [2, k, k], P(child state | parent state, side), by parent, then child.
-        root: [k], P(state of the root).
-        """
+        transitions: [2, k, k], P(child state | parent state, side), by parent, then child."""
         self.alphabet = alphabet
         self.frequency = frequency
         self.ratios = ratios
@@ -145,14 +140,9 @@ class TreeModel(Stored):
     def log_scores(
         self, ids: NDArray[numpy.int32], heads: NDArray[numpy.int32]
     ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
-        """log |p(tree)| and the sign of p(tree) for trees of one sentence.
-
-        What trees share is computed once. The sign is always 1 for models that are proper distributions.
-
-        ids: [tokens] or [trees, tokens], from `encode`.
-        heads: [trees, tokens], from 1; 0 for the root.
-        RETURNS: Finite values, and 1, -1 or 0.
-        """
+        """log |p(tree)|, finite, and the sign of p(tree) for trees [trees, tokens] of one sentence, with
+        numbers from `encode`. What trees share is computed once. The sign is always 1 for models that
+        are proper distributions."""
         heads = numpy.ascontiguousarray(heads, dtype="int32")
         ids = numpy.ascontiguousarray(ids, dtype="int32")
         symbols = ids if ids.ndim == 2 else ids[None].repeat(len(heads), axis=0)
@@ -171,13 +161,8 @@ class TreeModel(Stored):
     def head_probs(
         self, ids: NDArray[numpy.int32], heads: NDArray[numpy.int32]
     ) -> NDArray[numpy.float64]:
-        """How well every token would fit elsewhere: P(head | the rest of the tree).
-
-        ids: [tokens], from `encode`.
-        heads: [tokens], from 1; 0 for the root.
-        RETURNS: [tokens, tokens]: row i sums to 1 over the heads that token i, with all below
-            it, can have; zeros in the root's row.
-        """
+        """How well every token would fit elsewhere, P(head | the rest of the tree): row i sums to 1 over
+        the heads that token i, with all below it, can have; zeros in the root's row."""
         heads = numpy.ascontiguousarray(heads, dtype="int32")
         ids = numpy.ascontiguousarray(ids, dtype="int32")
         self._check(ids[None], heads[None])
@@ -229,11 +214,9 @@ class TreeScore(NamedTuple):
     """How well the parts of one tree fit together.
 
     log_prob: log p(tree), summed over the tree models: of words, tags and labels.
-    gain: How much better than chance its symbols fit together, per token: log p(tree) minus the
-        log-probability of its symbols alone. Low for unlikely trees, whatever their words and
-        length are.
-    head_probs: For every token the probability of its head given the rest of the tree; NaN for
-        the root.
+    gain: log p(tree) minus the log-probability of its symbols alone, per token. Low for unlikely trees,
+    whatever their words and length are.
+    head_probs: For every token the probability of its head given the rest of the tree; NaN for the root.
     """
 
     log_prob: float
@@ -247,10 +230,7 @@ def tree_scores(
     heads: NDArray[numpy.int32],
     labels: Sequence[str],
 ) -> list[TreeScore | None]:
-    """Score one tree for each sentence.
-
-    RETURNS: One for each sentence; None where heads are missing.
-    """
+    """Score one tree for each sentence; None where heads are missing."""
     symbols = {"words": tokens.words, "tags": tokens.symbols, "labels": labels}
     encoded = [(model, model.encode(symbols[kind])) for kind, model in models.items()]
     return [

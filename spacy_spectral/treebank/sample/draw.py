@@ -22,10 +22,8 @@ DOCUMENT, PARAGRAPH = 20, 5
 def write_sample(
     output: str | Path, *, seed: int = 0, train: int = 4000, dev: int = 500, test: int = 500
 ) -> list[Path]:
-    """Write `sample-{train,dev,test}.conllu` and the bracketed trees beside them as `.ptb`.
-
-    seed: The same seed and sizes give the same bytes.
-    """
+    """Write `sample-{train,dev,test}.conllu` and the bracketed trees beside them as `.ptb`; the same
+    seed and sizes give the same bytes."""
     texts: dict[str, str] = {}
     for part, size in (("train", train), ("dev", dev), ("test", test)):
         # a stream for each part: its sentences do not depend on the sizes of the others
@@ -44,10 +42,7 @@ def write_sample(
 
 
 def draw_sentence(random: Random) -> Sentence:
-    """Draw one sentence.
-
-    RETURNS: The sentence, of at most `MAX_LENGTH` tokens.
-    """
+    """Draw one sentence, of at most `MAX_LENGTH` tokens."""
     while True:
         sentence = draw_tree(random)
         if len(sentence.heads) <= MAX_LENGTH:
@@ -56,10 +51,7 @@ def draw_sentence(random: Random) -> Sentence:
 
 
 def draw_tree(random: Random) -> Sentence:
-    """Draw tags, heads and relations from the automata, whatever the length.
-
-    RETURNS: A sentence without words.
-    """
+    """Draw tags, heads and relations from the automata, whatever the length: a sentence without words."""
     tags: list[str] = []
     parents: list[int] = []
     relations: list[str] = []
@@ -88,10 +80,7 @@ def draw_tree(random: Random) -> Sentence:
 
 
 def draw_modifiers(head: str, direction: int, random: Random) -> list[tuple[str, str]]:
-    """Run one automaton.
-
-    RETURNS: The tags and relations of the modifiers, nearest first.
-    """
+    """Run one automaton: the tags and relations of the modifiers, nearest first."""
     automaton = automata()[head, direction]
     (_, state) = _choose(automaton.start, random)
     modifiers: list[tuple[str, str]] = []

@@ -262,12 +262,8 @@ RULES = [
 
 @dataclass(frozen=True)
 class Automaton:
-    """A probabilistic automaton over (tag, relation).
-
-    start: Pairs of probability and state.
-    states: For each state, (probability, tag, relation, next state); the tag is "stop" where the
-        automaton stops.
-    """
+    """A probabilistic automaton over (tag, relation): it starts in a state with a probability, and each
+    state has (probability, tag, relation, next state); the tag is "stop" where it stops."""
 
     start: tuple[tuple[float, str], ...]
     states: dict[str, tuple[tuple[float, str, str, str], ...]]

@@ -454,10 +454,7 @@ def plural(noun: str) -> str:
 
 
 def verb_forms(entry: str) -> dict[str, str]:
-    """Inflect a verb.
-
-    entry: A lemma, or lemma:past:participle.
-    """
+    """Inflect a verb, given as lemma or lemma:past:participle."""
     lemma, *irregular = entry.split(":")
     stem = lemma + lemma[-1] if lemma in _DOUBLED else lemma
     if lemma.endswith("e"):
