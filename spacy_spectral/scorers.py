@@ -44,12 +44,11 @@ class Counts:
 
 
 def score_ud(examples: Iterable[Example]) -> dict[str, Any]:
-    """Score parses and tags.
+    """Score parses and tags of predicted and gold documents.
 
-    examples (Iterable[Example]): The predicted and gold documents.
-    RETURNS (Dict[str, Any]): The keys `uas`, `las`, `las_universal` (labels without what is behind the
-        colon), the same with `_no_punct`, `tag_acc` and `lemma_acc` (between 0 and 1, or None where the gold
-        has nothing to compare with), `tokens` (with a gold head) and `sentences`.
+    RETURNS: The keys `uas`, `las`, `las_universal` (labels without what is behind the colon), the same
+    with `_no_punct`, `tag_acc` and `lemma_acc` (between 0 and 1, or None where the gold has nothing to
+    compare with), `tokens` (with a gold head) and `sentences`.
     """
     counts = count(examples)
     right = counts.heads, counts.arcs, counts.universal_arcs
@@ -70,12 +69,9 @@ def score_ud(examples: Iterable[Example]) -> dict[str, Any]:
 
 
 def score_deps_ud(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
-    """Score parses under the names that spaCy's training loop shows.
-
-    examples (Iterable[Example]): The predicted and gold documents.
-    RETURNS (Dict[str, Any]): The keys `dep_uas`, `dep_las`, `dep_uas_no_punct`, `dep_las_no_punct`,
-        `dep_las_per_type`, and `dep_calibration`: how far probabilities are true, None if there are none.
-    """
+    """Score parses under the names that spaCy's training loop shows: `dep_uas`, `dep_las`,
+    `dep_uas_no_punct`, `dep_las_no_punct`, `dep_las_per_type`, and `dep_calibration`: how far
+    probabilities are true, None if there are none."""
     counts = count(examples, probabilities=True)
     uas, las = (_ratios(right, counts.tokens) for right in (counts.heads, counts.arcs))
     per_type = {}
@@ -101,12 +97,9 @@ def score_deps_ud(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
 
 
 def score_calibration(examples: Iterable[Example]) -> dict[str, Reliability]:
-    """Compare the probabilities that parsers have left on documents with what is right.
-
-    examples (Iterable[Example]): The predicted and gold documents.
-    RETURNS (Dict[str, Reliability]): By "heads" (`token._.head_prob`) and "arcs", labels included
-        (`token._.head_prob * token._.dep_prob`); without those that no token has.
-    """
+    """Compare the probabilities that parsers have left on documents with what is right: by "heads"
+    (`token._.head_prob`) and "arcs", labels included (`token._.head_prob * token._.dep_prob`); without
+    those that no token has."""
     return _reliability(count(examples, probabilities=True))
 
 
@@ -122,11 +115,8 @@ def _reliability(counts: Counts) -> dict[str, Reliability]:
 
 
 def score_validity(docs: Iterable[Doc]) -> dict[str, int]:
-    """Count what breaks rules of Universal Dependencies; see `trees.validity`.
-
-    docs (Iterable[Doc]): Parsed documents.
-    RETURNS (Dict[str, int]): How often each rule is broken, most often first; "sentences" that break any.
-    """
+    """How often each rule of Universal Dependencies is broken, most often first, and how many
+    "sentences" break any; see `trees.validity`."""
     rules: Counter[str] = Counter()
     n_sentences = 0
     for sent in (sent for doc in docs for sent in doc.sents):
@@ -141,20 +131,12 @@ def score_validity(docs: Iterable[Doc]) -> dict[str, int]:
 
 
 def make_ud_scorer() -> Callable[..., dict[str, Any]]:
-    """The registered scorer `spacy-spectral.ud_scorer.v1`.
-
-    RETURNS (Callable): The scorer of a parser component.
-    """
+    """The registered scorer `spacy-spectral.ud_scorer.v1`, of a parser component."""
     return score_deps_ud
 
 
 def count(examples: Iterable[Example], *, probabilities: bool = False) -> Counts:
-    """Compare predicted and gold documents token by token.
-
-    examples (Iterable[Example]): The predicted and gold documents.
-    probabilities (bool): Whether to look at the probabilities of predictions.
-    RETURNS (Counts): The counts.
-    """
+    """Compare predicted and gold documents token by token, perhaps by the probabilities of predictions."""
     counts = Counts()
     for eg in examples:
         gold, predicted = _Columns(eg.reference), _Columns(eg.predicted)

@@ -122,12 +122,9 @@ _CONSTITUENTS = "spectral_constituency"
 
 @dataclass
 class SentenceParse:
-    """One parse of one sentence, in terms of the document's tokens.
-
-    start: Index of the sentence's first token.
-    heads: Head of every token of the sentence, as an index into the document; the root's head is itself.
-    logprob: log P(tree | sentence); of the labelled tree if the model is about labelled trees.
-    """
+    """One parse of one sentence that begins with token `start`: by token the head, as an index into the
+    document (the root's is itself), and the label; and log P(tree | sentence), of the labelled tree if
+    the model is about labelled trees."""
 
     start: int
     heads: list[int]
@@ -136,12 +133,9 @@ class SentenceParse:
 
 
 class RankedParse(NamedTuple):
-    """One candidate of a sentence.
-
-    tree: The tree; its `logprob` is the base parser's.
-    score: The reranker's score, relative to that of the base parser's likeliest tree.
-    probability: The probability of being the best of the candidates.
-    """
+    """One candidate of a sentence: the tree (its `logprob` is the base parser's), the reranker's score,
+    relative to that of the base parser's likeliest tree, and the probability of being the best of the
+    candidates."""
 
     tree: SentenceParse
     score: float
@@ -149,11 +143,8 @@ class RankedParse(NamedTuple):
 
 
 class TagGuesses(NamedTuple):
-    """The most probable tags of tokens.
-
-    tags: int32, tokens x k, indices of labels, best first; -1 for none.
-    probs: float32, tokens x k, their probabilities.
-    """
+    """The most probable tags of tokens, tokens x k: indices of labels, best first, -1 for none; and
+    their probabilities."""
 
     labels: Sequence[str]
     tags: NDArray[numpy.int32]
@@ -161,12 +152,8 @@ class TagGuesses(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """The likeliest arc to a token that is not in the tree.
-
-    head: Its head; the token itself for the root.
-    dep: Its label.
-    prob: The probability of the arc with this label.
-    """
+    """The likeliest arc to a token that is not in the tree: its head (the token itself for the root),
+    its label, and the probability of the arc with this label."""
 
     head: Token
     dep: str
@@ -174,13 +161,8 @@ class Alternative(NamedTuple):
 
 
 class OtherArcs(NamedTuple):
-    """The likeliest arcs that are not in the tree, by token.
-
-    names: Labels.
-    heads: int32, how far away the head is, 0 for the root.
-    labels: int32, indices of names, -1 where there is no other arc.
-    probs: float32, the probabilities of arcs with these labels.
-    """
+    """The likeliest arcs that are not in the tree, by token: how far away the head is, 0 for the root;
+    indices of names, -1 where there is no other arc; the probabilities of arcs with these labels."""
 
     names: list[str]
     heads: NDArray[numpy.int32]
@@ -192,11 +174,10 @@ class OtherArcs(NamedTuple):
 class ParseValues:
     """What a parser knows about the parse of a document, as far as it is to be kept.
 
-    sents: int32, the tokens that sentences begin with, closed by the number of tokens.
-    head_prob, dep_prob: float32, by token, NaN where there is none.
-    parse_logprob: float32, by sentence.
-    marginals: By sentence, float32, modifiers x heads without white space, roots on the diagonal; None
-        for a sentence without words.
+    sents: The tokens that sentences begin with, closed by the number of tokens.
+    head_prob, dep_prob: By token, NaN where there is none; parse_logprob: by sentence.
+    marginals: By sentence, modifiers x heads without white space, roots on the diagonal; None without
+    words.
     """
 
     sents: NDArray[numpy.int32]
@@ -208,15 +189,9 @@ class ParseValues:
 
 
 class SentenceCandidates(NamedTuple):
-    """The ranked trees of one sentence.
-
-    tokens: Its tokens, without white space.
-    heads: trees x tokens, the token that is the head; a root's is its own.
-    labels: trees x tokens, indices of labels.
-    log_probs: The base parser's, by tree.
-    scores: The reranker's, by tree.
-    probs: The probability of being the best, by tree.
-    """
+    """The ranked trees of one sentence: its tokens, without white space; by tree and token the token
+    that is the head (a root's is its own) and the index of the label; by tree log P by the base parser,
+    the reranker's score, and the probability of being the best."""
 
     tokens: NDArray[numpy.int64]
     heads: NDArray[numpy.int32]
@@ -227,10 +202,7 @@ class SentenceCandidates(NamedTuple):
 
 
 def store_sent_starts(doc: Doc, probs: NDArray[numpy.float32]) -> None:
-    """Keep how likely tokens are to start a sentence.
-
-    probs: float32, by token, NaN where there is none.
-    """
+    """Keep how likely tokens are to start a sentence, NaN where there is nothing to say."""
     store_entry(doc, _STARTS, {"probs": probs})
 
 
@@ -263,11 +235,7 @@ def store_sub_tags(
     states: NDArray[numpy.int32],
     probs: NDArray[numpy.float32],
 ) -> None:
-    """Keep the sub-tags of tokens.
-
-    states: For every token which of them it has, -1 for none.
-    probs: And with what probability.
-    """
+    """Keep the sub-tags of tokens: which of them each token has, -1 for none, and with what probability."""
     # of hundreds of names a document has a few
     used, numbers = numpy.unique(states, return_inverse=True)
     own = [names[state] if state >= 0 else "" for state in used.tolist()]
@@ -275,8 +243,7 @@ def store_sub_tags(
 
 
 def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
-    """YIELDS (Tuple[Union[List[int], slice], TagGuesses]): Some tokens and their tags; all tokens at once if
-    the document is as it was tagged."""
+    """Some tokens and their tags; all tokens at once if the document is as it was tagged."""
     entry = whole_entry(doc, _TAGS)
     if entry is not None:
         yield slice(None), TagGuesses(entry["labels"], entry["tags"], entry["probs"])
@@ -312,20 +279,16 @@ def parse_values(doc: Doc) -> ParseValues | None:
 
 # Getters must be found by name: processes that are spawned get them pickled.
 def sent_start_prob(token: Token) -> float | None:
-    """The probability that a token starts a sentence: `token._.sent_start_prob`.
-
-    RETURNS: None for white space, and if the senter did not see the token.
-    """
+    """The probability that a token starts a sentence: `token._.sent_start_prob`. None for white space,
+    and if the senter did not see the token."""
     place = find_token(token, _STARTS)
     value = float("nan") if place is None else float(place.entry["probs"][place.row])
     return None if isnan(value) else value
 
 
 def tag_probs(token: Token) -> dict[str, float]:
-    """The most probable tags of a token, best first: `token._.tag_probs`.
-
-    RETURNS: Tags with probabilities; empty if the tagger did not see the token.
-    """
+    """The most probable tags of a token, best first: `token._.tag_probs`. Empty if the tagger did not
+    see it."""
     place = find_token(token, _TAGS)
     if place is None:
         return {}
@@ -335,26 +298,20 @@ def tag_probs(token: Token) -> dict[str, float]:
 
 
 def head_prob(token: Token) -> float | None:
-    """The probability of a token's head: `token._.head_prob`.
-
-    RETURNS: The probability; None if the parser did not choose this head.
-    """
+    """The probability of a token's head: `token._.head_prob`. None if the parser did not choose this
+    head."""
     return _arc_value(token, "head_prob", labelled=False)
 
 
 def dep_prob(token: Token) -> float | None:
-    """The probability of a token's label, given its head: `token._.dep_prob`.
-
-    RETURNS: The probability; None if the parser did not choose this head and label.
-    """
+    """The probability of a token's label, given its head: `token._.dep_prob`. None if the parser did not
+    choose this head and label."""
     return _arc_value(token, "dep_prob", labelled=True)
 
 
 def alternative(token: Token) -> Alternative | None:
-    """The likeliest arc to a token that is not in the tree: `token._.alternative`.
-
-    RETURNS: None if the parser did not choose this head, or found no other arc with a probability above 0.01.
-    """
+    """The likeliest arc to a token that is not in the tree: `token._.alternative`. None if the parser
+    did not choose this head, or found no other arc with a probability above 0.01."""
     place = find_token(token, _PARSE)
     if place is None or "alternative" not in place.entry:
         return None
@@ -374,11 +331,9 @@ def alternative(token: Token) -> Alternative | None:
 
 
 def parse_confidence(tokens: Doc | Span) -> float | None:
-    """Which part of the labelled arcs of a document or span is right, as far as the parser can tell: the mean
-    of `token._.head_prob * token._.dep_prob`, without white space: `doc._.parse_confidence`.
-
-    RETURNS: None if there are no such probabilities.
-    """
+    """Which part of the labelled arcs of a document or span is right, as far as the parser can tell: the
+    mean of `token._.head_prob * token._.dep_prob`, without white space: `doc._.parse_confidence`. None
+    if there are no such probabilities."""
     pairs = [(head_prob(token), dep_prob(token)) for token in tokens if not token.is_space]
     known = [head * dep for head, dep in pairs if head is not None and dep is not None]
     return sum(known) / len(known) if known else None
@@ -386,9 +341,7 @@ def parse_confidence(tokens: Doc | Span) -> float | None:
 
 def parse_logprob(span: Span) -> float | None:
     """The log-probability of the tree of a sentence, or of the trees of several: `span._.parse_logprob`.
-
-    RETURNS: None if the span is not made of whole sentences with the parser's trees.
-    """
+    None if the span is not made of whole sentences with the parser's trees."""
     found = _sentences(span)
     if found is None or "parse_logprob" not in found[0].entry:
         return None
@@ -404,12 +357,9 @@ def parse_logprob(span: Span) -> float | None:
 
 
 def marginals(span: Span) -> NDArray[numpy.float32] | None:
-    """The probabilities of all arcs of a sentence: `span._.marginals`.
-
-    RETURNS: [n, n], row m holds the probability of every word of the sentence as head of its word m, the
-        diagonal that of being the root; white space is left out. None if the span is not one sentence
-        that the parser saw.
-    """
+    """The probabilities of all arcs of a sentence, [n, n]: `span._.marginals`. Row m holds the
+    probability of every word of the sentence as head of its word m, the diagonal that of being the root;
+    white space is left out. None if the span is not one sentence that the parser saw."""
     found = _sentences(span)
     if found is None or "marginals" not in found[0].entry:
         return None
@@ -418,10 +368,8 @@ def marginals(span: Span) -> NDArray[numpy.float32] | None:
 
 
 def parses(span: Span) -> list[RankedParse] | None:
-    """The candidates of a sentence, best first: `span._.parses`.
-
-    RETURNS: None if the span is no sentence that the reranker saw.
-    """
+    """The candidates of a sentence, best first: `span._.parses`. None if the reranker saw no such
+    sentence."""
     place = find_span(span, _CANDIDATES)
     if place is None:
         return None
@@ -446,19 +394,14 @@ def parses(span: Span) -> list[RankedParse] | None:
 
 
 def subtag(token: Token) -> str | None:
-    """The sub-tag of a token, e.g. "NN.3": `token._.subtag`.
-
-    RETURNS: None if the refiner did not see the token.
-    """
+    """The sub-tag of a token, e.g. "NN.3": `token._.subtag`. None if the refiner did not see the token."""
     place = find_token(token, _SUB_TAGS)
     return place.entry["names"][int(place.entry["subtags"][place.row])] or None if place else None
 
 
 def subtag_prob(token: Token) -> float | None:
-    """The probability of a token's sub-tag: `token._.subtag_prob`.
-
-    RETURNS: None if the refiner did not see the token.
-    """
+    """The probability of a token's sub-tag: `token._.subtag_prob`. None if the refiner did not see the
+    token."""
     place = find_token(token, _SUB_TAGS)
     value = float(place.entry["probs"][place.row]) if place else numpy.nan
     return None if isnan(value) else value
@@ -480,12 +423,9 @@ _TOGETHER = frozenset((_STARTS, _TAGS, _PARSE))
 
 
 def register(*factories: str) -> None:
-    """Make what components keep readable by `token._` and `span._`.
-
-    factories: The factories of components, e.g. "spectral_parser"; all by default. Probabilities of
-        sentences, tags and trees can be asked for as soon as one of their components is there: they are
-        None without the others.
-    """
+    """Make what components keep readable by `token._` and `span._`, by the names of their factories; of
+    all by default. Probabilities of sentences, tags and trees can be asked for as soon as one of their
+    components is there: they are None without the others."""
     if not _TOGETHER.isdisjoint(factories):
         factories = tuple(sorted({*factories, *_TOGETHER}))
     for factory in factories or (*_EXTENSIONS, _CONSTITUENTS):

@@ -35,12 +35,8 @@ Beam = tuple[NDArray[numpy.int64], list[list[str]], NDArray[numpy.float64]]
 
 
 class Plan(NamedTuple):
-    """How candidates are found by jack-knifing.
-
-    n: How many candidates a sentence has at most.
-    folds: How many blocks.
-    epochs: Passes over the sentences, for parsers whose own settings do not tell.
-    """
+    """How candidates are found by jack-knifing: how many of each sentence at most, in how many blocks;
+    and passes over the sentences, for parsers whose own settings do not tell."""
 
     n: int
     folds: int
@@ -253,11 +249,8 @@ class BeamCandidates(CandidateSource):
 
 
 def candidate_source(parser: Any, base: str, symbol: str | None, *, name: str) -> CandidateSource:
-    """The candidates of a parser in a pipeline.
-
-    symbol: The attribute that is a token's tag; None for what the parser looks at.
-    name: The component that asks, for error messages.
-    """
+    """The candidates of a parser in a pipeline. The symbol is the attribute that is a token's tag; None
+    for what the parser looks at. The name of the component that asks is for errors."""
     for source in (SpectralCandidates, BeamCandidates):
         if isinstance(parser, source.kind):
             return source(parser, symbol, name=name, base=base)

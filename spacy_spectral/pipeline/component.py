@@ -124,10 +124,7 @@ class SpectralPipe(TrainablePipe):
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        """Learn from all training examples; this is the whole training.
-
-        labels: From `spacy init labels`; the examples decide.
-        """
+        """Learn from all training examples, whatever the labels; this is the whole training."""
         self.learn(self.fit(get_examples, nlp))
 
     def fit(self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None) -> Any:
@@ -137,10 +134,8 @@ class SpectralPipe(TrainablePipe):
     def training_examples(
         self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
     ) -> list[Example]:
-        """All examples that `initialize` is to learn from.
-
-        nlp: The pipeline, whose settings must not keep any back.
-        """
+        """All examples that `initialize` is to learn from; settings of the pipeline must not keep any
+        back."""
         return all_examples(get_examples, nlp, name=self.name, kind=type(self).__name__)
 
     def learn(self, value: Any) -> None:
@@ -159,10 +154,7 @@ class SpectralPipe(TrainablePipe):
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
         """Learn from a batch. There is nothing left to learn after `initialize`, but for models that are
-        trained step by step.
-
-        sgd: The optimizer; without, gradients are kept for `finish_update`.
-        """
+        trained step by step. Without an optimizer, gradients are kept for `finish_update`."""
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
@@ -179,10 +171,8 @@ class SpectralPipe(TrainablePipe):
         return losses
 
     def step(self, examples: Sequence[Example], *, drop: float) -> float | None:
-        """Add the gradients of a batch to the model's.
-
-        RETURNS: The loss; None if the component does not learn like this.
-        """
+        """Add the gradients of a batch to the model's: the loss, None if the component does not learn
+        like this."""
         return None
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -292,12 +282,10 @@ class SecondStage(SpectralPipe):
         self._attached = [*self._attached, (nlp.vocab, nlp.get_pipe(self.base))]
 
     def find_parser(self, docs: Iterable[Doc]) -> Any:
-        """The parser to ask of documents; an error says so if there is none.
-
-        RETURNS (Any): That which was attached for their vocabulary; or the latest that introduced itself, if
-            they have its vocabulary, or a parser of ours has parsed them. Parsers of spaCy's own do not
-            introduce themselves: then it is the first that was attached, with a warning.
-        """
+        """The parser to ask of documents; an error says so if there is none: that which was attached for
+        their vocabulary; or the latest that introduced itself, if they have its vocabulary, or a parser
+        of ours has parsed them. Parsers of spaCy's own do not introduce themselves: then it is the first
+        that was attached, with a warning."""
         docs = list(docs)
         for vocab, parser in reversed(self._attached):
             if all(doc.vocab is vocab for doc in docs):
@@ -337,13 +325,8 @@ class SecondStage(SpectralPipe):
 
 
 class Found(NamedTuple):
-    """What a parser has left on documents.
-
-    batch (Batch): The documents, as the parser has read them.
-    values (List[Dict[str, Any]]): From `Wish.of`, by document; empty documents are left out.
-    names (List[str]): The parser's labels.
-    store (List[str]): What the parser keeps on documents.
-    """
+    """What a parser has left on documents, as it has read them: from `Wish.of`, by document without
+    empty ones; its labels, and what it keeps on documents."""
 
     batch: Batch
     values: list[dict[str, Any]]

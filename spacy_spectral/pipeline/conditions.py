@@ -18,13 +18,9 @@ MAX_LENGTH = 1_000
 
 
 class ConditionedParse(NamedTuple):
-    """The parse of one sentence under conditions.
-
-    tree: The best tree that meets them; its `logprob` is given them, of the labelled tree if the model is
-        about labelled trees.
-    head_probs: The probability of every head, given them.
-    probability: The probability of the conditions.
-    """
+    """The parse of one sentence under conditions: the best tree that meets them, and the probability of
+    every head, both given them (`logprob` is of the labelled tree if the model is about labelled trees);
+    and the probability of the conditions."""
 
     tree: SentenceParse
     head_probs: list[float]
@@ -34,10 +30,7 @@ class ConditionedParse(NamedTuple):
 def parse_under(
     batch: Batch, parses: Parses, names: Sequence[str], conditions: Sequence[Condition]
 ) -> list[ConditionedParse]:
-    """Parse the sentences of one document under conditions.
-
-    RETURNS: One for each sentence with words.
-    """
+    """Parse the sentences with words of one document under conditions."""
     labels = list(map(plain, names))
     own = _by_sentence(batch, conditions, labels)
     result = []

@@ -38,17 +38,11 @@ class SpectralConstituency(SpectralPipe):
         set_tags: bool = False,
         scorer: Callable | None = None,
     ):
-        """Make a parser.
-
-        vocab (Vocab): The shared vocabulary.
-        model (Model): A model by "spacy-spectral.ConstituencyProduct.v1", "spacy-spectral.LPCFG.v1" or
-            "spacy-spectral.SpanCRF.v1".
-        name (str): The component instance name.
-        nbest (int): How many trees of every sentence to keep in `sent._.constituency_nbest`.
-        spans_key (Optional[str]): Where constituents go in `doc.spans`; None for nowhere.
-        set_tags (bool): Whether to write the tags of the trees to tokens that have none.
-        scorer (Optional[Callable]): The scoring method.
-        """
+        """model: From `spacy-spectral.ConstituencyProduct.v1`, `spacy-spectral.LPCFG.v1` or
+        `spacy-spectral.SpanCRF.v1`.
+        nbest: How many trees of every sentence to keep in `sent._.constituency_nbest`.
+        spans_key: Where constituents go in `doc.spans`; None for nowhere.
+        set_tags: Whether to write the tags of the trees to tokens that have none."""
         super().__init__(vocab, model, name, scorer=scorer)
         if nbest < 0:
             raise SpectralError(Errors.S704.format(name=name, value=nbest))
@@ -72,11 +66,8 @@ class SpectralConstituency(SpectralPipe):
     ) -> None:
         """Train the parser on the trees of gold documents. The whole training happens here.
 
-        get_examples (Callable[[], Iterable[Example]]): The training data.
-        nlp (Optional[Language]): The current pipeline.
-        labels (Any): Not needed: the treebank decides.
-        clusters (Optional[Union[str, Path]]): A directory with eigenword clusters. By default those of the
-            vocabulary's lookups are used if there are some.
+        clusters: A directory with eigenword clusters; by default those of the vocabulary's lookups, if
+        there are some.
         """
         trees = []
         for eg in self.training_examples(get_examples, nlp):

@@ -26,11 +26,8 @@ NAME = "spectral_constituency"
 
 @dataclass
 class SentenceTree:
-    """The tree of a sentence, on the tokens of a document.
-
-    tokens: Its tokens, without white space; places of constituents are those among these.
-    nbest: The most probable trees, if they were asked for.
-    """
+    """The tree of a sentence, on the tokens of a document, without white space: places of constituents
+    are those among these. `nbest` are the most probable trees, if they were asked for."""
 
     tokens: list[int]
     parsed: Parsed
@@ -107,11 +104,8 @@ def _in_document(
 
 
 class _View(NamedTuple):
-    """The tree around a span.
-
-    tokens: The tokens of the sentence in the document, -1 for those that are not there.
-    begin, end: The span among the tokens of the sentence.
-    """
+    """The tree around a span: the tokens of the sentence in the document, -1 for those that are not
+    there, and where the span is among them."""
 
     tokens: list[int]
     parsed: Parsed
@@ -163,11 +157,8 @@ def _places(view: _View) -> list[tuple[int, int]]:
 
 # Getters must be found by name: processes that are spawned get them pickled.
 def labels(span: Span) -> tuple[str, ...]:
-    """The labels of a constituent, the outermost first: `span._.labels`.
-
-    RETURNS (Tuple[str, ...]): Several for a chain of constituents over the same words; none if the span is no
-        constituent, or a word alone.
-    """
+    """The labels of a constituent, the outermost first: `span._.labels`. Several for a chain of
+    constituents over the same words; none if the span is no constituent, or a word alone."""
     return tuple(node.label for node in _nodes(span))
 
 
@@ -181,19 +172,15 @@ def _nodes(span: Span) -> list[Node]:
 
 
 def prob(span: Span) -> float | None:
-    """The probability that a constituent is there, with its label: `span._.prob`.
-
-    RETURNS (Optional[float]): Of several labels, the least probable counts; None if the span has no label.
-    """
+    """The probability that a constituent is there, with its label: `span._.prob`. Of several labels, the
+    least probable counts; None if the span has no label."""
     values = [node.prob for node in _nodes(span)]
     return min(values) if values and not any(map(isnan, values)) else None
 
 
 def constituents(span: Span) -> Iterator[Span]:
-    """The constituents inside a span, itself included, and its words: `span._.constituents`.
-
-    YIELDS (Span): Parents before children and left before right.
-    """
+    """The constituents inside a span, itself included, and its words, parents before children and left
+    before right: `span._.constituents`."""
     view = _view(span)
     if view is not None:
         for begin, end in _places(view):
@@ -229,10 +216,8 @@ def parent(span: Span) -> Span | None:
 
 
 def parse_string(span: Span) -> str | None:
-    """A sentence or constituent in brackets: `span._.parse_string`.
-
-    RETURNS (Optional[str]): E.g. "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"; None if it is no constituent.
-    """
+    """A sentence or constituent in brackets: `span._.parse_string`, e.g. "(S (NP (DT The) (NN dog)) (VP
+    (VBZ barks)))"; None if it is no constituent."""
     view = _view(span)
     if view is None:
         return None
@@ -242,10 +227,8 @@ def parse_string(span: Span) -> str | None:
 
 
 def constituency_nbest(span: Span) -> list[RankedTree] | None:
-    """The most probable trees of a sentence, if they were asked for: `span._.constituency_nbest`.
-
-    RETURNS (Optional[List[RankedTree]]): Best first; None if the span is no sentence that was parsed.
-    """
+    """The most probable trees of a sentence, best first, if they were asked for:
+    `span._.constituency_nbest`. None if the span is no sentence that was parsed."""
     place = find_span(span, NAME)
     if place is None:
         return None
@@ -271,11 +254,8 @@ def to_tree(
     *,
     root: bool = False,
 ) -> Tree | None:
-    """Constituents as a tree.
-
-    root (bool): Whether the label around the whole tree is part of it.
-    RETURNS (Optional[Tree]): The tree; None if these words are no constituent.
-    """
+    """Constituents as a tree, perhaps with the label around the whole tree (`root`); None if these words
+    are no constituent."""
     end = len(words) if end is None else end
     top = Tree("")
     stack: list[tuple[Tree, int]] = [(top, end)]
@@ -302,10 +282,8 @@ def to_tree(
 
 
 def gold_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[Doc]:
-    """Read bracketed trees as gold documents with words, tags, sentences and trees.
-
-    Functions and empty elements are left out. A TreebankError says what the first problem is.
-    """
+    """Read bracketed trees as gold documents with words, tags, sentences and trees, without functions
+    and empty elements. A TreebankError says what the first problem is."""
     cleaned = (clean(tree) for tree in read_brackets(path))
     kept = (tree for tree in cleaned if tree is not None)
     for doc, trees in bracket_docs(kept, vocab, n_sents=n_sents):

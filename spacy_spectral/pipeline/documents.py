@@ -40,9 +40,7 @@ class TokenReader:
 
     def __init__(self, symbol: Sequence[str], *, name: str, required: bool = True):
         """symbol: The token attributes that make a symbol, e.g. ["TAG"] or ["POS", "MORPH"]; several are
-            joined.
-        required: Whether documents must have these attributes.
-        """
+        joined. Whether documents must have them is `required`."""
         self.name = name
         self.required = required
         self.attributes = [attribute.upper() for attribute in symbol]
@@ -57,10 +55,8 @@ class TokenReader:
     def __call__(
         self, docs: Iterable[Doc], starts: Iterable[NDArray[numpy.bool_]] | None = None
     ) -> Batch:
-        """Read documents.
-
-        starts: For each document which tokens start sentences. By default the documents must know it.
-        """
+        """Read documents. By default they must know their sentences; else it is told which tokens start
+        them."""
         docs = list(map(with_words, docs))
         offsets = numpy.cumsum([0, *map(len, docs)])
         values = self._values(docs)
@@ -184,11 +180,8 @@ def training_batch(
 ) -> tuple[Batch, Treebank]:
     """The trees of gold documents, on the tokens and with the tags of other documents.
 
-    Heads that are missing, that leave their sentence or that stand on whitespace count as missing. Labels
-    that look like decorated ones (see `trees.pseudoprojective`) are an error.
-
-    examples: Where heads, labels and sentence boundaries come from.
-    annotated: One document per example with its predicted tokens, for the tags.
+    Heads that are missing, that leave their sentence or that stand on whitespace count as missing.
+    Labels that look like decorated ones (see `trees.pseudoprojective`) are an error.
     """
     docs = list(map(with_words, annotated))
     pairs = zip(examples, docs, strict=True)
@@ -267,12 +260,9 @@ def fixed_heads(batch: Batch) -> NDArray[numpy.int32]:
 
 
 def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uint64]) -> None:
-    """Write heads and labels to a document; sentence boundaries follow from its roots.
-
-    heads: Index of every token's head; roots point to themselves. -1 for whitespace tokens, which are
-        hung on the token before them in their sentence, or else on the one after.
-    labels: Hashes of the labels.
-    """
+    """Write heads and labels (hashes) to a document; sentence boundaries follow from its roots, whose
+    heads are their own index. Whitespace tokens (-1) are hung on the token before them in their
+    sentence, or else on the one after."""
     if not len(doc):
         return
     if heads.min() < 0:
@@ -325,13 +315,9 @@ _LEAST = 0.01
 
 @dataclass
 class Prediction:
-    """What is written to one document.
-
-    heads: Index of every token's head; -1 for whitespace.
-    labels: Index of every token's label in the model's labels.
-    values: What is kept on the document.
-    found: What a reranker behind the parser wants; see `FirstStage`.
-    """
+    """What is written to one document: by token the index of the head, -1 for whitespace, and that of
+    the label among the model's; values that are kept on it; and what a reranker behind the parser wants,
+    see `FirstStage`."""
 
     heads: NDArray[numpy.int64]
     labels: NDArray[numpy.int64]

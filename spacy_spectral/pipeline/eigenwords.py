@@ -15,12 +15,8 @@ Text: TypeAlias = Doc | Span | Token
 
 
 def compare(left: Text, right: Text) -> float:
-    """s(a,b) of `spacy_spectral.models.eigenwords.similarity`, words weighted by minus log frequency.
-
-    left (Union[Doc, Span, Token]): A text, or a word.
-    right (Union[Doc, Span, Token]): Another.
-    RETURNS (float): From -1 to 1; 0 if one of them has no word with a vector.
-    """
+    """s(a,b) of `spacy_spectral.models.eigenwords.similarity`, words weighted by minus log frequency:
+    from -1 to 1; 0 if one of the texts has no word with a vector."""
     from ..models.eigenwords.similarity import sentence_similarity
     from ..models.eigenwords.vectors import word_vectors, word_weights
 
@@ -54,11 +50,8 @@ class EigenwordSimilarity:
     """
 
     def __init__(self, name: str = "eigenwords", *, vocab: Vocab | None = None):
-        """Register the extensions.
-
-        name (str): The name of the component.
-        vocab (Optional[Vocab]): That of the pipeline, whose vectors are checked when it is loaded.
-        """
+        """Register the extensions. The vocabulary is that of the pipeline; its vectors are checked when
+        it is loaded."""
         self.name = name
         self._vocab = vocab
         for cls in (Doc, Span, Token):
@@ -66,11 +59,7 @@ class EigenwordSimilarity:
         register_extension(Token, "eigenword_cluster", getter=clusters_of)
 
     def __call__(self, doc: Doc) -> Doc:
-        """Hook the measure into a Doc.
-
-        doc (Doc): The Doc.
-        RETURNS (Doc): The same Doc.
-        """
+        """Hook the measure into a Doc."""
         for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
             hooks["similarity"] = compare
         return doc
@@ -101,11 +90,8 @@ class EigenwordSimilarity:
 
 
 def read_lookups(path: str | Path) -> Lookups:
-    """Clusters and word weights for `initialize.lookups` in a config.
-
-    path (Union[str, Path]): The directory that `spacy spectral eigenwords` wrote.
-    RETURNS (Lookups): Its lookup tables.
-    """
+    """Clusters and word weights for `initialize.lookups` in a config, from the directory that `spacy
+    spectral eigenwords` wrote."""
     from ..models.eigenwords.clusters import WordClusters, read_lookups
 
     lookups = read_lookups(path)

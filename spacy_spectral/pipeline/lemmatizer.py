@@ -44,16 +44,11 @@ class SpectralLemmatizer(SpectralPipe):
         jackknife: str | None = None,
         scorer: Callable | None = None,
     ):
-        """vocab (Vocab): The shared vocabulary.
-        model (Model): From `spacy-spectral.LinearLemmatizer.v1`.
-        name (str): The component's name in the pipeline.
-        overwrite (bool): Whether to replace lemmas that are already there.
-        annotate_with (Sequence[str]): Components to run over the training documents, so that lemmas are
-            learnt on tags like those they will meet, too: components that were trained before.
-        jackknife (Optional[str]): A `spectral_tagger` that is trained in the same run, whose tags of text
-            that it has not seen lemmas are learnt on, too.
-        scorer (Optional[Callable]): The scoring method.
-        """
+        """overwrite: Whether to replace lemmas that are already there.
+        annotate_with: Components to run over the training documents, so that lemmas are learnt on tags
+        like those they will meet, too: components that were trained before.
+        jackknife: A `spectral_tagger` that is trained in the same run, whose tags of text that it has
+        not seen lemmas are learnt on, too."""
         super().__init__(vocab, model, name, scorer=scorer)
         self.overwrite = overwrite
         self.annotate_with = list(annotate_with)
@@ -69,11 +64,7 @@ class SpectralLemmatizer(SpectralPipe):
     ) -> None:
         """Learn from the lemmas of all training examples; this is the whole training.
 
-        get_examples: Gives the training examples.
-        nlp: The pipeline.
-        labels: From `spacy init labels`; there are none.
-        lexicon: A file with tabs between form, lemma, part of speech and features: lemmas of forms that
-            the examples do not have.
+        lexicon: A file with tabs between form, lemma, part of speech and features: lemmas of more forms.
         """
         analyses = read_analyses(lexicon) if lexicon is not None else []
         examples = self.training_examples(get_examples, nlp)
@@ -90,11 +81,7 @@ class SpectralLemmatizer(SpectralPipe):
             self.learn(self.recipe.fit(readings, lexicon=analyses, progress=progress))
 
     def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.uint64]]:
-        """Find lemmas without changing documents.
-
-        docs (Iterable[Doc]): The documents.
-        RETURNS (List[ndarray]): uint64, the lemma of each token; that of white space is itself.
-        """
+        """The lemma of each token, as hashes, without changing documents; that of white space is itself."""
         docs = list(docs)
         read = _Readings(docs)
         lemmas = self.learnt.recall(read.keys, read)
@@ -103,11 +90,7 @@ class SpectralLemmatizer(SpectralPipe):
         return [values[begin:end] for begin, end in pairwise(offsets)]
 
     def set_annotations(self, docs: Iterable[Doc], scores: list[NDArray[numpy.uint64]]) -> None:
-        """Write lemmas.
-
-        docs (Iterable[Doc]): The documents.
-        scores (List[ndarray]): From `predict`.
-        """
+        """Write lemmas, from `predict`."""
         for doc, values in zip(docs, scores, strict=True):
             if len(doc):
                 if not self.overwrite:
@@ -117,11 +100,8 @@ class SpectralLemmatizer(SpectralPipe):
 
 
 class _Readings:
-    """The distinct readings of documents.
-
-    keys (List[int]): A number for each of them.
-    which (ndarray): int64, which of them each token has.
-    """
+    """The distinct readings of documents: a number for each of them (`keys`), and which of them each
+    token has."""
 
     def __init__(self, docs: list[Doc]):
         arrays = [doc.to_array(_COLUMNS).reshape(-1, 4) for doc in docs]

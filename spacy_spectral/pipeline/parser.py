@@ -93,26 +93,22 @@ class SpectralParser(FirstStage):
         jackknife: str | None = None,
         scorer: Callable | None = None,
     ):
-        """vocab (Vocab): The shared vocabulary.
-        model (Model): From `spacy-spectral.SHAG.v1`, `spacy-spectral.LogLinear.v1`,
-            `spacy-spectral.Biaffine.v1`, `spacy-spectral.Biaffine.v2`, `spacy-spectral.Refined.v1` or
-            `spacy-spectral.Product.v1`.
-        name (str): The component's name in the pipeline.
-        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
-        decode (str): "mbr", for the tree with the best arc marginals: there is no other way any more.
-        constrain (bool): Whether heads that a document has already are kept.
-        valid_trees (bool): Whether trees that break rules of Universal Dependencies (see `trees.validity`)
-            give way to less likely ones.
-        store (Sequence[str]): What is kept on documents beside the parse: any of "head_prob",
-            "dep_prob", "parse_logprob", "marginals", "alternative".
-        annotate_with (Sequence[str]): Components to run over the training documents, so that the
-            parser is trained on tags like those it will meet, e.g. ["tagger"]: components that were
-            trained before. Without, on gold tags.
-        jackknife (Optional[str]): A `spectral_tagger` that is trained in the same run. The training
-            documents are tagged by five taggers with its settings but for `epochs`, which is 2: each is
-            trained without the documents it tags.
-        scorer (Optional[Callable]): The scoring method.
-        """
+        """model: From `spacy-spectral.SHAG.v1`, `spacy-spectral.LogLinear.v1`,
+        `spacy-spectral.Biaffine.v1`, `spacy-spectral.Biaffine.v2`, `spacy-spectral.Refined.v1` or
+        `spacy-spectral.Product.v1`.
+        symbol: The token attribute, or attributes, that make a tag.
+        decode: "mbr", for the tree with the best arc marginals: there is no other way any more.
+        constrain: Whether heads that a document has already are kept.
+        valid_trees: Whether trees that break rules of Universal Dependencies (see `trees.validity`) give
+        way to less likely ones.
+        store: What is kept on documents beside the parse: any of "head_prob", "dep_prob",
+        "parse_logprob", "marginals", "alternative".
+        annotate_with: Components to run over the training documents, so that the parser is trained on
+        tags like those it will meet, e.g. ["tagger"]: components that were trained before. Without, on
+        gold tags.
+        jackknife: A `spectral_tagger` that is trained in the same run. The training documents are tagged
+        by five taggers with its settings but for `epochs`, which is 2: each is trained without the
+        documents it tags."""
         super().__init__(vocab, model, name, scorer=scorer)
         unknown = [item for item in store if item not in STORABLE]
         if unknown:
@@ -172,16 +168,12 @@ class SpectralParser(FirstStage):
     ) -> None:
         """Learn from all training examples; this is the whole training of models with a recipe.
 
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline, for `annotate_with` and `jackknife`.
-        labels (Optional[Sequence[str]]): From `spacy init labels`, for models that are trained step by
-            step; for others the treebank decides.
-        clusters (Optional[Union[str, Path]]): A directory with eigenword clusters, for models that look
-            at words. By default those of the vocabulary's lookups are used if there are some.
-        vectors (Optional[Union[str, Path]]): A directory with word vectors, for models that look at them;
-            they keep a copy. By default those of the vocabulary are used if there are some.
-        dev_corpus (Optional[str]): The corpus of the config to stop training by, e.g. "corpora.dev", for
-            models that are trained in epochs; and to learn from how sure the parser may be.
+        labels: From `spacy init labels`, for models that are trained step by step; else the treebank
+        decides.
+        clusters, vectors: Directories with eigenword clusters, and with word vectors, for models that
+        look at them; vectors are copied. By default those of the vocabulary are used if there are some.
+        dev_corpus: The corpus of the config to stop training by, e.g. "corpora.dev", for models that are
+        trained in epochs; and to learn from how confident the parser may be.
         """
         self.learner.check(clusters=clusters, vectors=vectors, dev_corpus=dev_corpus)
         data = replace(
@@ -215,8 +207,8 @@ class SpectralParser(FirstStage):
         )
 
     def step(self, examples: Sequence[Example], *, drop: float) -> float | None:
-        """RETURNS (Optional[float]): The negative log-likelihood of the trees and their labels; None if the
-        model was trained when the pipeline was initialized."""
+        """The negative log-likelihood of the trees and their labels; None if the model was trained when
+        the pipeline was initialized."""
         return self.learner.step(examples, self.read, drop=drop)
 
     def check_loaded(self) -> None:
@@ -270,29 +262,22 @@ class SpectralParser(FirstStage):
             leave(doc, prediction.found)
 
     def marginals(self, doc: Doc) -> list[NDArray[numpy.float64]]:
-        """Exact arc probabilities, whatever tree was or will be chosen.
-
-        RETURNS (List[ndarray]): Per sentence [n, n]: row m holds the probability of every token of the
-            sentence as head of its token m, the diagonal that of being the root. Rows sum to one.
-            Whitespace tokens are left out.
-        """
+        """Exact arc probabilities, whatever tree was or will be chosen: per sentence [n, n], without
+        whitespace tokens. Row m holds the probability of every token of the sentence as head of its
+        token m, the diagonal that of being the root. Rows sum to one."""
         batch, parses = self.parse([doc])
         return [by_modifier(parses.marginals(s)) for s in range(len(batch.tokens))]
 
     def nbest(self, doc: Doc, k: int = 5, *, labelled: bool = False) -> list[list[SentenceParse]]:
-        """The k best parses of every sentence.
+        """The k best parses of every sentence at most, most probable first.
 
-        By default the list is over heads: no two trees have the same, punctuation counts, and each tree has
-        its likeliest labels. The k trees with the best products of arc marginals are found exactly and come
-        in the order of their exact probabilities. With `labelled` it is over heads and labels: the k
-        likeliest labelled trees, exactly, by LogLinear, Biaffine and products of these; by SHAG and Refined,
-        which sum over hidden states, those of the trees with the best products of probabilities of labelled
-        arcs.
-        Crossing arcs are restored as in a normal parse; probabilities are those of the trees without.
-
-        k (int): How many parses per sentence at most.
-        labelled (bool): Whether parses may differ in labels alone.
-        RETURNS (List[List[SentenceParse]]): Per sentence, most probable first.
+        By default the list is over heads: no two trees have the same, punctuation counts, and each tree
+        has its likeliest labels. The k trees with the best products of arc marginals are found exactly
+        and come in the order of their exact probabilities. With `labelled` it is over heads and labels:
+        the k likeliest labelled trees, exactly, by LogLinear, Biaffine and products of these; by SHAG
+        and Refined, which sum over hidden states, those of the trees with the best products of
+        probabilities of labelled arcs. Crossing arcs are restored as in a normal parse; probabilities
+        are those of the trees without.
         """
         if k < 1:
             raise SpectralError(Errors.S120.format(name=self.name, k=k))
@@ -301,19 +286,17 @@ class SpectralParser(FirstStage):
         return sentence_parses(batch, parses, k, names, labelled=labelled)
 
     def parse_with(self, doc: Doc, constraints: Sequence[Condition]) -> list[ConditionedParse]:
-        """Parse a document under conditions, without changing it.
+        """Parse a document under conditions, without changing it: per sentence the best tree, the
+        probabilities of its heads, and that of the conditions. Conditions are `HeadIs`, `HeadIsNot`,
+        `RootIs`, `LabelIs`, `SameHead` and `NoCrossing` from `spacy_spectral.forest.conditions`, on
+        indices of the document's tokens.
 
-        The distribution is that of the model, over projective trees (crossing arcs are not restored). The
-        probabilities of heads and of the conditions are exact, and so is the likeliest tree, of models that
-        score trees by their parts: LogLinear, Biaffine and their products. Of those that sum over hidden
-        states (SHAG, Refined) the tree is that with the best product of probabilities, and labels are judged
-        by the probabilities of arcs alone. If no tree meets all conditions, an error names some that
-        contradict each other.
-
-        constraints (Sequence[Condition]): Any of `HeadIs`, `HeadIsNot`, `RootIs`, `LabelIs`, `SameHead` and
-            `NoCrossing` from `spacy_spectral.forest.conditions`, on indices of the document's tokens.
-        RETURNS (List[ConditionedParse]): Per sentence, the best tree, the probabilities of its heads, and
-            that of the conditions.
+        The distribution is that of the model, over projective trees (crossing arcs are not restored).
+        The probabilities of heads and of the conditions are exact, and so is the likeliest tree, of
+        models that score trees by their parts: LogLinear, Biaffine and their products. Of those that sum
+        over hidden states (SHAG, Refined) the tree is that with the best product of probabilities, and
+        labels are judged by the probabilities of arcs alone. If no tree meets all conditions, an error
+        names some that contradict each other.
         """
         batch, parses = self.parse([doc])
         return parse_under(batch, parses, self.grammar.label_names, constraints)
@@ -321,22 +304,17 @@ class SpectralParser(FirstStage):
     def scored_parses(
         self, docs: Iterable[Doc]
     ) -> tuple[list[dict[tuple[int, int], float]], list[dict[tuple[int, str], float]]]:
-        """Probabilities of heads and labels, in the form of the method of spaCy's `beam_parser`.
-
-        RETURNS (Tuple[List[dict], List[dict]]): Per document, the probability of every likely (token, head)
-            and of every (token, label), the latter for the chosen head.
-        """
+        """Probabilities of heads and labels, in the form of the method of spaCy's `beam_parser`: per
+        document, of every likely (token, head) and, for the chosen head, of every (token, label)."""
         names = self.grammar.label_names
         pairs = [head_and_label_probs(*self.parse([doc]), names) for doc in docs]
         return [heads for heads, _ in pairs], [labels for _, labels in pairs]
 
 
 class WholeLearner:
-    """Trains models with `attrs["recipe"]`, a `trees.interface.Recipe`, and `attrs["learnt"]`, and parses
-    with them.
-
-    needs_tags: Whether documents must have the attributes that are a token's symbol.
-    """
+    """Trains models with `attrs["recipe"]`, a `trees.interface.Recipe`, and `attrs["learnt"]`, and
+    parses with them. Whether documents must have the attributes that are a token's symbol is
+    `needs_tags`."""
 
     needs_tags = True
 
@@ -387,10 +365,8 @@ class WholeLearner:
         self.model.attrs["learnt"] = Learnt(type(learnt), learnt)
 
     def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float | None:
-        """Add the gradients of a batch to the model's.
-
-        RETURNS: The loss, summed over all tokens; None if nothing is learnt like this.
-        """
+        """Add the gradients of a batch to the model's: the loss, summed over all tokens; None if nothing
+        is learnt like this."""
         return None
 
     def check_loaded(self, read: TokenReader) -> None:

@@ -44,16 +44,11 @@ class SpectralRefiner(SpectralPipe):
         annotate_with: Sequence[str] = (),
         jackknife: str | None = None,
     ):
-        """vocab (Vocab): The shared vocabulary.
-        model (Model): From `spacy-spectral.Refined.v1`.
-        name (str): The component's name in the pipeline.
-        symbol (Union[str, Sequence[str]]): The token attribute, or attributes, that make a tag.
-        use_heads (bool): Whether the trees that documents have are looked at.
-        parser (Optional[str]): A `spectral_parser` before this one by `spacy-spectral.Refined.v1`: its
-            grammar is used, and none is learnt.
-        annotate_with (Sequence[str]), jackknife (Optional[str]): Whose tags to train on; see
-            `SpectralParser`.
-        """
+        """symbol: The token attribute, or attributes, that make a tag.
+        use_heads: Whether the trees that documents have are looked at.
+        parser: A `spectral_parser` before this one by `spacy-spectral.Refined.v1`: its grammar is used,
+        and none is learnt.
+        annotate_with, jackknife: Whose tags to train on; see `SpectralParser`."""
         super().__init__(vocab, model, name)
         learnt = model.attrs.get("learnt")
         if not isinstance(learnt, Learnt) or learnt.kind is not RefinedGrammar:
@@ -91,11 +86,8 @@ class SpectralRefiner(SpectralPipe):
         return self.recipe.fit(treebank, report=self.report)
 
     def predict(self, docs: Iterable[Doc]) -> list[SubTags]:
-        """Find the sub-tags of documents without changing them.
-
-        docs (Iterable[Doc]): Documents with sentence boundaries and tags.
-        RETURNS (List[SubTags]): One per document; states are -1 and probabilities NaN for whitespace.
-        """
+        """Find the sub-tags of documents with sentence boundaries and tags, without changing them;
+        states are -1 and probabilities NaN for whitespace."""
         grammar = self.learnt
         batch = self.read(docs)
         heads = numpy.full(len(batch.tokens.words), MISSING, dtype="int32")
@@ -113,22 +105,15 @@ class SpectralRefiner(SpectralPipe):
         ]
 
     def set_annotations(self, docs: Iterable[Doc], scores: list[SubTags]) -> None:
-        """Keep sub-tags on documents.
-
-        docs (Iterable[Doc]): The documents.
-        scores (List[SubTags]): From `predict`.
-        """
+        """Keep sub-tags, from `predict`, on documents."""
         names = list(self.labels)
         for doc, prediction in zip(docs, scores, strict=True):
             if len(doc):
                 store_sub_tags(doc, names, prediction.states, prediction.probs)
 
     def refined(self, doc: Doc) -> Doc:
-        """A copy of a document whose tags are sub-tags, for components that look at tags.
-
-        doc (Doc): A document with sentence boundaries and tags; it is not changed.
-        RETURNS (Doc): The copy.
-        """
+        """A copy of a document with sentence boundaries and tags whose tags are sub-tags, for components
+        that look at tags."""
         words = with_words(doc)  # a new one, unless tokens are words
         copy = doc.copy() if words is doc else words
         (prediction,) = self.predict([words])
@@ -141,12 +126,8 @@ class SpectralRefiner(SpectralPipe):
         return copy
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, float | None]:
-        """Compare sub-tags with those that the gold trees of the same sentences give.
-
-        examples (Iterable[Example]): The examples.
-        RETURNS (Dict[str, Optional[float]]): "subtag_acc", the share of tokens that have the same; None if no
-            sentence has a gold tree, and gold tags.
-        """
+        """ "subtag_acc": the share of tokens that have the same sub-tag as by the gold trees of the same
+        sentences; None if no sentence has a gold tree, and gold tags."""
         grammar = self.learnt
         examples = [eg for eg in word_examples(examples) if self.read.can_read(eg.reference)]
         treebank = training_treebank(examples, with_gold_tags(examples), self.read)

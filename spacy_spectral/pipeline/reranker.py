@@ -95,16 +95,14 @@ class SpectralReranker(SecondStage):
     ):
         """nlp: The pipeline. Sourced into others, the reranker uses the parser of each.
         model: From `spacy-spectral.Reranker.v1`, which chooses from a list of trees, or
-            `spacy-spectral.ForestReranker.v1`, which looks at all that are likely at all.
+        `spacy-spectral.ForestReranker.v1`, which looks at all that are likely at all.
         base: The name of the parser: a `spectral_parser` or, for lists, a `beam_parser`.
         n: How many candidates a sentence has at most; of a `beam_parser` as many as its beam has.
-            Forests have no such limit: of their trees so many are kept, if they are.
-        margin: Candidates are left out whose log-probability is this much below the likeliest's:
-            they are hardly ever chosen, and take time.
-        symbol: The token attribute that is a tag. By default what a `spectral_parser`
-            looks at, and TAG after a `beam_parser`.
-        store: ["parses"] to keep all candidates in `span._.parses`.
-        """
+        Forests have no such limit: of their trees so many are kept, if they are.
+        margin: Candidates are left out whose log-probability is this much below the likeliest's: they
+        are hardly ever chosen, and take time.
+        symbol: The token attribute that is a tag. By default what a `spectral_parser` looks at, or TAG.
+        store: ["parses"] to keep all candidates in `span._.parses`."""
         super().__init__(nlp, model, name, base=base, scorer=scorer)
         if n < 2 or not margin > 0:
             raise SpectralError(Errors.S541.format(name=name, n=n, margin=margin))
@@ -137,17 +135,14 @@ class SpectralReranker(SecondStage):
         vectors: str | Path | None = None,
         dev_corpus: str | None = None,
     ) -> None:
-        """Learn from all training examples; this is the whole training.
+        """Learn from all training examples; this is the whole training. Copies of the base parser, which
+        must have been trained before, are trained on parts of the training data, and the reranker learns
+        from what they make of the rest.
 
-        Copies of the base parser are trained on parts of the training data, and the reranker learns from
-        what they make of the rest, so the base parser must have been trained before.
-
-        nlp: The pipeline, for what the base parser is trained on.
-        labels: Accepted for `spacy init labels`; the base parser decides.
-        vectors: A directory with eigenwords, for the tree model of words. By
-            default it learns from the treebank alone.
-        dev_corpus: The corpus of the config to learn from how sure a model of forests may be,
-            e.g. "corpora.dev".
+        vectors: A directory with eigenwords, for the tree model of words. By default it learns from the
+        treebank alone.
+        dev_corpus: The corpus of the config to learn from how confident a model of forests may be, e.g.
+        "corpora.dev".
         """
         examples = self.training_examples(get_examples, nlp)
         if not any(example.reference.has_annotation("DEP") for example in examples):
@@ -281,9 +276,8 @@ class SpectralReranker(SecondStage):
 
     def parse_with(self, doc: Doc, constraints: Sequence[Condition]) -> list[ConditionedParse]:
         """Parse a document under conditions, without changing it; see `SpectralParser.parse_with`. The
-        distribution is that of the second stage, over the trees of its forests; if none of these meets the
-        conditions, it is that of the parser.
-        """
+        distribution is that of the second stage, over the trees of its forests; if none of these meets
+        the conditions, it is that of the parser."""
         if not self._is_forest:
             raise SpectralError(Errors.S920.format(name=self.name, base=self.base))
         batch, base, names = self._forest_source(self.find_parser([doc])).parses([doc])
@@ -291,13 +285,10 @@ class SpectralReranker(SecondStage):
         return parse_under(batch, parses, names, constraints)
 
     def spectral_tree_score(self, doc: Doc) -> list[TreeScore | None]:
-        """How likely the trees of a document are; nothing is parsed.
-
-        doc: A document with sentence boundaries, tags, heads and labels.
-        RETURNS: For every one of `doc.sents` log p(tree), how much above
-            chance that is, and the probability of each token's head given the rest of the tree (white
-            space left out); None where heads are missing, or there is nothing but white space.
-        """
+        """How likely the trees of a document with sentence boundaries, tags, heads and labels are;
+        nothing is parsed. For every one of `doc.sents` log p(tree), how much above chance that is, and
+        the probability of each token's head given the rest of the tree (white space left out); None
+        where heads are missing, or there is nothing but white space."""
         reranker = self.reranker
         if not isinstance(reranker, Reranker) or not reranker.models:
             raise SpectralError(Errors.S507.format(name=self.name))

@@ -33,13 +33,8 @@ class SpectralSenter(SpectralPipe):
         store: bool = True,
         scorer: Callable | None = None,
     ):
-        """vocab (Vocab): The shared vocabulary.
-        model (Model): From `spacy-spectral.LinearSenter.v1`.
-        name (str): The component's name in the pipeline.
-        threshold (float): How likely a token must be to start a sentence.
-        store (bool): Whether the probabilities are kept, in `token._.sent_start_prob`.
-        scorer (Optional[Callable]): The scoring method.
-        """
+        """threshold: How likely a token must be to start a sentence.
+        store: Whether the probabilities are kept, in `token._.sent_start_prob`."""
         super().__init__(vocab, model, name, scorer=scorer)
         self.threshold = threshold
         self.store = store
@@ -54,11 +49,8 @@ class SpectralSenter(SpectralPipe):
             return self.recipe.fit(passages, progress=progress)
 
     def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.float32]]:
-        """Tell how likely tokens are to start a sentence, without changing documents.
-
-        docs (Iterable[Doc]): The documents.
-        RETURNS (List[ndarray]): float32, by token; NaN for white space, 1 for the first word.
-        """
+        """How likely tokens are to start a sentence, without changing documents; NaN for white space, 1
+        for the first word."""
         docs = list(docs)
         if not self.is_learnt:
             self.learnt  # noqa: B018 (says so)
@@ -71,11 +63,7 @@ class SpectralSenter(SpectralPipe):
         return [values[begin:end] for begin, end in pairwise(words.offsets.tolist())]
 
     def set_annotations(self, docs: Iterable[Doc], scores: list[NDArray[numpy.float32]]) -> None:
-        """Write sentence boundaries.
-
-        docs (Iterable[Doc]): The documents.
-        scores (List[ndarray]): From `predict`.
-        """
+        """Write sentence boundaries, from `predict`."""
         docs = list(docs)
         offsets = numpy.cumsum([0, *map(len, docs)])
         probs = numpy.concatenate([numpy.zeros(0, dtype="float32"), *scores])
@@ -100,15 +88,9 @@ class SpectralSenter(SpectralPipe):
 
 
 class _Words:
-    """The words of documents and where they stand, one document after the other.
-
-    offsets (ndarray): int64, where the tokens of documents start, closed by their number.
-    types (List[str]): The distinct tokens.
-    type_of (ndarray): int64, which of them each token is.
-    places (ndarray): int64, the tokens that are words, not white space.
-    bounds (ndarray): int32, where the words of documents start, closed by their number.
-    layout (Layout): Where the words stand.
-    """
+    """The words of documents and where they stand, one document after the other: the distinct tokens,
+    and which of them each token is; the tokens that are words, not white space, and where those of
+    documents start."""
 
     def __init__(self, docs: list[Doc]):
         arrays = [doc.to_array([ORTH, LENGTH, SPACY]).reshape(-1, 3) for doc in docs]

@@ -40,12 +40,8 @@ _FOREIGN = -2
 
 
 class Prediction(NamedTuple):
-    """What was decided about the tokens of one Doc.
-
-    values (ndarray): uint64, tokens x 3: TAG, POS and MORPH.
-    tags (ndarray): int32, tokens x top_k, indices of the most probable labels, -1 for none.
-    probs (ndarray): float32, tokens x top_k, their probabilities.
-    """
+    """What was decided about the tokens of one Doc: TAG, POS and MORPH (tokens x 3), and the most
+    probable labels (tokens x top_k, -1 for none) with their probabilities."""
 
     values: numpy.ndarray
     tags: numpy.ndarray
@@ -65,15 +61,10 @@ class SpectralTagger(SpectralPipe):
         top_k: int = 3,
         scorer: Callable | None = None,
     ):
-        """Make a tagger.
-
-        vocab (Vocab): The shared vocabulary.
-        model (Model): A model by "spacy-spectral.LinearTagger.v1", "NeuralTagger.v1" or "ProductTagger.v1".
-        name (str): The component instance name.
-        overwrite (bool): Whether to replace annotation that is already there.
-        top_k (int): How many tags to keep in `token._.tag_probs`, 0 for none.
-        scorer (Optional[Callable]): The scoring method.
-        """
+        """model: From `spacy-spectral.LinearTagger.v1`, `spacy-spectral.NeuralTagger.v1` or
+        `spacy-spectral.ProductTagger.v1`.
+        overwrite: Whether to replace annotation that is already there.
+        top_k: How many tags to keep in `token._.tag_probs`, 0 for none."""
         super().__init__(vocab, model, name, scorer=scorer)
         self.overwrite = overwrite
         self.top_k = top_k
@@ -106,17 +97,13 @@ class SpectralTagger(SpectralPipe):
     ) -> None:
         """Train the tagger. The whole training happens here, in seconds; of a neural one, in minutes.
 
-        get_examples (Callable[[], Iterable[Example]]): The training data.
-        nlp (Optional[Language]): The current pipeline.
-        labels (Optional[Sequence[str]]): Tags to learn; others count as missing.
-        clusters (Optional[Union[str, Path]]): A directory with eigenword clusters. By default those
-            of the vocabulary's lookups are used if there are some.
-        vectors (Optional[Union[str, Path]]): A directory with word vectors, for models that look at
-            them. By default those of the vocabulary are used if it has some.
-        dev_corpus (Optional[str]): A corpus of the config, for models that learn from it how much
-            each of several experts counts.
-        lexicon (Optional[Union[str, Path]]): A file with tabs between form, lemma, part of speech and
-            features: analyses of more forms.
+        labels: Tags to learn; others count as missing.
+        clusters, vectors: Directories with eigenword clusters, and with word vectors for models that
+        look at them. By default those of the vocabulary are used if it has some.
+        dev_corpus: A corpus of the config, for models that learn from it how much each of several
+        experts counts.
+        lexicon: A file with tabs between form, lemma, part of speech and features: analyses of more
+        forms.
         """
         analyses = read_analyses(lexicon) if lexicon is not None else None
         examples = self.training_examples(get_examples, nlp)
@@ -136,15 +123,9 @@ class SpectralTagger(SpectralPipe):
             self.learn(recipe.fit(sentences, **given, progress=progress))
 
     def jackknife(self, sentences: Sequence[TaggedSentence], *, folds: int) -> Jackknifed:
-        """Tag training sentences by taggers like this one that have not seen them; their `epochs` are 2.
-
-        A lemmatizer and a parser that are trained in one run ask for the same: the last result is
-        remembered.
-
-        sentences (Sequence[TaggedSentence]): Annotated sentences, in the order of the text.
-        folds (int): The number of blocks.
-        RETURNS (Jackknifed): Their predicted tags and morphology.
-        """
+        """The tags and morphology of training sentences, in the order of the text, by taggers like this
+        one that have not seen them; their `epochs` are 2. A lemmatizer and a parser that are trained in
+        one run ask for the same: the last result is remembered."""
         digest = blake2b(repr((folds, self.recipe.seed)).encode())
         for sentence in sentences:
             fields = ("\x1f".join(map(str, column)) for column in sentence)
@@ -160,11 +141,7 @@ class SpectralTagger(SpectralPipe):
         return result
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Tag Docs without changing them, sentence by sentence where sentences are known.
-
-        docs (Iterable[Doc]): The documents.
-        RETURNS (List[Prediction]): One prediction a document.
-        """
+        """Tag Docs without changing them, sentence by sentence where sentences are known."""
         docs = list(docs)
         learnt = self.learnt
         arrays = [doc.to_array([ORTH, SENT_START, TAG]).reshape(-1, 3) for doc in docs]
@@ -212,11 +189,7 @@ class SpectralTagger(SpectralPipe):
         return numpy.array(known, dtype="int32")[which]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
-        """Write tags, parts of speech, morphology and probabilities of tags.
-
-        docs (Iterable[Doc]): The documents.
-        predictions (List[Prediction]): What `predict` gave.
-        """
+        """Write tags, parts of speech, morphology and probabilities of tags, from `predict`."""
         labels = self.learnt.tags
         for doc, (values, tags, probs) in zip(docs, predictions, strict=True):
             if not len(doc):
@@ -237,14 +210,8 @@ def annotation_values(
     classes: numpy.ndarray,
     analyses: numpy.ndarray,
 ) -> numpy.ndarray:
-    """Decisions about tokens as values of their attributes.
-
-    vocabs (Iterable[Vocab]): The vocabularies of the tokens; strings that are used are added.
-    tag_classes (Sequence[Tuple[str, str]]): Pairs of fine and coarse tag.
-    morphs (Sequence[str]): Morphological analyses.
-    classes, analyses (ndarray): int32, which of them each token has, -1 for none.
-    RETURNS (ndarray): uint64, tokens x 3: TAG, POS and MORPH.
-    """
+    """TAG, POS and MORPH of tokens (tokens x 3), by which of the pairs of fine and coarse tag, and which
+    of the analyses, each has, -1 for none. Strings that are used are added to the vocabularies."""
     # one more row, for none
     pairs = numpy.zeros((len(tag_classes) + 1, 2), dtype="uint64")
     keys = numpy.zeros(len(morphs) + 1, dtype="uint64")
@@ -258,11 +225,8 @@ def annotation_values(
 
 
 def tagger_score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-    """Accuracy of tags, coarse tags and morphology.
-
-    examples (Iterable[Example]): The examples.
-    RETURNS (Dict[str, Any]): "tag_acc", "pos_acc", "morph_acc" and scores per feature.
-    """
+    """Accuracy of tags, coarse tags and morphology: "tag_acc", "pos_acc", "morph_acc" and scores per
+    feature."""
     examples = list(examples)
     results = Scorer.score_token_attr(examples, "tag", **kwargs)
     results |= Scorer.score_token_attr(examples, "pos", **kwargs)

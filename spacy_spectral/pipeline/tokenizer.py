@@ -50,13 +50,8 @@ MERGE, EXPAND = CHOICES = ("merge", "expand")
 def create_tokenizer(
     epochs: int = 10, seed: int = 0, multiword: str = MERGE
 ) -> Callable[[Language], "SpectralTokenizer"]:
-    """The registered function behind `[nlp.tokenizer]`.
-
-    epochs (int): Passes over the training data.
-    seed (int): Seed of its order.
-    multiword (str): "merge" if documents hold the tokens of the text, "expand" if they hold words.
-    RETURNS (Callable[[Language], SpectralTokenizer]): Makes the tokenizer of a pipeline.
-    """
+    """The registered function behind `[nlp.tokenizer]`, which makes the tokenizer of a pipeline; see
+    `SpectralTokenizer`."""
 
     def make_tokenizer(nlp: Language) -> "SpectralTokenizer":
         return SpectralTokenizer(nlp.vocab, epochs=epochs, seed=seed, multiword=multiword)
@@ -73,11 +68,8 @@ class SpectralTokenizer:
     """
 
     def __init__(self, vocab: Vocab, *, epochs: int = 10, seed: int = 0, multiword: str = MERGE):
-        """vocab (Vocab): The shared vocabulary.
-        epochs (int): Passes over the training data.
-        seed (int): Seed of its order.
-        multiword (str): "merge" if documents hold the tokens of the text, "expand" if they hold words.
-        """
+        """epochs, seed: Passes over the training data, and the seed of its order.
+        multiword: "merge" if documents hold the tokens of the text, "expand" if they hold words."""
         if multiword not in CHOICES:
             raise SpectralError(
                 Errors.S625.format(value=repr(multiword), choices=", ".join(CHOICES))
@@ -96,11 +88,7 @@ class SpectralTokenizer:
         return _unpickle, (*settings, self.to_bytes())
 
     def __call__(self, text: str) -> Doc:
-        """Tokenize a text.
-
-        text (str): The text.
-        RETURNS (Doc): Its tokens; `doc.text` is the text, unless words are expanded.
-        """
+        """Tokenize a text; `doc.text` is the text, unless words are expanded."""
         if self.model is None:
             raise SpectralError(Errors.S603)
         if not text:
@@ -136,12 +124,7 @@ class SpectralTokenizer:
         return {places[i]: own for i, own in found.items() if tokens[places[i]] not in special}
 
     def pipe(self, texts: Iterable[str], batch_size: int = 1000) -> Iterator[Doc]:
-        """Tokenize a stream of texts.
-
-        texts (Iterable[str]): The texts.
-        batch_size (int): For compatibility.
-        YIELDS (Doc): Their documents, in order.
-        """
+        """Tokenize a stream of texts."""
         yield from map(self, texts)
 
     def initialize(
@@ -153,10 +136,8 @@ class SpectralTokenizer:
     ) -> None:
         """Train the tokenizer on the reference documents. This is the whole training.
 
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline.
-        keep (bool): Whether a tokenizer that is trained already, e.g. one that
-            "spacy.copy_from_base_model.v1" has copied, is kept as it is.
+        keep: Whether a tokenizer that is trained already, e.g. one that "spacy.copy_from_base_model.v1"
+        has copied, is kept as it is.
         """
         if keep and self.model is not None:
             return
@@ -173,11 +154,7 @@ class SpectralTokenizer:
         self.multiword_model = MultiwordRecipe(seed=self.seed).fit(analysed)
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """Score tokens.
-
-        examples (Iterable[Example]): The predicted and gold documents.
-        RETURNS (Dict[str, Any]): "token_acc", "token_p", "token_r" and "token_f".
-        """
+        """ "token_acc", "token_p", "token_r" and "token_f" of predicted and gold documents."""
         return Scorer.score_tokenization(examples, **kwargs)
 
     @property
@@ -192,12 +169,9 @@ class SpectralTokenizer:
         }
 
     def add_special_case(self, string: str, substrings: Iterable[dict[Any, str]]) -> None:
-        """Decide how a string is split, whatever was learnt. It is found where it stands alone: not inside
-        of a longer run of letters and digits.
-
-        string (str): The string; it may contain spaces.
-        substrings (Iterable[Dict[Any, str]]): The attributes of its tokens: ORTH, and perhaps NORM.
-        """
+        """Decide how a string is split, whatever was learnt. It is found where it stands alone: not
+        inside of a longer run of letters and digits. It may contain spaces; its tokens are given by
+        attributes, ORTH and perhaps NORM."""
         tokens = []
         for attributes in substrings:
             values = intify_attrs(attributes)
@@ -210,11 +184,7 @@ class SpectralTokenizer:
         self._special = SpecialCases(self._special.cases | {string: tuple(tokens)})
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Serialise the tokenizer.
-
-        exclude (Iterable[str]): For compatibility: the vocabulary is never part of it.
-        RETURNS (bytes): The serialised form; equal tokenizers give equal bytes.
-        """
+        """The serialised form, never with the vocabulary; equal tokenizers give equal bytes."""
         special = [
             {
                 "text": text,
@@ -229,12 +199,7 @@ class SpectralTokenizer:
         return _FORMAT.pack({"model": model, "special": special, "multiword": multiword})
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "SpectralTokenizer":
-        """Load what `to_bytes` gave, or raise a ValueError that says what is wrong.
-
-        data (bytes): The serialised form.
-        exclude (Iterable[str]): For compatibility.
-        RETURNS (SpectralTokenizer): The tokenizer.
-        """
+        """Load what `to_bytes` gave, or raise a ValueError that says what is wrong."""
         read = _FORMAT.unpack(data)
         model = TokenizerModel.from_bytes(read["model"]) if read["model"] is not None else None
         special = {
@@ -249,20 +214,11 @@ class SpectralTokenizer:
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the tokenizer to a file.
-
-        path (Union[str, Path]): The file.
-        exclude (Iterable[str]): For compatibility.
-        """
+        """Write the tokenizer to a file."""
         write_atomically(path, self.to_bytes())
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SpectralTokenizer":
-        """Load what `to_disk` wrote, or raise an error that says what is wrong.
-
-        path (Union[str, Path]): The file.
-        exclude (Iterable[str]): For compatibility.
-        RETURNS (SpectralTokenizer): The tokenizer.
-        """
+        """Load what `to_disk` wrote, or raise an error that says what is wrong."""
         return self.from_bytes(Path(path).read_bytes())
 
 

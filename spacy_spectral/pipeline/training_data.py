@@ -48,11 +48,7 @@ def all_examples(
 
 
 def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Example]:
-    """The examples of a corpus of the pipeline's own config.
-
-    name: Where the config has the corpus, e.g. "corpora.dev".
-    RETURNS: The examples; none if the corpus has no path.
-    """
+    """The examples of a corpus of the pipeline's own config, e.g. "corpora.dev"; none if it has no path."""
     section, _, key = name.partition(".")
     config = nlp.config.interpolate() if nlp is not None else {}
     block = config.get(section, {}).get(key)
@@ -164,10 +160,8 @@ FOLDS = 5
 
 @dataclass
 class ParserData:
-    """What a parser is trained on, as its settings have it.
-
-    labels: The labels, so that not all examples must be looked at.
-    """
+    """What a parser is trained on, as its settings have it. With labels, not all examples must be looked
+    at."""
 
     nlp: Language | None
     read: TokenReader
@@ -220,10 +214,8 @@ def warn_of_missing(treebank: Treebank, name: str) -> None:
 def annotated_by(
     names: Iterable[str], examples: Iterable[Example], nlp: Language | None, *, parser: str
 ) -> Iterable[Doc]:
-    """Run trained components over the predicted tokens, inside gold sentences.
-
-    examples: The examples; they are not changed.
-    """
+    """Run trained components over the predicted tokens of examples, which are not changed, inside gold
+    sentences."""
     docs: Iterable[Doc] = (with_gold_sentences(example) for example in examples)
     for name in names:
         docs = component(nlp, name, parser=parser).pipe(docs)
@@ -245,11 +237,8 @@ def jackknifed(
     parser: str,
     report: Callable[[str], None],
 ) -> Iterator[Doc]:
-    """Tags as the tagger would give them, had it not been trained on the document.
-
-    name: A `spectral_tagger` that stands before the parser, so that it is trained already.
-    examples: The training examples in the order of the text; they are not changed.
-    """
+    """Tags as the tagger of that name, which stands before the parser, would give them, had it not been
+    trained on the document. The examples come in the order of the text and are not changed."""
     from .tagger import SpectralTagger, annotation_values
 
     tagger = component(nlp, name, parser=parser)
@@ -287,11 +276,8 @@ def jackknifed(
 
 
 def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:
-    """Word clusters of a directory, or else of the vocabulary's lookups if there are some.
-
-    path: A directory made by `spacy spectral eigenwords`, or any pipeline with vectors, whose words are
-        clustered then.
-    """
+    """Word clusters of a directory made by `spacy spectral eigenwords`, or of any pipeline with vectors,
+    whose words are clustered then; or else of the vocabulary's lookups if there are some."""
     if path is None and not vocab.lookups.has_table("eigenword_clusters"):
         return None
     from ..models.eigenwords.clusters import WordClusters
@@ -309,10 +295,8 @@ def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:
 
 
 def find_word_vectors(path: str | Path | None, vocab: Vocab) -> "WordVectors | None":
-    """Word vectors of a directory, or else those of the vocabulary if it has some.
-
-    path: A directory made by `spacy spectral eigenwords`, or any pipeline.
-    """
+    """Word vectors of a directory made by `spacy spectral eigenwords`, or of any pipeline; or else those
+    of the vocabulary if it has some."""
     if path is None and not vocab.vectors.size:
         return None
     from ..models.eigenwords.vectors import WordVectors, read_vocab
