@@ -534,6 +534,48 @@ class Errors(metaclass=_WithCodes):
         "Servers need packages that are not installed ({names}). Install them: "
         "pip install 'spacy-spectral[serve]'."
     )
+    S660 = (
+        "No sentence can begin with word {word}: it is the first, or inside of a multiword token."
+    )
+    S661 = "Word {word} can't be cut there: choose a place between two of its letters."
+    S662 = (
+        "Word {word} can't be joined with the next one: white space, an empty node or the border of a "
+        "multiword token is between them, or there is no next word."
+    )
+    S663 = "{path} is being annotated by another process. Go on in its page, or end it first."
+    S664 = (
+        "{path} was changed by another program since it was annotated. Nothing was written. Put back what "
+        "was there, or annotate the changed file as a new one: INPUT {path}, with another --output."
+    )
+    S665 = (
+        "{path} is there already, and there is no journal of its annotation ({journal}). Choose another "
+        "--output, or move the file away."
+    )
+    S666 = (
+        "{journal} is of another input, or the input has changed. Choose another --output; or, to go on with "
+        "what {path} has, name {path} as the input, too."
+    )
+    S667 = (
+        "{path}:{line}: can't read the journal ({reason}). Lines before it are whole: restore the file from "
+        "a copy, or cut it off before that line."
+    )
+    S668 = (
+        "The pipeline has no spectral_parser (it has: {known}). Annotating needs one: train one, or start "
+        "without --model."
+    )
+    S669 = (
+        "The pipeline can't be trained as a whole: component '{name}' learns step by step. Use one like "
+        "configs/pipeline.cfg, or --no-learning."
+    )
+    S670 = "There is no such sentence any more: it was joined with another one, or undone. Reload the page."
+    S671 = (
+        "Word {word} ('{form}') has no head, label or part of speech yet. Give it one, or skip the sentence: "
+        "what was fixed is kept."
+    )
+    S672 = "The first sentence has none before it."
+    S673 = "There is nothing to undo or redo."
+    S674 = "Nothing was changed: '{name}' is missing or not a possible value here."
+    S675 = "{path} has no sentence to annotate."
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
     S702 = "A parser for constituents needs {bounds}, not {found}."
     S703 = (

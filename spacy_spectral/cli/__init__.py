@@ -2,6 +2,7 @@
 
 # each module adds its command
 from . import (  # noqa: F401
+    annotate,
     brackets,
     calibrate,
     draw,

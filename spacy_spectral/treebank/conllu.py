@@ -204,7 +204,7 @@ def _scan_lines(path: Path, file: Any, trees: bool) -> Iterator[Sentence | Treeb
         elif rows:
             empty = False
             sentence = Sentence(comments=comments, line=number - len(rows))
-            problems = _parse_rows(sentence, rows, trees)
+            problems = read_rows(sentence, rows, trees)
             if problems:
                 yield from (TreebankError(path, *problem) for problem in problems)
             else:
@@ -226,8 +226,8 @@ def _white_space(misc: str, name: str, default: str) -> str:
     return default
 
 
-def _parse_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[int, str]]:
-    """Parse the token lines of one sentence; returns (line number, message) of every problem."""
+def read_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[int, str]]:
+    """Read the token lines of one sentence into it; returns (line number, message) of every problem."""
     problems: list[tuple[int, str]] = []
     line_of_word: list[int] = []
     n_words = 0

@@ -1,0 +1,30 @@
+"""A small pipeline, and sentences of the sample treebank, to be annotated."""
+
+import pytest
+
+from spacy_spectral.serve import blocks
+from spacy_spectral.serve.learner import train
+
+
+@pytest.fixture(scope="session")
+def learnt(few, tmp_path_factory):
+    """The directory of a trained pipeline."""
+    path = tmp_path_factory.mktemp("learnt") / "model"
+    train(few["train"], lang="en").to_disk(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def gold(few):
+    """Blocks of gold sentences that the pipeline has not seen."""
+    return blocks.split_blocks(few["dev"].read_text(encoding="utf8"))
+
+
+@pytest.fixture(scope="session")
+def bare(gold):
+    """The same without annotation."""
+    empty = dict.fromkeys(blocks.COLUMNS, "_")
+    return [
+        blocks.with_values(block, {i + 1: empty for i in range(len(blocks.values(block)))})
+        for block in gold
+    ]
