@@ -60,17 +60,30 @@ def write_output(path: Path, data: bytes | str) -> None:
         write_atomically(path, data)
 
 
-def output_option(*names: str, help: str) -> Any:
-    """An option for a file or directory to write to."""
-    return typer.Option(*names, help=help, metavar="PATH", parser=_read_output)
+def write_json(path: Path | None, value: Any, what: str) -> None:
+    """Write what a command has found, if there is a file to write it to, and say so."""
+    import srsly
+    from wasabi import msg
+
+    if path is not None:
+        write_output(path, srsly.json_dumps(value, indent=2) + "\n")
+        msg.good(f"{what} in {path}")
 
 
-def _read_output(name: str) -> Path:
-    from ..base.files import output_path
+def output_option(*names: str, help: str, first: str | None = "") -> Any:
+    """An option for a file to write to, or for a directory, by the first file in it. Whether it can be
+    written is found out before the command begins, unless `first` is None."""
 
-    with reported():
-        path = output_path(name)
-    return path
+    def read(name: str) -> Path:
+        from ..base.files import output_path, require_writable
+
+        with reported():
+            path = output_path(name)
+            if first is not None:
+                require_writable(path / first if first else path)
+        return path
+
+    return typer.Option(*names, help=help, metavar="PATH", parser=read)
 
 
 def load_pipeline(model: str, load: "Callable[[str], Language] | None" = None) -> "Language":

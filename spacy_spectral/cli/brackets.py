@@ -30,11 +30,10 @@ def convert_brackets_cli(
     from spacy.tokens import DocBin
     from wasabi import msg
 
-    from ..base.files import require_writable, write_atomically
+    from ..base.files import write_atomically
     from ..pipeline.constituents import gold_docs
 
     with reported():
-        require_writable(output)
         vocab = spacy.blank(lang).vocab
         docbin, n = DocBin(store_user_data=True), 0
         for doc in gold_docs(path, vocab, n_sents=n_sents):
@@ -61,11 +60,9 @@ def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
 
 
 def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> dict[str, Any]:
-    """Score a pipeline on bracketed trees, inside their sentences; print the table, and give the scores.
-
-    RETURNS: The scores of `pipeline.constituency.score_constituents`, `words_per_second` (of CPU time),
-        `words` and `sentences`.
-    """
+    """Score a pipeline on bracketed trees, inside their sentences; print the table, and give the scores
+    of `pipeline.constituency.score_constituents`, `words_per_second` (of CPU time), `words` and
+    `sentences`."""
     from time import process_time
 
     from spacy.training import Example

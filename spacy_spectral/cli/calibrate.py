@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli, write_output
+from ._app import output_option, reported, spectral_cli, write_json
 
 _HEADER = (
     "Measured on",
@@ -28,7 +28,10 @@ def calibrate_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
     data: Annotated[Path, typer.Argument(help="CoNLL-U or .spacy file, or a directory")],
     output: Annotated[
-        Path | None, output_option("--output", "-o", help="Write the calibrated pipeline here")
+        Path | None,
+        output_option(
+            "--output", "-o", help="Write the calibrated pipeline here", first="config.cfg"
+        ),
     ] = None,
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
@@ -47,10 +50,9 @@ def calibrate_cli(
     With --output the pipeline is written with temperatures from all of the treebank. `spacy train` does the
     same for parsers that are trained when the pipeline is initialized; Biaffine.v1 needs this command.
     """
-    import srsly
     from wasabi import msg
 
-    from ..base.files import require_writable, write_directory
+    from ..base.files import write_directory
     from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
     from ..pipeline.reranker import SpectralReranker
     from ..readers import superseded, without_parses
@@ -59,10 +61,6 @@ def calibrate_cli(
     from ._app import load_pipeline, parser_of
 
     with reported():
-        if json is not None:
-            require_writable(json)
-        if output is not None:
-            require_writable(output / "config.cfg")
         nlp = load_pipeline(model)
         parser: Any = nlp.get_pipe(component) if component in nlp.component_names else None
         if not isinstance(parser, SpectralReranker):
@@ -89,9 +87,7 @@ def calibrate_cli(
         divider=True,
         aligns=("l", *"rrrrrrrrr"),
     )
-    if json is not None:
-        write_output(json, srsly.json_dumps([*rows, both], indent=2) + "\n")
-        msg.good(f"Figures in {json}")
+    write_json(json, [*rows, both], "Figures")
     if output is not None:
         with reported():
             temperature = fitted_temperature(parser, docs, references)

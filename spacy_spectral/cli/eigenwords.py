@@ -35,7 +35,9 @@ def eigenwords_cli(
     texts: Annotated[
         list[Path], Argument(help="Text files: plain, .jsonl, either of them .gz, .spacy (DocBin)")
     ],
-    output: Annotated[Path, output_option("--output", "-o", help="Directory to write to")],
+    output: Annotated[
+        Path, output_option("--output", "-o", help="Directory to write to", first="meta.json")
+    ],
     k: Annotated[int, Option("--dimensions", "-k", help="Number of dimensions", min=1)] = 100,
     window: Annotated[
         int, Option("--window", "-w", help="Words of context on either side", min=1, max=5)
@@ -77,7 +79,7 @@ def eigenwords_cli(
     """
     import spacy
 
-    from ..base.files import require_writable, write_directory
+    from ..base.files import write_directory
     from ..models.eigenwords.model import Eigenwords
     from ..models.eigenwords.statistics import count_files
     from ..models.eigenwords.vectors import make_pipeline, spacy_tokenizer
@@ -91,7 +93,6 @@ def eigenwords_cli(
     if context not in ("list", "bag"):
         msg.fail(f"--context is 'list' or 'bag', not '{context}'", exits=1)
     with reported():
-        require_writable(output / "meta.json")
         started = time.perf_counter()
         counts = count_files(
             texts,
@@ -174,13 +175,12 @@ def word_map_cli(
 ) -> None:
     """Draw the most frequent words of tagged text; similar words are near each other."""
     from ..base.errors import Errors, SpectralError
-    from ..base.files import require_writable, write_atomically
+    from ..base.files import write_atomically
     from ..models.eigenwords.vectors import row_names, word_vectors
     from ..viz.plots import majority_tags, place_words, render_map
     from ._app import load_vectors
 
     with reported():
-        require_writable(output)
         vocab = load_vectors(vectors).vocab
         tags = majority_tags(_tagged_words(tagged))
         # the rows of the table are in order of frequency
@@ -222,12 +222,11 @@ def train_cli(
     highest: Annotated[float, Option("--highest", help="The highest score")] = 5.0,
 ) -> None:
     """Fit a ridge regression for every file of pairs, and one for all of them together."""
-    from ..base.files import require_writable, write_atomically
+    from ..base.files import write_atomically
     from ..models.eigenwords.similarity import SimilarityModel
     from ._app import load_pipeline
 
     with reported():
-        require_writable(output)
         nlp = load_pipeline(vectors)
         datasets = _read(nlp, pairs, features or [], eigenwords=not surface_only)
         model = SimilarityModel.train(datasets, eigenwords=not surface_only, highest=highest)
@@ -244,17 +243,18 @@ def evaluate_cli(
     pairs: Pairs,
     features: Features = None,
     output: Annotated[
-        Path | None, output_option("--output", "-o", help="Directory for the predictions")
+        Path | None,
+        output_option(
+            "--output", "-o", help="Directory for the predictions", first="predictions.txt"
+        ),
     ] = None,
 ) -> None:
     """Print Pearson's correlation per file, and ALL, ALLnrm and Mean of SemEval-2012 task 6."""
-    from ..base.files import require_writable, write_atomically
+    from ..base.files import write_atomically
     from ..models.eigenwords.similarity import SimilarityModel, score_datasets
     from ._app import load_pipeline
 
     with reported():
-        if output is not None:
-            require_writable(output / "predictions.txt")
         model = SimilarityModel.from_bytes(model_path.read_bytes())
         nlp = load_pipeline(vectors)
         datasets = _read(nlp, pairs, features or [], eigenwords=model.eigenwords)

@@ -53,7 +53,9 @@ def parse_cli(
     ],
     output: Annotated[
         Path | None,
-        output_option("--output", "-o", help="Directory to write to; printed if there is none"),
+        output_option(
+            "--output", "-o", help="Directory to write to; printed if there is none", first=None
+        ),
     ] = None,
     format_: Annotated[
         str, typer.Option("--format", "-f", help=f"What to write: {', '.join(FORMATS)}")
@@ -252,10 +254,7 @@ class Total:
 
 
 def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> list[Job]:
-    """Find what is to be parsed.
-
-    record: Of the directory to write to; None if nothing is written. What was written there is not found.
-    """
+    """Find what is to be parsed; what was written to the directory of the record is not."""
     from ..base.errors import Errors, SpectralError
     from ..base.text_files import is_stream
     from ..treebank.texts import stem
@@ -378,10 +377,8 @@ def _interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
 
 
 def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[int, int, int]]:
-    """Parse some documents of a file; workers do this.
-
-    RETURNS: The parsed file, and how many documents, sentences and words it has.
-    """
+    """Parse some documents of a file; workers do this. Gives the parsed file, and how many documents,
+    sentences and words it has."""
     from ..base.errors import Errors, SpectralError
     from ..pipeline.table import leave_out_unlikely
     from ..pipeline.words import with_words
@@ -438,10 +435,7 @@ def _parsed(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iterator
 
 
 def _doc(nlp: "Language", source: "Source", *, keep: set[str] | None) -> "Doc":
-    """What the pipeline gets.
-
-    keep: The tags that the pipeline knows, if annotation is kept.
-    """
+    """What the pipeline gets; if annotation is kept, the tags that it knows are told."""
     from spacy.tokens import Doc
 
     from ..pipeline.tokenizer import EXPAND, SpectralTokenizer

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._app import output_option, reported, spectral_cli, write_output
+from ._app import output_option, reported, spectral_cli, write_json
 
 
 @spectral_cli.command("score", short_help="Find annotation errors.")
@@ -25,19 +25,14 @@ def score_cli(
     together. The probability of an arc is that of the head, given the rest of the tree. Sentences are
     counted from 1.
     """
-    import srsly
     from wasabi import msg
 
     from ..base.errors import Errors
-    from ..base.files import require_writable
     from ..base.progress import progress_bar
     from ..pipeline.reranker import SpectralReranker
     from ..treebank.documents import read_docs
     from ._app import load_pipeline
 
-    if json is not None:
-        with reported():
-            require_writable(json)
     nlp = load_pipeline(model)
     reranker: Any = nlp.get_pipe(component) if component in nlp.component_names else None
     if not isinstance(reranker, SpectralReranker):
@@ -68,19 +63,17 @@ def score_cli(
         _print_arcs(rows, arcs)
     if trees:
         _print_trees(rows, trees)
-    if json is not None:
-        result = [
-            {
-                "sentence": number,
-                "text": sent.text,
-                "log_prob": score.log_prob,
-                "gain": score.gain,
-                "head_probs": [None if p != p else p for p in score.head_probs.tolist()],
-            }
-            for number, sent, score in rows
-        ]
-        write_output(json, srsly.json_dumps(result, indent=2) + "\n")
-        msg.good(f"Wrote {json}")
+    result = [
+        {
+            "sentence": number,
+            "text": sent.text,
+            "log_prob": score.log_prob,
+            "gain": score.gain,
+            "head_probs": [None if p != p else p for p in score.head_probs.tolist()],
+        }
+        for number, sent, score in rows
+    ]
+    write_json(json, result, "Scores")
 
 
 def _print_arcs(rows: list, n: int) -> None:

@@ -71,7 +71,12 @@ def check_cli(
 
 @spectral_cli.command("sample", short_help="Write the sample treebank.")
 def sample_cli(
-    output: Annotated[Path, output_option("--output", "-o", help="The directory to write to")],
+    output: Annotated[
+        Path,
+        output_option(
+            "--output", "-o", help="The directory to write to", first="sample-train.conllu"
+        ),
+    ],
     seed: Annotated[int, typer.Option(help="The same seed gives the same treebank")] = 0,
     train: Annotated[int, typer.Option(min=1, help="Sentences to train on")] = 4000,
     dev: Annotated[int, typer.Option(min=1, help="Sentences to develop on")] = 500,
@@ -84,11 +89,9 @@ def sample_cli(
     """
     from wasabi import msg
 
-    from ..base.files import require_writable
     from ..treebank.sample.draw import write_sample
 
     with reported():
-        require_writable(output / "sample-train.conllu")
         files = write_sample(output, seed=seed, train=train, dev=dev, test=test)
     for file in files:
         msg.good(f"{file}")
