@@ -7,6 +7,7 @@ Positions count from 1; 0 is the root.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy
 
@@ -175,17 +176,8 @@ class MixedTrees:
 
     def k_best(self, k: int) -> list[BestTree]:
         parts: list[tuple[float, RankedTrees]] = self._parts  # type: ignore[assignment]
-
-        def ranked(m: int) -> tuple[list[BestTree], float]:
-            found = [part.k_best(m) for _, part in parts]
-            last = [
-                shift + own[-1].score if len(own) == m else -numpy.inf
-                for (shift, _), own in zip(parts, found, strict=True)
-            ]
-            return [tree for own in found for tree in own], float(numpy.logaddexp.reduce(last))
-
         best = best_of_lists(
-            ranked,
+            [(shift, partial(_ranked, part)) for shift, part in parts],
             lambda tree: self._log_weight(tree, {}),
             lambda tree: (tree.heads.tobytes(), tree.labels.tobytes()),
             k,
@@ -200,3 +192,7 @@ class MixedTrees:
         if self._labelled:
             labels = {m: frozenset([label]) for m, label in enumerate(tree.labels.tolist(), 1)}
         return self.total(arcs, labels)[0]
+
+
+def _ranked(trees: RankedTrees, m: int) -> list[tuple[BestTree, float]]:
+    return [(tree, tree.score) for tree in trees.k_best(m)]

@@ -1,7 +1,7 @@
 """The distribution over the trees of one sentence."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy
@@ -297,23 +297,21 @@ class MixedPosterior(Posterior):
         )
 
     def best_with(self, labels: Floats, k: int) -> Ints:
-        parts = [(numpy.log(share), part) for share, part in self.parts if share > 0]
-
-        def ranked(m: int) -> tuple[list[Ints], float]:
-            found = [part.scored_with(labels, m) for _, part in parts]
-            last = [
-                share + scores[-1] if len(scores) == m else -numpy.inf
-                for (share, _), (_, scores) in zip(parts, found, strict=True)
-            ]
-            return [tree for trees, _ in found for tree in trees], float(
-                numpy.logaddexp.reduce(last)
-            )
+        lists = [
+            (float(numpy.log(share)), partial(_ranked, part, labels))
+            for share, part in self.parts
+            if share > 0
+        ]
 
         def score(tree: Ints) -> float:
             own = labels[tree, numpy.arange(1, len(tree) + 1)].sum()
             return float(self.log_probabilities(tree[None])[0] + own)
 
-        return numpy.array([tree for tree, _ in best_of_lists(ranked, score, bytes, k)])
+        return numpy.array([tree for tree, _ in best_of_lists(lists, score, bytes, k)])
+
+
+def _ranked(part: Posterior, labels: Floats, m: int) -> list[tuple[Ints, float]]:
+    return list(zip(*part.scored_with(labels, m), strict=True))
 
 
 def at_temperature(
@@ -381,7 +379,7 @@ def _proper(posterior: Posterior, allowed: Bools | None) -> Posterior:
 
 
 def best_of_lists(
-    ranked: Callable[[int], tuple[list[Item], float]],
+    lists: Sequence[tuple[float, Callable[[int], Sequence[tuple[Item, float]]]]],
     score: Callable[[Item], float],
     key: Callable[[Item], Hashable],
     k: int,
@@ -390,14 +388,15 @@ def best_of_lists(
     algorithm of Fagin, Lotem and Naor 2003): what is in none of the lists is not better than the mixture of
     their last ones. If that is too good, lists are made longer.
 
-    ranked: How long lists are -> what is in some, and the score of the mixture of their last ones, -inf if
-        there is nothing else.
+    lists: Of each distribution the logarithm of its share, and what gives its m best, with their scores.
     """
     known: dict[Hashable, tuple[Item, float]] = {}
     m = k
     while True:
-        items, bound = ranked(m)
-        for item in items:
+        found = [(share, best_of(m)) for share, best_of in lists]
+        last = [share + own[-1][1] if len(own) == m else -numpy.inf for share, own in found]
+        bound = float(numpy.logaddexp.reduce(last))
+        for item in (item for _, own in found for item, _ in own):
             if key(item) not in known:
                 known[key(item)] = item, score(item)
         best = sorted(known.values(), key=lambda found: -found[1])[:k]
