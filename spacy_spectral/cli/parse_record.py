@@ -28,13 +28,9 @@ _HEADER = {"record": "spacy spectral parse", "version": 1}
 
 
 class Fact(NamedTuple):
-    """What a file with a certain content is.
-
-    target: What the parsed text is called, without the number of a part and the ending.
-    source: Where the text was.
-    text: A digest of the text.
-    way: The pipeline, and what else the parse depends on.
-    """
+    """What a file with a certain content is: what the parsed text is called, without the number of a
+    part and the ending, where the text was, a digest of it, and the pipeline and what else the parse
+    depends on."""
 
     target: str
     source: str
@@ -63,11 +59,8 @@ class Record:
         return {directory / name for name in (NAME, *self._facts)}
 
     def begin(self, jobs: Sequence["Job"], way: dict[str, Any], *, overwrite: bool) -> None:
-        """Find out whether parses can be written, and begin to.
-
-        way: What parses depend on beside the text.
-        overwrite: Whether what is there counts for nothing: it is removed.
-        """
+        """Find out whether parses can be written, and begin to. `way` is what they depend on beside the
+        text; if `overwrite`, what is there counts for nothing: it is removed."""
         if self.directory.exists() and not self.directory.is_dir():
             raise SpectralError(Errors.S615.format(path=self.directory))
         require_writable(self.path)

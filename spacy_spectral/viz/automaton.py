@@ -88,14 +88,12 @@ def head_automaton(
     min_probability: float = 0.005,
     max_prefixes: int = 500,
 ) -> AutomatonGraph:
-    """The automaton of one head symbol and direction of a grammar, as a readable DFA.
+    """The automaton of one head symbol and direction of a grammar, as a readable DFA: the automata
+    alone, without length factor and lexical model of the grammar.
 
-    It shows the automata alone: length factor and lexical model of the grammar play no part.
-
-    head: Symbol of the head, e.g. a tag.
     threshold: Less probable transitions are left out, with states only they lead to.
-    min_probability: Rarer prefixes are not looked at. All must fit into the DFA, so the more
-        rare ones there are, the more states are merged.
+    min_probability: Rarer prefixes are not looked at. All must fit into the DFA, so the more rare ones
+    there are, the more states are merged.
     """
     if direction not in DIRECTIONS:
         choices = ", ".join(DIRECTIONS)
@@ -141,15 +139,14 @@ def frequent_prefixes(
     min_probability: float,
     max_prefixes: int,
 ) -> Iterator[_Prefix]:
-    """Best-first search for the prefixes that most sequences begin with.
+    """Best-first search for the prefixes that most sequences of an automaton (start [n], operators [X,
+    n, n], stop [n]) begin with.
 
-    The mass of all sequences that begin with p is total' forward(p), where
-    total' = stop' (I - A)^-1 sums over everything that may follow (A the sum of all operators).
-    Values of spectral models can be negative or add up wrongly: at each prefix the masses of its
-    continuations are clipped at 0 and normalised, so that what follows a prefix is a distribution.
-    For a proper automaton this changes nothing.
-
-    start, operators, stop: The automaton; [n], [X, n, n], [n].
+    The mass of all sequences that begin with p is total' forward(p), where total' = stop' (I - A)^-1
+    sums over everything that may follow (A the sum of all operators). Values of spectral models can be
+    negative or add up wrongly: at each prefix the masses of its continuations are clipped at 0 and
+    normalised, so that what follows a prefix is a distribution. For a proper automaton this changes
+    nothing.
     """
     radius = numpy.abs(numpy.linalg.eigvals(operators.sum(axis=0))).max(initial=0.0)
     if radius > _MOST_GROWTH:
@@ -299,11 +296,9 @@ class _Determinised:
 
 
 def _forward_order(flow: NDArray) -> list[int]:
-    """The states that can be reached from state 0, in an order that most steps follow.
-
-    Finding the very best order is hard. Here the next state is always the one that, among those that
-    are left, sends most in proportion to what it receives: sources first, sinks last.
-    """
+    """The states that can be reached from state 0, in an order that most steps follow. Finding the very
+    best order is hard. Here the next state is always the one that, among those that are left, sends most
+    in proportion to what it receives: sources first, sinks last."""
     left = [0]
     for state in left:
         left += [t for t in numpy.flatnonzero(flow[state]).tolist() if t not in left]

@@ -66,13 +66,8 @@ def render(
 
 
 def parse_deps(doc: Doc | Span, options: dict[str, Any] = {}) -> dict[str, Any]:  # noqa: B006
-    """What `spacy.displacy.parse_deps` gives, with a key "prob" for every arc.
-
-    doc (Union[Doc, Span]): The document.
-    options (Dict[str, Any]): displaCy's options.
-    RETURNS (Dict[str, Any]): Words, the root among them with a key "root", and arcs.
-        Tags and labels are escaped for XML.
-    """
+    """What `spacy.displacy.parse_deps` gives, with a key "prob" for every arc: words, the root among
+    them with a key "root", and arcs. Tags and labels are escaped for XML."""
     parsed = displacy.parse_deps(doc, options)
     roots = list(_shown_tokens(doc, [word["text"] for word in parsed["words"]]))
     for word, token in zip(parsed["words"], roots, strict=True):

@@ -204,10 +204,8 @@ def _centre(item: Item, side: int) -> float:
 
 
 def _settle(column: list[Item], wanted: list[float]) -> None:
-    """The heights closest to the wanted ones (least squares) that keep order and distance.
-
-    With the distances taken off this is isotonic regression: pool adjacent violators.
-    """
+    """The heights closest to the wanted ones (least squares) that keep order and distance. With the
+    distances taken off this is isotonic regression: pool adjacent violators."""
     offsets = [0.0]
     for upper, lower in pairwise(column):
         offsets.append(offsets[-1] + upper.below + lower.above + _GAP)

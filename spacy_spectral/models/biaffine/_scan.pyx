@@ -58,13 +58,8 @@ cdef void _step_back(
 def scan(
     const float[:, ::1] gates not None, const int[::1] lengths not None, float[:, :] y not None
 ):
-    """Run the recurrence.
-
-    gates (ndarray): float32[tokens, 3 * units].
-    lengths (ndarray): int32, of sentences, as they lie one after the other.
-    y (ndarray): float32[tokens, units], filled; columns lie side by side.
-    RETURNS (ndarray): float32[tokens, units], the cells c.
-    """
+    """Run the recurrence over gates [tokens, 3 * units] of sentences that lie one after the other. `y`
+    is filled; the cells c are returned."""
     cdef Py_ssize_t units = gates.shape[1] // 3, half = units // 2
     cells = numpy.empty((gates.shape[0], units), dtype="float32")
     cdef float[:, ::1] c = cells
@@ -93,12 +88,7 @@ def scan_back(
     const float[:, ::1] c not None,
     const float[:, ::1] d_y not None,
 ):
-    """The gradient of `scan`.
-
-    gates, lengths, c (ndarray): As there.
-    d_y (ndarray): float32[tokens, units].
-    RETURNS (ndarray): float32[tokens, 3 * units], of what goes into tanh (z) and sigmoids (f and o).
-    """
+    """The gradient of `scan`, of what goes into tanh (z) and sigmoids (f and o), [tokens, 3 * units]."""
     cdef Py_ssize_t units = gates.shape[1] // 3, half = units // 2
     gradient = numpy.empty((gates.shape[0], 3 * units), dtype="float32")
     cdef float[:, ::1] d_gates = gradient

@@ -38,12 +38,8 @@ _MIN_COUNT = 2
 
 @dataclass
 class Inputs:
-    """Tokens of some sentences, as the network sees them.
-
-    ids: int32[tokens, features], the number of each string; 0 for one that is not known.
-    vectors: float32[tokens, size], word vectors; no columns if there are none.
-    starts: int32, where sentences start, closed by the number of tokens.
-    """
+    """Tokens of some sentences, as the network sees them: the number of each string, 0 for one that is
+    not known, by feature; and word vectors, without columns if there are none."""
 
     ids: Ints
     vectors: NDArray[numpy.float32]
@@ -64,8 +60,7 @@ class WordNumbers:
         clusters: Clusters | None,
         vectors: Vectors | None,
     ):
-        """describe: Features of words.
-        strings: The strings of every feature, numbered from 1."""
+        """Features of words are described, and the strings of every feature are numbered from 1."""
         self.strings = {name: list(known) for name, known in strings.items()}
         self.clusters, self.vectors = clusters, vectors
         self._describe = describe

@@ -29,10 +29,7 @@ from ._scan import scan, scan_back
 
 
 def gated_scan(units: int) -> Model[Ragged, Ragged]:
-    """Make the layer.
-
-    units: Units in both directions together, an even number.
-    """
+    """Make the layer; units of both directions together are an even number."""
     return Model(
         "gated_scan",
         _scan_forward,
@@ -164,8 +161,7 @@ def _vectors_forward(model: Model, batch: Batch, is_train: bool):
 
 
 def root_rows(starts: NDArray) -> Ints:
-    """RETURNS: The row of every sentence's root, where roots stand before their sentences.
-    starts: Where sentences start among all tokens, closed by their number."""
+    """The row of every sentence's root, where roots stand before their sentences."""
     return starts[:-1] + numpy.arange(len(starts) - 1, dtype="int32")
 
 
@@ -175,11 +171,8 @@ def token_rows(starts: NDArray) -> Longs:
 
 
 def rows_of_pieces(starts: NDArray, tokens: Longs, piece_starts: NDArray) -> Longs:
-    """The rows of some tokens as sentences of their own, each with a root in front.
-
-    tokens: Which tokens of the batch, one new sentence after the other, none of them empty.
-    RETURNS: Rows of the batch; the root is that of the sentence that the first token is from.
-    """
+    """The rows of some tokens as sentences of their own, one after the other, none of them empty, each
+    with a root in front: that of the sentence that the first token is from."""
     sentence = numpy.searchsorted(starts, tokens[piece_starts[:-1]], side="right") - 1
     rows = numpy.empty(len(tokens) + len(sentence), dtype="int64")
     rows[root_rows(piece_starts)] = root_rows(starts)[sentence]
@@ -188,10 +181,8 @@ def rows_of_pieces(starts: NDArray, tokens: Longs, piece_starts: NDArray) -> Lon
 
 
 def arc_scores(size: int) -> Model[Ragged, list[Floats]]:
-    """Scores of all arcs: bilinear in both ends, and for each end linear terms by direction and distance.
-
-    RETURNS: The layer; one matrix [N+1, N+1] a sentence, on the CPU.
-    """
+    """Scores of all arcs, one matrix [N+1, N+1] a sentence, on the CPU: bilinear in both ends, and for
+    each end linear terms by direction and distance."""
     return Model(
         "arc_scores",
         _arcs_forward,
@@ -280,10 +271,7 @@ def _sum_by_class(values: NDArray, classes: NDArray) -> NDArray:
 
 @dataclass
 class ArcRows:
-    """ArcRows whose labels are asked for.
-
-    classes: The classes of the arcs; see `arc_classes`.
-    """
+    """Arcs whose labels are asked for, with their classes; see `arc_classes`."""
 
     vectors: Ragged
     heads: Ints
@@ -311,10 +299,8 @@ class ArcRows:
 
 
 def label_scores(size: int) -> Model[ArcRows, Floats2d]:
-    """Scores of all labels of given arcs: one hidden layer over both ends, direction and distance.
-
-    RETURNS: The layer: [arcs, labels].
-    """
+    """Scores of all labels of given arcs, [arcs, labels]: one hidden layer over both ends, direction and
+    distance."""
     return Model(
         "label_scores",
         _labels_forward,
@@ -363,10 +349,8 @@ def _labels_forward(model: Model, arcs: ArcRows, is_train: bool):
 
 
 def log_labels(model: Model, arcs: ArcRows, temperature: float) -> NDArray[numpy.float32]:
-    """What `label_scores` says of given arcs, some of them at a time, so that all stays in the cache.
-
-    RETURNS: log P(label | arc), [arcs, labels], on the CPU.
-    """
+    """log P(label | arc), [arcs, labels], on the CPU: what `label_scores` says of given arcs, some of
+    them at a time, so that all stays in the cache."""
     ops, size = model.ops, model.get_dim("size")
     xp, (W, C, V, b) = ops.xp, (model.get_param(name) for name in "WCVb")
     terms = product(arcs.vectors.data, W)

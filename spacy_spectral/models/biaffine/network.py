@@ -29,11 +29,8 @@ from .layers import N_CLASSES, ArcRows, classes_of, log_labels, root_rows, rows_
 
 @dataclass
 class Network:
-    """The layers of a parser, and what its numbers stand for.
-
-    encoder: Vectors of the sentences' tokens, each sentence with its root in front.
-    max_length: Longer sentences are parsed in pieces, and their arcs are not learnt from.
-    """
+    """The layers of a parser, and what its numbers stand for. Sentences longer than `max_length` are
+    parsed in pieces, and their arcs are not learnt from."""
 
     encoder: Model
     arcs: Model
@@ -48,12 +45,8 @@ class Network:
         return self.encoder, self.arcs, self.labels
 
     def step(self, X: Any, starts: NDArray, heads: Ints, labels: Ints) -> float:
-        """Add the gradients of a batch to those of the layers.
-
-        starts: Where sentences start, closed by the number of tokens.
-        heads, labels: Projective trees, MISSING where there is no annotation.
-        RETURNS: The loss, summed over all tokens.
-        """
+        """Add the gradients of a batch, with projective trees, MISSING where there is no annotation, to
+        those of the layers. Gives the loss, summed over all tokens."""
         vectors, backprop_vectors = self.encoder.begin_update(X)
         loss, d_vectors = self._arc_loss(vectors, starts, heads)
         known = (heads != MISSING) & (labels != MISSING)
@@ -83,10 +76,7 @@ class Network:
         return total, Ragged(data, vectors.lengths)
 
     def parse(self, X: Any, starts: Ints, *, fixed: Ints | None = None) -> Parses:
-        """Parse sentences; see `trees.interface.ParserModel`.
-
-        starts: Where sentences start, closed by the number of tokens.
-        """
+        """Parse sentences; see `trees.interface.ParserModel`."""
         vectors = None if len(starts) < 2 else self.encoder.predict(X)
         pieces = _VectorPieces(self, vectors, starts)
         return parse_in_pieces(pieces, starts, max_length=self.max_length, fixed=fixed)
@@ -94,10 +84,7 @@ class Network:
     def arc_scores(
         self, vectors: Ragged, asked: AskedArcs
     ) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
-        """The scores of given arcs, whatever the temperature.
-
-        RETURNS: The score of every arc, and log P(label | arc): [arcs, labels].
-        """
+        """The scores of given arcs, whatever the temperature, and log P(label | arc): [arcs, labels]."""
         modifiers, starts = asked.modifiers(), asked.starts
         sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
         positions = (modifiers - starts[sentence] + 1).astype("int32")
@@ -165,10 +152,7 @@ class _ArcLabels:
 def pieces_of(
     vectors: Ragged, starts: NDArray, tokens: Longs | slice, own_starts: NDArray
 ) -> Ragged:
-    """The vectors of some tokens as sentences of their own.
-
-    tokens: Which tokens; slice(None) for all.
-    """
+    """The vectors of some tokens (slice(None) for all) as sentences of their own."""
     if isinstance(tokens, slice) and numpy.array_equal(starts, own_starts):
         return vectors
     chosen = numpy.arange(int(starts[-1]))[tokens]

@@ -34,12 +34,8 @@ cdef const int32_t[:, ::1] ANCHORED = TEMPLATES.anchored
 
 
 cdef class AnchoredTable:
-    """The weights.
-
-    spans (FeatureTable): Those of items.
-    rules (int32[rules, 4]): The rules; see `statistics.rule_features`.
-    weights (float32[2 ** bits]): The weights of anchored rules.
-    """
+    """The weights: of items, in the table of spans, and of anchored rules by hash (see
+    `statistics.rule_features`)."""
 
     cdef readonly FeatureTable spans
     cdef readonly object weights
@@ -111,11 +107,7 @@ cdef class AnchoredTable:
         self, const int32_t[:, ::1] tokens not None, const int64_t[::1] word_starts not None,
         Forest forest not None,
     ):
-        """The scores of the items and edges of a forest.
-
-        tokens (int32[words, columns]), word_starts (int64[sentences + 1]): The words.
-        RETURNS (Tuple[ndarray, ndarray]): float64, by item and by edge.
-        """
+        """The scores of the items and of the edges of a forest over encoded words."""
         cdef Arena arena
         cdef Context c
         cdef int64_t s
@@ -147,12 +139,8 @@ cdef class AnchoredTable:
         Forest forest not None, const uint8_t[::1] gold not None, const uint8_t[::1] gold_edge not None,
         const int32_t[::1] order not None, double rate,
     ):
-        """Improve the likelihood of gold trees, one sentence after the other.
-
-        gold (uint8[items]), gold_edge (uint8[edges]): What is in the gold trees.
-        order (int32[]): Which sentences, and in which order.
-        RETURNS (float): The negative log-likelihood of the trees.
-        """
+        """Improve the likelihood of gold trees, marked among items and edges, one sentence after the
+        other. Gives the negative log-likelihood."""
         cdef Arena arena
         cdef Context c
         cdef const Columns *f = &forest.c

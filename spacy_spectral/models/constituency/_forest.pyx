@@ -217,11 +217,8 @@ def _connect(
     pairs, const int32_t[::1] lengths not None, const int64_t[::1] starts not None, const int32_t[::1] begin not None,
     const int32_t[::1] end not None, const int32_t[::1] symbol not None, const uint8_t[::1] strong not None
 ):
-    """Find all edges between items.
-
-    RETURNS (Tuple[ndarray, ...]): edge_starts (int64[items + 1]), left, right, rule (int32[edges]). An item that
-        is wider than a word and has no edges stands for no tree.
-    """
+    """All edges between items: where those of items start, left and right items, rules. An item that is
+    wider than a word and has no edges stands for no tree."""
     cdef const int32_t[::1] pair_start = pairs.start, pair_rule = pairs.rule, pair_parent = pairs.parent
     cdef const uint8_t[::1] pair_seen = pairs.seen
     cdef int64_t s, x, y, z, first, last, base, item, n_cells, cell, lcell, rcell, p

@@ -122,12 +122,9 @@ def items(
     FeatureTable table not None, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None,
     double threshold
 ):
-    """The items of sentences with at least some posterior, and the best trees of all.
-
-    RETURNS (Tuple[ndarray, ...]): starts (int64[sentences + 1]); begin, end, symbol (int32[items]); posterior
-        (float32[items]); whether they are in the best tree (uint8[items]). Items are in the order of forests. The
-        best tree has the greatest sum of posteriors of spans, each with its best symbol; it is always there.
-    """
+    """The items of sentences with at least some posterior, in the order of forests, with their
+    posteriors, and whether they are in the best tree: that with the greatest sum of posteriors of spans,
+    each with its best symbol; it is always there."""
     cdef Arena arena
     cdef Context c
     cdef Chart chart
@@ -233,12 +230,8 @@ def learn(
     const int64_t[::1] node_starts not None, const int32_t[::1] begin not None, const int32_t[::1] end not None,
     const int32_t[::1] symbol not None, const int32_t[::1] order not None, double rate,
 ):
-    """Improve the likelihood of trees, one sentence after the other.
-
-    node_starts (int64[sentences + 1]), begin, end, symbol (int32[nodes]): The nodes of gold trees.
-    order (int32[]): Which sentences, and in which order.
-    RETURNS (float): The negative log-likelihood of the trees.
-    """
+    """Improve the likelihood of the nodes of gold trees, one sentence after the other. Gives the
+    negative log-likelihood."""
     cdef Arena arena
     cdef Context c
     cdef Chart chart

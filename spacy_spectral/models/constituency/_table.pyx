@@ -74,11 +74,8 @@ cdef inline void _add_row(const Entry *row, int size, float *out) noexcept nogil
 
 @cython.final
 cdef class FeatureTable:
-    """The table of features.
-
-    slots, entries (structured arrays): See `base/_linear`. Row and entry 0 are empty.
-    n_words, n_phrases: How many symbols words and phrases have.
-    """
+    """The table of features; see `base/_linear`. Row and entry 0 are empty. Words and phrases have so
+    many symbols."""
 
     def __init__(self, slots, entries, int n_words, int n_phrases):
         cdef const Slot[::1] all_slots = slots
@@ -253,11 +250,8 @@ cdef class FeatureTable:
         const int64_t[::1] node_starts not None, const int32_t[::1] begin not None, const int32_t[::1] end not None,
         bint of_words,
     ):
-        """The keys of all features of words, or of wider nodes.
-
-        RETURNS (uint64[nodes of that kind, features]): 0 where a template says nothing. The order of templates is:
-            left, right, pairs.
-        """
+        """The keys of all features of words, or of wider nodes, [nodes of that kind, features]: 0 where
+        a template says nothing. The order of templates is: left, right, pairs."""
         cdef Arena arena
         cdef Context c
         cdef int64_t s, x, row = 0

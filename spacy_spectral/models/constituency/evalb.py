@@ -29,12 +29,8 @@ class Constituent(NamedTuple):
 
 @dataclass
 class Counts:
-    """What has been counted so far.
-
-    matched, gold, predicted (Counter[str]): Brackets by label.
-    exact, sentences (int): Sentences without any error, and all that have a bracket.
-    tags, words (int): Right tags, and all words that are not deleted.
-    """
+    """What has been counted so far: brackets by label that match, gold and predicted ones; sentences
+    without any error, and all that have a bracket; right tags, and all words that are not deleted."""
 
     matched: Counter[str] = field(default_factory=Counter)
     gold: Counter[str] = field(default_factory=Counter)
@@ -73,10 +69,8 @@ class Counts:
         gold_tags: Sequence[str],
         predicted_tags: Sequence[str],
     ) -> None:
-        """Count a sentence: constituents above the tags, on the same tokens.
-
-        A predicted one may reach to where the gold has no token boundary; it is wrong then: `begin` is -1.
-        """
+        """Count a sentence: constituents above the tags, on the same tokens. A predicted one may reach
+        to where the gold has no token boundary; it is wrong then: `begin` is -1."""
         # places[i]: how many words are kept among the first i
         places = [0]
         for gold_tag, tag in zip(gold_tags, predicted_tags, strict=True):

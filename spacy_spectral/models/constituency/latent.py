@@ -19,10 +19,7 @@ _BEAM, _THRESHOLD = 1e-6, 1e-4
 
 
 def row_sizes(kind: NDArray[numpy.uint8], n_states: NDArray) -> NDArray[numpy.int64]:
-    """The lengths of all rows of all tensors.
-
-    n_states: [rules, 3], the numbers of states of parent, left and right child.
-    """
+    """The lengths of all rows of all tensors, by the numbers of states of parent, left and right child."""
     sizes = n_states.astype("int64")
     n_rows = numpy.choose(kind, [numpy.full(len(kind), 3), sizes[:, 1] * sizes[:, 2], 0])
     first = numpy.cumsum(n_rows) - n_rows
@@ -59,19 +56,15 @@ def grow(
 
 @dataclass
 class LatentGrammar:
-    """A grammar with states. Its parameters are estimated in double precision and used in single precision.
+    """A grammar with states. Its parameters are estimated in double precision and used in single
+    precision.
 
-    grammar (Symbols): Symbols and rules.
-    lexicon (Lexicon): The symbols of words.
-    n_states (ndarray): int32, by symbol.
-    root (ndarray): [symbols, states].
-    tensors (ndarray): One after the other; see `_latent.pyx`.
-    tensor_starts (ndarray): int64, by rule.
-    kind (ndarray): uint8, by rule: VECTORS, DENSE, or MEANS of its symbols.
-    y_mean, z_mean (ndarray): [symbols, states], means of insides and outsides.
-    vectors (ndarray): [units of the lexicon, states].
-    rule_probs, root_probs, prior (ndarray): float64, the plain grammar: of rules given their parent, of
-        symbols as roots and of symbols.
+    root: [symbols, states]; tensors: one after the other, see `_latent.pyx`; vectors: [units of the
+    lexicon, states].
+    kind: By rule: VECTORS, DENSE, or MEANS of its symbols; y_mean, z_mean: [symbols, states], means of
+    insides and outsides.
+    rule_probs, root_probs, prior: The plain grammar: of rules given their parent, of symbols as roots
+    and of symbols.
     """
 
     grammar: Symbols

@@ -56,15 +56,8 @@ _NEGLIGIBLE = 1e-5
 
 @dataclass
 class Lexicon:
-    """Rows of scored symbols for words and for signatures.
-
-    words, signatures (List[str]): What has a row: words first, then signatures, then anything else (one
-        row).
-    starts (ndarray): int32, where rows start.
-    symbols (ndarray): int32, the symbols of rows, ascending.
-    scores (ndarray): Their scores.
-    units (ndarray): int32, the unit of each.
-    """
+    """Rows of scored symbols, ascending, for words first, then for signatures, then for anything else
+    (one row). `units` has the unit of each symbol."""
 
     words: list[str]
     signatures: list[str]
@@ -108,11 +101,11 @@ class Lexicon:
 def learn_lexicon(
     words: Sequence[str], symbols: NDArray[numpy.int32], n_symbols: int, *, smooth: bool = True
 ) -> tuple[Lexicon, NDArray[numpy.int32], NDArray[numpy.int32]]:
-    """Count words and their symbols.
+    """Count words and their symbols. If `smooth`, words can have symbols that they were not seen with,
+    as words that look like them can.
 
-    smooth: Whether words can have symbols that they were not seen with, as words that look like them can.
     RETURNS: The lexicon; the unit of every word; for every unit the one it is a case of, -1 for symbols,
-        which are the first units.
+    which are the first units.
     """
     forms = [form(word) for word in words]
     vocabulary = sorted(set(forms))

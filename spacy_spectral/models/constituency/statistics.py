@@ -18,15 +18,13 @@ _FREQUENT_HEAD = 10
 
 @dataclass
 class Symbols:
-    """The symbols of a grammar and its rules. Those of words come first.
+    """The symbols of a grammar, those of words first, and its rules.
 
-    symbols (List[Symbol]): All symbols.
-    n_words (int): How many of them words have.
-    rules (ndarray): int32, [rules, 3], parent, left and right child. First those of the treebank, sorted,
-        then those that only seem possible: a phrase with a head and a modifier that it was not seen with.
-    seen (ndarray): uint8, by rule: 2 if it was seen several times, 1 if once, 0 if it only seems possible.
-    backoff (ndarray): float64, by rule: the probability of those that only seem possible, 0 for others.
-    root (str): The label around trees, "" for none.
+    rules: [rules, 3], parent, left and right child. First those of the treebank, sorted, then those that
+    only seem possible: a phrase with a head and a modifier that it was not seen with.
+    seen: By rule: 2 if it was seen several times, 1 if once, 0 if it only seems possible.
+    backoff: By rule: the probability of those that only seem possible, 0 for others.
+    root: The label around trees, "" for none.
     """
 
     symbols: list[Symbol]
@@ -41,22 +39,16 @@ class Symbols:
 
 
 def rule_features(grammar: Symbols) -> NDArray[numpy.int32]:
-    """What the model of anchored rules sees of rules. Those that were seen once, and those that were not, are
-    all the same rule to it: so it learns from the former what to think of the latter.
-
-    RETURNS (ndarray): int32, [rules, 4], parent, left and right child, and the number of the rule.
-    """
+    """What the model of anchored rules sees of rules: [rules, 4], parent, left and right child, and the
+    number of the rule. Those that were seen once, and those that were not, are all the same rule to it:
+    so it learns from the former what to think of the latter."""
     number = numpy.where(grammar.seen > 1, numpy.arange(len(grammar.rules)), len(grammar.rules))
     return numpy.column_stack([grammar.rules, number]).astype("int32")
 
 
 class Items(NamedTuple):
-    """Items of all sentences of a batch.
-
-    starts (ndarray): int64, where the items of sentences start, closed by the number of items.
-    begin, end (ndarray): int32, the words that items cover, counted in their sentences; `end` exclusive.
-    symbol (ndarray): int32.
-    """
+    """Items of all sentences of a batch: the words that they cover, counted in their sentences, `end`
+    exclusive, and their symbols."""
 
     starts: NDArray[numpy.int64]
     begin: NDArray[numpy.int32]
@@ -84,11 +76,8 @@ class Items(NamedTuple):
 
 
 class RulePairs:
-    """The rules of a grammar, to be found by their children.
-
-    start (ndarray): int32, [symbols ** 2 + 1], where the rules of a pair of children start.
-    rule, parent (ndarray): int32, by place; of a pair, rules that were seen come first.
-    seen (ndarray): uint8, by place.
+    """The rules of a grammar, to be found by their children: where those of a pair start ([symbols ** 2
+    + 1]), and by place rule, parent and whether it was seen; of a pair, rules that were seen come first.
     """
 
     def __init__(self, grammar: Symbols, *, possible: bool = False):
@@ -108,15 +97,11 @@ class RulePairs:
 
 @dataclass
 class Corpus:
-    """Binary trees, one after the other; children come before their parents.
+    """Binary trees, one after the other; children come before their parents. The nodes of a tree of n
+    words are the 2n - 1 from `node_starts`.
 
-    grammar (Symbols): The symbols and rules.
-    words (List[str]): The words of all trees.
-    starts (ndarray): int64, where the words of trees start, closed by the number of words. The nodes of
-        a tree of n words starting at s are the 2n - 1 from `node_starts`.
-    symbol, rule (ndarray): int32, by node; the rule of a word is -1.
-    left, right, parent (ndarray): int32, nodes of the corpus, -1 for none.
-    begin, end, head (ndarray): int32, words of the corpus.
+    symbol, rule: By node; the rule of a word is -1.
+    left, right, parent: Nodes of the corpus, -1 for none; begin, end, head: words of the corpus.
     """
 
     grammar: Symbols
@@ -152,10 +137,8 @@ def binary_trees(trees: Iterable[Tree]) -> list[BinaryTree]:
 
 
 def encode(trees: Sequence[BinaryTree], *, min_count: int = 3) -> Corpus:
-    """Number the symbols and rules of a treebank.
-
-    min_count (int): Chains that are rarer are cut from the outside to one that is not.
-    """
+    """Number the symbols and rules of a treebank. Chains that are rarer than `min_count` are cut from
+    the outside to one that is not."""
     seen = Counter(symbol for tree in trees for symbol in tree.symbols)
     merged = _merge_rare(seen, min_count)
     kept = sorted(set(merged.values()), key=lambda s: (s.kind != WORD, s.kind, s.labels))

@@ -27,14 +27,12 @@ Context = tuple[tuple[int, int], ...]
 
 
 class Templates(NamedTuple):
-    """Compiled templates.
+    """Compiled templates: contexts [contexts, MAX_PARTS, 2], offset and column (-1 ends a context);
+    contexts at a word, and at the ends of a span.
 
-    contexts (ndarray): int32, [contexts, MAX_PARTS, 2], offset and column; columns of -1 end a context.
-    words (ndarray): int32, contexts at a word.
-    left, right (ndarray): int32, contexts at the ends of a span.
-    pairs (ndarray): int32, [pairs, 3], a context at each end, -1 for none, and how the width enters.
-    anchored (ndarray): int32, [anchored rules, 5], which symbols, contexts where the rule begins, where its
-        children meet and where it ends, -1 for none, and which widths.
+    pairs: [pairs, 3], a context at each end, -1 for none, and how the width enters.
+    anchored: [anchored rules, 5], which symbols, contexts where the rule begins, where its children meet
+    and where it ends, -1 for none, and which widths.
     """
 
     contexts: NDArray[numpy.int32]
@@ -165,12 +163,8 @@ def _number(name: str) -> int:
 
 
 class Encoder:
-    """Makes rows of attributes.
-
-    known (Iterable[str]): Forms of words that are frequent enough to be told apart.
-    tagger (TaggerModel): Gives words their tags.
-    clusters (Optional[Clusters]): Word clusters.
-    """
+    """Makes rows of attributes, of words that are frequent enough to be told apart (`known`), their tags
+    by a tagger, and word clusters."""
 
     def __init__(self, known: Iterable[str], tagger: TaggerModel, clusters: Clusters | None):
         self.known = frozenset(known)

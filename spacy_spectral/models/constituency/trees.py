@@ -95,10 +95,8 @@ WORD, PHRASE, GROWS_RIGHT, GROWS_LEFT = range(4)
 
 
 class Symbol(NamedTuple):
-    """What a node of a binary tree is called.
-
-    labels: A chain of labels, the outermost first; that of a word ends with its tag.
-    kind: WORD, PHRASE, or the part of a phrase that GROWS_RIGHT or GROWS_LEFT.
+    """What a node of a binary tree is called: a chain of labels, the outermost first (that of a word
+    ends with its tag), of the kind WORD, PHRASE, or the part of a phrase that GROWS_RIGHT or GROWS_LEFT.
     """
 
     labels: tuple[str, ...]
@@ -119,12 +117,8 @@ class Symbol(NamedTuple):
 
 @dataclass(slots=True)
 class BinaryTree:
-    """A binary tree; children come before their parents, the root is the last node.
-
-    left, right: The children of a node, -1 for a word.
-    begin, end, head: The words of a node, and its head word.
-    root: The label around the tree, "" for none.
-    """
+    """A binary tree: the children of nodes (-1 for a word) come before their parents, the root is the
+    last; the words of each, and its head word; and the label around the tree, "" for none."""
 
     words: list[str]
     symbols: list[Symbol]
@@ -231,11 +225,8 @@ class Node(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The tree of a sentence.
-
-    nodes: Constituents, parents before children and left before right.
-    log_prob: log P(tree | sentence), nan if it is not known.
-    """
+    """The tree of a sentence: constituents, parents before children and left before right; tags; and log
+    P(tree | sentence), nan if it is not known."""
 
     nodes: list[Node]
     tags: list[str]

@@ -76,12 +76,8 @@ def feature_keys(
     const uint32_t[:, ::1] attributes not None, const int32_t[::1] starts not None,
     const int32_t[:, ::1] templates not None, const int32_t[::1] numbers not None,
 ):
-    """Keys of templates at every token.
-
-    templates: int32, rows of (offset, column) cells, column -1 where unused.
-    numbers: int32, the number of each template, part of its keys.
-    RETURNS: uint64, one row a token, one column a template; 0 means no feature.
-    """
+    """Keys of templates at every token, 0 for no feature. Templates are rows of (offset, column) cells,
+    column -1 where unused; their numbers are part of the keys."""
     cdef Py_ssize_t n_templates = templates.shape[0], width = attributes.shape[1], s, i, t
     result = numpy.zeros((attributes.shape[0], n_templates), dtype="uint64")
     cdef uint64_t[:, ::1] out = result
@@ -103,13 +99,8 @@ def weight_rows(
     int cutoff, const int32_t[::1] part_starts not None, const int32_t[::1] class_parts not None,
     Py_ssize_t n_parts,
 ):
-    """The rows of weights: a feature seen often enough gets one for every part it was seen with.
-
-    ids: int32, features of tokens, -1 for none.
-    gold: int32, the class of each token, -1 where it is not known.
-    cutoff: Features of fewer tokens get no weights.
-    RETURNS: int32, where rows start, and uint16, the parts in them.
-    """
+    """The rows of weights, as starts and parts: a feature of at least `cutoff` tokens gets a weight for
+    every part it was seen with. Features and gold classes are -1 where there is none."""
     cdef Py_ssize_t n = ids.shape[0], width = ids.shape[1], i, j, k, f, total = 0
     cdef int32_t c
     # counting sort of the gold classes by feature
@@ -296,12 +287,8 @@ def type_scores(
     const int32_t[::1] numbers not None, const int32_t[::1] slots not None, Py_ssize_t n_slots,
     const Slot[::1] table_slots not None, const Entry[::1] entries not None, Py_ssize_t n_parts,
 ):
-    """Part scores of the templates that look at one word only, for every word and offset.
-
-    types: uint32, attributes of words.
-    slots: int32, for every template which offset it belongs to.
-    RETURNS: float32, word x offset x part.
-    """
+    """Part scores of the templates that look at one word only, [word, offset, part]; `slots` has which
+    offset each template belongs to."""
     cdef Py_ssize_t n = types.shape[0], width = types.shape[1], i, j, k
     cdef uint32_t row
     cdef uint64_t key, mask = table_slots.shape[0] - 1
@@ -334,14 +321,10 @@ def decode(
 ):
     """Decide from left to right: the given or the most probable label, and in it the likeliest class.
 
-    types: int32, the row of each token's word in `by_type`; row 0 is the boundary.
-    by_type: float32, what `type_scores` gave.
-    offsets: int32, the offsets `by_type` is made for.
-    labels: int32, the label of each class.
-    given: int32, the label of each token, -1 where it is to be found.
-    RETURNS: int32, the class of every token (-1 without
-        candidates); its `top` most probable labels, best first (-1 where there are fewer); float32,
-        their probabilities.
+    types: The row of each token's word in `by_type`, from `type_scores`; row 0 is the boundary.
+    labels: The label of each class; given: that of each token, -1 where it is to be found.
+    RETURNS: The class of every token (-1 without candidates); its `top` most probable labels, best first
+    (-1 where there are fewer), and their probabilities.
     """
     cdef Py_ssize_t n_templates = templates.shape[0], width = attributes.shape[1]
     cdef Py_ssize_t n_offsets = offsets.shape[0], s, i, j, k, m, n_rows, size, best, first, where

@@ -38,12 +38,9 @@ cdef inline uint32_t char_class(Py_UCS4 char) noexcept:
 
 
 def form_attributes(list words):
-    """What can be read off word forms alone.
-
-    RETURNS: uint32, one row a word: form, lower-cased form, shape with runs collapsed,
-        full shape, then prefixes and suffixes of 1..5 lower-cased characters (0 where the word is
-        not longer than the affix).
-    """
+    """What can be read off word forms alone, one row a word: form, lower-cased form, shape with runs
+    collapsed, full shape, then prefixes and suffixes of 1..5 lower-cased characters (0 where the word is
+    not longer than the affix)."""
     result = numpy.zeros((len(words), FORM_COLUMNS), dtype="uint32")
     cdef uint32_t[:, ::1] out = result
     cdef Py_ssize_t i, j, n
@@ -89,16 +86,12 @@ cdef inline uint32_t _run_class(uint32_t kind) noexcept nogil:
 
 
 def character_attributes(list chunks):
-    """Describe every place inside of chunks.
+    """Describe every place between two characters inside of chunks, maximal runs without white space:
+    where the rows of chunks start, and the rows, with a last column for decisions. A chunk of n
+    characters has n - 1 places.
 
-    A row describes the place between two characters. The hash of all that is to the left grows by one
-    character from place to place, that of all to the right from the end, so a chunk of n characters
-    takes time in proportion to n however long it is.
-
-    chunks: Maximal runs without white space.
-    RETURNS: int32, where the rows of chunks start, closed by the number of
-        rows; uint32, one row a place, with a last column for decisions. A chunk of n characters has
-        n - 1 places.
+    The hash of all that is to the left grows by one character from place to place, that of all to the
+    right from the end, so a chunk takes time in proportion to its length.
     """
     cdef Py_ssize_t total = 0, longest = 0, n, i, row = 0, c, g, at
     cdef str text

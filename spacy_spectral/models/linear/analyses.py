@@ -69,11 +69,7 @@ ALL_POS, ALL_ANALYSES = range(2)
 
 
 class KnownForms:
-    """Forms of a lexicon, as taggers look at them.
-
-    names: Forms in small letters.
-    entries: uint32, one row a form: its attributes.
-    """
+    """Forms of a lexicon in small letters, as taggers look at them: each has a row, its attributes."""
 
     def __init__(self, names: list[str], entries: NDArray[numpy.uint32]):
         self.names = names

@@ -73,11 +73,8 @@ class Stop(NamedTuple):
 
 
 class Stops(NamedTuple):
-    """What is known about words before full stops.
-
-    listed: Abbreviations of the language, without their last full stop.
-    fixed: Whether words such as "U.K." are never cut before a small letter.
-    """
+    """What is known about words before full stops: abbreviations of the language, without their last
+    full stop, and whether words such as "U.K." are never cut before a small letter (`fixed`)."""
 
     listed: frozenset[str]
     plain: frozenset[str]
@@ -85,10 +82,7 @@ class Stops(NamedTuple):
 
     @classmethod
     def counted(cls, abbreviations: Collection[str], words: Iterable[str]) -> "Stops":
-        """Count words.
-
-        abbreviations: Those of the language; what is none is left out.
-        """
+        """Count words and the abbreviations of the language."""
         stems = (text[:-1] for text in abbreviations if text[-1:] == _STOP)
         counts = Counter(word for word in words if len(word) <= _LONGEST and word.isalpha())
         return cls(
@@ -164,11 +158,8 @@ JOINED, WORD, INNER_WORD = range(3)
 
 
 class PiecedText(NamedTuple):
-    """A text in pieces.
-
-    starts: How each of them starts: WORD, INNER_WORD inside of a multiword token, or JOINED to the piece
-        before it by a space.
-    """
+    """A text in pieces. Each starts as WORD, INNER_WORD inside of a multiword token, or JOINED to the
+    piece before it by a space."""
 
     pieces: Sequence[str]
     whites: Sequence[str]
@@ -195,11 +186,8 @@ def may_join(white: str) -> bool:
 def piece_words(
     words: Iterable[str], whites: Iterable[str], inner: Iterable[bool]
 ) -> PiecedText | None:
-    """Cut words at their spaces.
-
-    inner: Whether they follow another word of the same multiword token.
-    RETURNS: The text; None if a word has white space in it that no tokenizer could learn to keep.
-    """
+    """Cut words at their spaces; None if a word has white space in it that no tokenizer could learn to
+    keep. `inner` tells whether they follow another word of the same multiword token."""
     all_pieces: list[str] = []
     all_whites: list[str] = []
     starts: list[int] = []
@@ -223,10 +211,8 @@ _VARIED = frozenset("'\u2019").union(*_VARIANTS)
 
 
 class CutChunks(NamedTuple):
-    """Chunks with the places at which they are cut.
-
-    cuts: int32, by place, one chunk after the other: 0 for none, else how the piece starts there.
-    """
+    """Chunks with the places at which they are cut, one chunk after the other: 0 for none, else how the
+    piece starts there."""
 
     chunks: list[str]
     cuts: NDArray[numpy.int32]

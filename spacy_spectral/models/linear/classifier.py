@@ -42,10 +42,8 @@ Attributes = NDArray[numpy.uint32]
 
 @dataclass(frozen=True)
 class Templates:
-    """Feature templates as arrays for the kernels.
-
-    cells: int32, rows of three (offset, column) cells, column -1 where unused.
-    """
+    """Feature templates as arrays for the kernels: rows of three (offset, column) cells, column -1 where
+    unused."""
 
     cells: Int32s
     out_column: int
@@ -77,12 +75,8 @@ class Templates:
 
 
 class Decisions(NamedTuple):
-    """What was decided about each token.
-
-    classes: int32, the class, -1 where there was none to choose from.
-    labels: int32, tokens x top, the most probable labels, best first, -1 for none.
-    probs: float32, tokens x top, their probabilities.
-    """
+    """What was decided about each token: the class, -1 where there was none to choose from; the most
+    probable labels [tokens, top], best first, -1 for none, and their probabilities."""
 
     classes: Int32s
     labels: Int32s
@@ -91,12 +85,8 @@ class Decisions(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassScheme:
-    """How classes are made of parts, which are candidates where, and which label each has.
-
-    part_starts, class_parts: int32, the parts of the classes as rows.
-    group_starts, members: int32, the candidate classes of the groups as rows.
-    labels: int32, the label of each class.
-    """
+    """How classes are made of parts (`part_starts`, `class_parts`), which are candidates where
+    (`group_starts`, `members`), and which label each has."""
 
     part_starts: Int32s
     class_parts: Int32s
@@ -126,11 +116,8 @@ class ClassScheme:
 
 @dataclass(frozen=True)
 class LinearClassifier:
-    """Features with their weights. The arrays go to compiled code: see `classifier_fields`.
-
-    keys: uint64, the keys of the features.
-    row_starts, row_parts, weights: int32, uint16, float32: rows of (part, weight).
-    """
+    """Features by their keys, with rows of (part, weight). The arrays go to compiled code: see
+    `classifier_fields`."""
 
     templates: Templates
     scheme: ClassScheme
@@ -165,10 +152,8 @@ class LinearClassifier:
         return self.templates.cells[numbers], numbers
 
     def word_scores(self, attributes: Attributes) -> NDArray[numpy.float32]:
-        """What words contribute by themselves to decisions about them and around them.
-
-        RETURNS: float32, word x offset x part.
-        """
+        """What words contribute by themselves to decisions about them and around them, [word, offset,
+        part]."""
         cells, numbers, offsets, slots = self._word_templates
         return type_scores(
             attributes, cells, numbers, slots, len(offsets), *self._table, self.scheme.n_parts
@@ -187,12 +172,9 @@ class LinearClassifier:
     ) -> Decisions:
         """Decide on every token, from left to right.
 
-        attributes: uint32, one row a token; decisions are written into its out column.
-        starts: int32, where sentences start, closed by the number of tokens.
-        words: int32, the row of each token in `word_scores`.
-        word_scores: float32, from `word_scores`, row 0 for beyond the sentence.
-        groups: int32, the group of candidates of each token.
-        given: int32, the label of each token, -1 where it is to be found.
+        attributes: One row a token; decisions are written into its out column.
+        words: The row of each token in `word_scores`, row 0 for beyond the sentence.
+        groups: The group of candidates of each token; given: its label, -1 where it is to be found.
         """
         scheme = self.scheme
         if given is None:
@@ -227,10 +209,8 @@ _WEIGHTS = ("keys", "row_starts", "row_parts", "weights")
 
 
 def classifier_fields(classes: Size, groups: Size, *, optional: bool = False) -> Record:
-    """The fields of `LinearClassifier.to_payload`: what the kernels rely on, with `from_payload`.
-
-    classes, groups: How many classes and groups of candidates there have to be.
-    """
+    """The fields of `LinearClassifier.to_payload`, for so many classes and groups of candidates: what
+    the kernels rely on, with `from_payload`."""
     return Record(
         optional=optional,
         part_starts=Array("int32", f"{classes}+1", starts="parts"),
@@ -268,12 +248,8 @@ Progress = Callable[[Epoch], None]
 
 
 class FeatureIndex(NamedTuple):
-    """The features of all tokens for some templates: extracted once, for all epochs and folds.
-
-    numbers: int32, which templates.
-    ids: int32, tokens x templates, -1 for no feature.
-    keys: uint64, the keys of the features.
-    """
+    """The features of all tokens for some templates (`numbers`), -1 for none, and their keys: extracted
+    once, for all epochs and folds."""
 
     numbers: Int32s
     ids: Int32s
@@ -319,13 +295,8 @@ def train(
     progress: Progress | None = None,
     index: FeatureIndex | None = None,
 ) -> LinearClassifier:
-    """Learn weights by averaged AdaGrad on the conditional likelihood.
-
-    attributes: uint32, one row a token; the out column is overwritten with decisions.
-    starts: int32, where sentences start, closed by the number of tokens.
-    gold: int32, the class of each token, -1 where missing.
-    groups: int32, the group of candidates of each token.
-    """
+    """Learn weights by averaged AdaGrad on the conditional likelihood. The out column of attributes is
+    overwritten with decisions; gold classes are -1 where missing."""
     if index is None:
         index = FeatureIndex.make(attributes, starts, templates)
     row_starts, row_parts = weight_rows(
@@ -385,10 +356,8 @@ def train_free(
     n_classes: int,
     **options: Any,
 ) -> LinearClassifier:
-    """Learn to tell classes at places that are all alike: FIXED, with nothing to decide, or FREE.
-
-    gold: int32, the class of each place, 0 where there is nothing to decide.
-    """
+    """Learn to tell classes at places that are all alike: FIXED, with nothing to decide (class 0), or
+    FREE."""
     classes = list(range(n_classes))
     # a class that was never seen has no weights: it would win wherever all others have bad ones
     seen = sorted({0, *numpy.unique(gold).tolist()})
@@ -403,11 +372,8 @@ def with_boundary(attributes: Attributes) -> Attributes:
 
 
 class Forms(NamedTuple):
-    """Word forms with their attributes.
-
-    attributes: uint32, one row a distinct form; row 0 is what stands beyond the ends of a text.
-    rows: int32, the row of each token.
-    """
+    """Distinct word forms with their attributes, row 0 for what stands beyond the ends of a text, and
+    the row of each token."""
 
     attributes: Attributes
     rows: Int32s

@@ -166,10 +166,8 @@ class LemmaModel(Stored):
         return "" if pos in self._capitals else self._known.get((lower_case(form), pos), "")
 
     def recall(self, keys: Sequence[int], read: Callable[[list[int]], list[Reading]]) -> list[str]:
-        """Give lemmas of readings most of which were met before: these need not even be read.
-
-        keys: A number for each reading, the same one for the same reading.
-        """
+        """Give lemmas of readings, each with a number that is its own, most of which were met before:
+        these need not even be read."""
         get = self._memory.known.get
         result: list[str] = [get(key, "") for key in keys]
         rest = [i for i, lemma in enumerate(result) if not lemma]
@@ -256,11 +254,7 @@ class LemmaModel(Stored):
 
 @dataclass(frozen=True)
 class LemmatizerRecipe:
-    """The settings of a linear model that chooses edit scripts, with a table of exceptions.
-
-    epochs (int): Passes over the training data.
-    seed (int): Seed of its order.
-    """
+    """The settings of a linear model that chooses edit scripts, with a table of exceptions."""
 
     epochs: int = 10
     seed: int = 0
@@ -272,12 +266,8 @@ class LemmatizerRecipe:
         lexicon: Iterable[Analysis] = (),
         progress: Progress | None = None,
     ) -> LemmaModel:
-        """Train a lemmatizer.
-
-        readings: Tagged forms with their lemmas, each as often as it occurs.
-        lexicon: What to look up of forms that are not among them.
-        progress: Called after every epoch.
-        """
+        """Train a lemmatizer on tagged forms with their lemmas, each as often as it occurs. A lexicon is
+        looked up for forms that are not among them."""
         counts = Counter(readings)
         if not counts:
             raise SpectralError(Errors.S606)

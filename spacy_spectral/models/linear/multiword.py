@@ -78,10 +78,7 @@ Words = tuple[str, ...]
 
 
 class Analysed(NamedTuple):
-    """A text to learn from.
-
-    words: The words of each token, None for a token that is one word.
-    """
+    """A text to learn from, with the words of each token, None for a token that is one word."""
 
     tokens: Sequence[str]
     words: Sequence[Words | None]
@@ -222,11 +219,7 @@ class MultiwordModel(Stored):
 
 @dataclass(frozen=True)
 class MultiwordRecipe:
-    """The settings of a model of multiword tokens.
-
-    epochs (int): Passes over the training data.
-    seed (int): Seed of its order.
-    """
+    """The settings of a model of multiword tokens."""
 
     epochs: int = 5
     seed: int = 0
@@ -344,10 +337,8 @@ def _split(script: Script, form: str) -> Words | None:
 def _windows(
     texts: Sequence[Sequence[str]], places: Sequence[Sequence[int]]
 ) -> tuple[NDArray[numpy.uint32], NDArray[numpy.int32], NDArray[numpy.int64]]:
-    """The tokens around places, each place with its own.
-
-    RETURNS: What templates look at, where windows start (closed by their end), and where the places are.
-    """
+    """The tokens around places, each place with its own: what templates look at, where windows start
+    (closed by their end), and where the places are."""
     tokens: list[str] = []
     starts, own = [0], []
     for text, of_text in zip(texts, places, strict=True):

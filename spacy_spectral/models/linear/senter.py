@@ -50,12 +50,8 @@ _LINE_ENDS = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 
 @dataclass
 class Layout:
-    """Where the words of a text stand.
-
-    lengths: int64, the characters of each word.
-    gaps: int64, how many characters of white space are in front of it.
-    line_ends: int64, how many line ends these are.
-    """
+    """Where the words of a text stand: the characters of each, how many characters of white space are in
+    front of it, and how many line ends these are."""
 
     lengths: NDArray[numpy.int64]
     gaps: NDArray[numpy.int64]
@@ -69,10 +65,8 @@ class Layout:
         return Layout(self.lengths[kept], self.gaps[kept], self.line_ends[kept])
 
     def classes(self, bounds: NDArray[numpy.int32]) -> NDArray[numpy.uint32]:
-        """What is in front of words. A text starts as after an empty line.
-
-        bounds: int32, where texts start, closed by the number of words.
-        """
+        """What is in front of words of texts, given where these start. A text starts as after an empty
+        line."""
         result = numpy.where(self.gaps > 0, SPACE, NOTHING).astype("uint32")
         first = numpy.flatnonzero(self.line_ends > 0)  # first words of lines
         # most texts are one line; only the others are looked at one by one
@@ -151,10 +145,8 @@ _FORMAT = Format("senter", 1, starts=classifier_fields(2, 2))
 
 @dataclass
 class Passage:
-    """A text in words.
-
-    starts: int32, 1 for words that start a sentence, 0 for others, -1 where it is not known.
-    """
+    """A text in words; `starts` is 1 for those that start a sentence, 0 for others, -1 where it is not
+    known."""
 
     words: Sequence[str]
     layout: Layout
@@ -179,12 +171,8 @@ class SenterModel(Stored):
         layout: Layout,
         bounds: NDArray[numpy.int32],
     ) -> NDArray[numpy.float32]:
-        """How likely words are to start a sentence.
-
-        rows: int32, which of them each word of the texts is, from 1, one text after the other.
-        bounds: int32, where texts start, closed by the number of words.
-        RETURNS: float32, by word; 1 for the first of a text.
-        """
+        """How likely words are to start a sentence, 1 for the first of a text. Rows tell, from 1, which
+        of the types each word of the texts is."""
         groups = _groups(bounds)
         places, (attributes, looks, is_end, scores) = self._types(types)
         # row 0 is what stands beyond the ends
@@ -206,11 +194,8 @@ class SenterModel(Stored):
 
 @dataclass(frozen=True)
 class SenterRecipe:
-    """The settings of a linear model of words, shapes and gaps around the start of a sentence.
-
-    epochs (int): Passes over the training data.
-    seed (int): Seed of its order, and of how texts are laid out anew.
-    """
+    """The settings of a linear model of words, shapes and gaps around the start of a sentence. The seed
+    is that of the order, and of how texts are laid out anew."""
 
     epochs: int = 10
     seed: int = 0
@@ -241,12 +226,8 @@ build_linear_senter = architecture("linear_senter", SenterModel, SenterRecipe, a
 
 @dataclass
 class Types:
-    """What can be seen of distinct words; row 0 is what stands beyond the ends of a text.
-
-    attributes: uint32, those of forms.
-    looks: uint32, whether they are written in capitals, or with one, or not.
-    is_end: bool, whether they end sentences.
-    """
+    """What can be seen of distinct words, row 0 for what stands beyond the ends of a text: attributes of
+    forms; whether they are written in capitals, or with one, or not; whether they end sentences."""
 
     attributes: NDArray[numpy.uint32]
     looks: NDArray[numpy.uint32]

@@ -38,11 +38,8 @@ def find_stem(form: str, lemma: str) -> str:
 
 
 def longest_stem(form: str, blocks_of: dict[str, int], own: int = 0) -> str:
-    """The longest stem that a form begins with; "" if there is none.
-
-    blocks_of: Of each stem the blocks that it stands in, as bits, or any other positive number.
-    own: The block of the form: stems of other blocks count.
-    """
+    """The longest stem that a form begins with, "" if there is none, and that stands in other blocks
+    than its own (blocks are bits, or any positive number)."""
     for n in range(len(form), _SHORTEST - 1, -1):
         if blocks_of.get(form[:n], 0) & ~own:
             return form[:n]
@@ -50,10 +47,8 @@ def longest_stem(form: str, blocks_of: dict[str, int], own: int = 0) -> str:
 
 
 def most_stems_are_known(forms: NDArray, lemmas: NDArray, blocks: NDArray) -> bool:
-    """Whether most forms of one block alone are of lemmas that other blocks have.
-
-    forms, lemmas, blocks: The form, the lemma, and the block of each token, all as numbers.
-    """
+    """Whether most forms of one block alone are of lemmas that other blocks have; all given as numbers
+    by token."""
     blocks_of_form, blocks_of_lemma = (
         numpy.bincount(numpy.unique(numpy.stack([values, blocks]), axis=1)[0])
         for values in (forms, lemmas)
@@ -64,10 +59,7 @@ def most_stems_are_known(forms: NDArray, lemmas: NDArray, blocks: NDArray) -> bo
 
 
 def rest_attributes(forms: Sequence[str], stems: Sequence[str]) -> NDArray[numpy.uint32]:
-    """What is behind the stems of forms.
-
-    RETURNS: uint32, one row a form; `STEM` is that of forms without a stem.
-    """
+    """What is behind the stems of forms, one row each; `STEM` is that of forms without a stem."""
     result = numpy.zeros((len(forms), STEM_COLUMNS), dtype="uint32")
     result[:, STEM] = _NO_STEM
     found = [i for i, stem in enumerate(stems) if stem]
@@ -93,11 +85,8 @@ def hashes(strings: list[str]) -> NDArray[numpy.uint32]:
 
 
 class Stems:
-    """The stems of training.
-
-    names: Stems in small letters.
-    entries: uint32, an attribute of each, by the parts of speech of its forms.
-    """
+    """The stems of training in small letters, each with an attribute by the parts of speech of its
+    forms."""
 
     def __init__(self, names: list[str], entries: NDArray[numpy.uint32]):
         self.names = names

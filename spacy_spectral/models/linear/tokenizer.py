@@ -70,10 +70,8 @@ _FORMAT = Format(
 
 
 class Pieces(NamedTuple):
-    """A chunk that was cut.
-
-    multiword: Multiword tokens among them, as first piece and the one after the last.
-    """
+    """A chunk that was cut, with the multiword tokens among its pieces, as first and the one after the
+    last."""
 
     words: tuple[str, ...]
     spaces: tuple[bool, ...]
@@ -86,10 +84,8 @@ class Pieces(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The tokens of a text, white space that is not one space after a word included.
-
-    multiword: Multiword tokens, as first word and the one after the last.
-    """
+    """The tokens of a text, white space that is not one space after a word included, and its multiword
+    tokens, as first word and the one after the last."""
 
     words: list[str]
     spaces: list[bool]
@@ -116,11 +112,8 @@ class TokenizerModel(Stored):
     def split(
         self, chunks: list[str], whites: list[str], special: Mapping[int, Pieces] | None = None
     ) -> Tokens:
-        """Make tokens of chunks.
-
-        chunks: The chunks of a text; the first may be empty.
-        whites: The white space after each of them, "" for none.
-        """
+        """Make tokens of the chunks of a text, of which the first may be empty, and the white space
+        after each."""
         keys = chunks if self._stops is None else self._stops.in_context(chunks, whites)
         cut = self.cut(keys)
         found = [cut[key] for key in keys]
@@ -248,11 +241,7 @@ class TokenizerModel(Stored):
 
 @dataclass(frozen=True)
 class TokenizerRecipe:
-    """The settings of a tokenizer.
-
-    epochs (int): Passes over the chunks.
-    seed (int): Seed of their order.
-    """
+    """The settings of a tokenizer."""
 
     epochs: int = 10
     seed: int = 0
@@ -264,10 +253,8 @@ class TokenizerRecipe:
         abbreviations: Collection[str] = (),
         progress: Progress | None = None,
     ) -> TokenizerModel:
-        """Train a tokenizer; `progress` is called after every epoch.
-
-        abbreviations: Some of the language, with their full stops: hints, not law.
-        """
+        """Train a tokenizer; `progress` is called after every epoch. Abbreviations of the language, with
+        their full stops, are hints, not law."""
         options: Any = {"epochs": self.epochs, "seed": self.seed, "progress": progress}
         stops = Stops.counted(
             abbreviations,
@@ -455,11 +442,8 @@ class SpecialToken(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """A text in chunks, as `TokenizerModel.split` takes it.
-
-    chunks: The chunks; empty where a special case stands.
-    norms: Where tokens that are normalised otherwise begin in the text, and how they are.
-    """
+    """A text in chunks, as `TokenizerModel.split` takes it: empty ones where a special case stands, and
+    where tokens that are normalised otherwise begin in the text, and how they are."""
 
     chunks: list[str]
     whites: list[str]

@@ -52,11 +52,7 @@ cdef double OTHERS_MARGIN = 15, LEAST_MARGIN = 2.5
 
 
 def hash_strings(strings) -> numpy.ndarray:
-    """Hash texts to 64 bits (FNV-1a over UTF-8, mixed), never to 0.
-
-    strings (Sequence[str]): The texts.
-    RETURNS (numpy.ndarray): One uint64 for each.
-    """
+    """Texts hashed to 64 bits (FNV-1a over UTF-8, mixed), never to 0."""
     result = numpy.empty(len(strings), dtype=numpy.uint64)
     cdef uint64_t[::1] out = result
     cdef Py_ssize_t i
@@ -111,13 +107,9 @@ def fill_children(
     const float[::1] arc_prob not None, const uint8_t[::1] is_function not None, int word, int left,
     int right,
 ):
-    """Write beside every token the outermost function words that seem to depend on it.
-
-    is_function (uint8[n]): Tokens that hardly ever have modifiers (see `statistics.function_tags`).
-    word (int): The column that is copied.
-    left, right (int): Columns for the word of the outermost function word on that side whose likeliest
-        head is the token; NO_CHILD where there is none.
-    """
+    """Write beside every token, into two columns, a column of the outermost function words whose
+    likeliest head it is, on its left and right; NO_CHILD where there is none. Function words hardly ever
+    have modifiers (see `statistics.function_tags`)."""
     cdef int s, start, n, m, a, best
     with nogil:
         for s in range(columns.shape[0]):
@@ -148,12 +140,9 @@ def training_keys(
     const int32_t[::1] unaries not None, const int32_t[:, ::1] siblings not None,
     const uint8_t[::1] between_bit not None,
 ):
-    """The keys of everything in annotated trees, to choose the features worth keeping.
-
-    heads (int32[n]): Heads inside the sentence, 0 the root, -1 unknown (gives no keys).
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): uint64 keys of arcs (tokens x pair templates), of tokens
-        (tokens x unary templates) and of neighbouring modifiers (any number x sibling templates).
-    """
+    """The keys of everything in annotated trees (heads in the sentence, 0 the root, -1 gives no keys),
+    to choose the features worth keeping: of arcs (tokens x pair templates), of tokens (x unary
+    templates) and of neighbouring modifiers (any number x sibling templates)."""
     cdef Machine machine
     cdef int s, n, m, h, t, k, side, step, direction, previous, start, at = 0
     cdef uint64_t between

@@ -35,12 +35,8 @@ MOST_OF_STATES_POWER = MOST_OF_STATES  # for Python
 
 
 cdef class Engine:
-    """A model behind pointers; its arrays are checked by the caller.
-
-    model (LogLinearModel): The model; a `Learner` changes its entries and moves.
-    n_columns (int): Of encoded sentences.
-    table (Optional[ReadTable]): The feature table as it is read in parsing; without it, that of the model is.
-    """
+    """A model behind pointers; its arrays are checked by the caller. Without the feature table as it is
+    read in parsing (`table`), that of the model is read. A `Learner` changes entries and moves."""
 
     def __init__(self, model not None, int n_columns, table=None):
         cdef Machine* machine = &self.machine
@@ -109,16 +105,15 @@ cdef class Engine:
         const int32_t[::1] arc_head not None, const double[::1] margins not None,
         const float[:, ::1] extra=None,
     ):
-        """Marginals and the tree of most expected correct arcs, for every sentence.
+        """Marginals and the tree of most expected correct arcs, for every sentence, among the kept
+        heads.
 
-        arc_start, arc_head: The kept heads of every token.
-        margins: Of every sentence; arcs whose own score is that much below the best of their modifier are
-            dropped.
-        extra ([arcs, labels]): What else speaks for arcs with labels, in logarithms: it is added to what the
-            model says.
-        RETURNS (Dict[str, Any]): heads (int32[n]); labels (int32[n]); label_probs (float32[n, labels]),
-            the probability of every label given the head; arc_probs (float32[arcs]); log_probs
-            (float64[sentences]) of the labelled trees, nan if the chart failed; forests (Forests).
+        margins: Of every sentence; arcs whose own score is that much below the best of their modifier
+        are dropped.
+        extra ([arcs, labels]): What else speaks for arcs with labels, in logarithms, added to what the
+        model says.
+        RETURNS: heads, labels; label_probs [n, labels] given the head; arc_probs; log_probs of the
+        labelled trees, nan if the chart failed; forests (Forests).
         """
         cdef int s, n, start, attempt, n_sentences = starts.shape[0] - 1, failed = 0
         cdef Arena arena
@@ -387,11 +382,10 @@ cdef class Forests:
     def scores(self, int sentence):
         """All scores of one sentence, as the chart takes them: to pack its trees in another way.
 
-        RETURNS (Dict[str, ndarray]): heads, modifiers (int32[arcs]) of the arcs that were scored, by modifier;
-            scores (float32[arcs, labels]); ranks (int32[arcs]) among the arcs of a head's side, from the inside
-            out; sibling_starts (int32[arcs]), where the scores of each arc after none and after the arcs of lower
-            rank stand in siblings (float64); last (float64[arcs]) of being the outermost one; empty
-            (float64[2n+2]) by 2 * head + side, of no modifier there; moves (float64[2n+2, C+1, C+1]) likewise.
+        RETURNS: heads, modifiers of the arcs that were scored, by modifier; scores [arcs, labels]; ranks
+        among the arcs of a head's side, from the inside out; sibling_starts, where the scores of each
+        arc after none and after the arcs of lower rank stand in siblings; last, of being the outermost
+        one; empty [2n+2] by 2 * head + side, of no modifier there; moves [2n+2, C+1, C+1] likewise.
         """
         cdef Scored* scored = &self.forests[sentence].scored
         cdef Machine* machine = &self.engine.machine
@@ -428,12 +422,9 @@ cdef class Forests:
         return heads, _copied(forest.scored.chart.mod, n_arcs, numpy.int32), probs
 
     def k_best(self, int sentence, int k):
-        """The k trees with the best products of arc probabilities, each arc with its likeliest label,
-        ordered by their exact probabilities.
-
-        RETURNS (Tuple[ndarray, ndarray, ndarray]): heads (int32[k, n]), labels (int32[k, n]) and
-            log p(labelled tree | sentence) (float64[k]); none at all for a sentence whose chart failed.
-        """
+        """Heads and labels [k, n] of the k trees with the best products of arc probabilities, each arc
+        with its likeliest label, ordered by log p(labelled tree | sentence), and these; none if the
+        chart failed."""
         cdef Forest* forest = self.forests[sentence]
         cdef Arena arena
         cdef int found = 0, n = forest.scored.n if forest != NULL else 0

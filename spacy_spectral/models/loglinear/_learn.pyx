@@ -31,11 +31,8 @@ cdef struct Sloped:
 
 
 cdef class Learner:
-    """Changes the entries and moves of a model.
-
-    initial_squares: Where every AdaGrad accumulator starts.
-    n_threads: How many calls of `run` (see `gradient`) may happen at once.
-    """
+    """Changes the entries and moves of a model. AdaGrad accumulators start at `initial_squares`; so many
+    calls of `run` (see `gradient`) may happen at once."""
 
     cdef Engine engine
     cdef Machine* machine

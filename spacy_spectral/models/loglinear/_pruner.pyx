@@ -341,15 +341,13 @@ def prune(
     const float[::1] weights not None, double threshold, int most, int reach, int n_far,
     const int32_t[::1] gold not None,
 ):
-    """The heads worth a closer look.
+    """The heads worth a closer look, ascending for each token, with their probabilities. The head to the
+    left is always kept, so a tree exists.
 
-    threshold: Keep heads with at least this probability relative to the token's best.
-    most: Keep at most so many heads of a token.
-    reach: Arcs of at most this length enter the chart,
-    n_far: and all arcs of so many tokens, the likeliest roots.
+    threshold: Keep heads with at least this probability relative to the token's best, at most so many.
+    reach, n_far: Arcs of at most this length enter the chart, and all of so many tokens, the likeliest
+    roots.
     gold: Heads to keep in any case (-1: none).
-    RETURNS (Tuple[ndarray, ndarray, ndarray]): arc_start (int32[n + 1]), heads (int32) ascending for
-        each token, their probabilities (float32). The head to the left is always kept, so a tree exists.
     """
     cdef Pruner pruner
     cdef Candidates some

@@ -64,14 +64,11 @@ def make_cells(
     const Slot[::1] slots not None, const Entry[::1] entries not None,
     const uint32_t[::1] used not None, int width, double scale,
 ):
-    """The rows of the table as they are read in parsing, see `_table.pxd`.
+    """The rows of the table as they are read in parsing, see `_table.pxd`: cells, and for every row what
+    stands in a bucket: where it begins, or its weight.
 
-    slots, entries (structured arrays): The table as it is learnt.
-    used (uint32[rows]): The slots that are used, in the order of their rows.
-    width (int): Outputs of a block.
-    scale (float): What weights are multiplied by before they are rounded.
-    RETURNS (Tuple[ndarray, ndarray]): The cells, as a structured array of `weight` (int16) and `output`
-        (uint16), and for every row (uint32) what stands in a bucket: where it begins, or its weight.
+    used: The slots that are used, in the order of their rows; width: outputs of a block.
+    scale: What weights are multiplied by before they are rounded.
     """
     cdef Py_ssize_t i, n = 1, size
     cdef const Entry* row
@@ -101,14 +98,9 @@ def make_buckets(
     const Slot[::1] slots not None, const uint32_t[::1] used not None,
     const uint32_t[::1] places not None,
 ):
-    """Buckets by which rows are found in parsing.
-
-    slots (structured array): The table as it is learnt.
-    used (uint32[rows]): The slots that are used, in the order of their rows.
-    places (uint32[rows]): From `make_cells`.
-    RETURNS (Tuple[ndarray, ndarray]): Buckets, uint32[buckets + 1, 16]: checks, then what was found for them;
-        and a power of two of bits of checks (uint32).
-    """
+    """Buckets by which rows are found in parsing, of slots in the order of their rows and the places
+    from `make_cells`: uint32[buckets + 1, 16], checks, then what was found for them; and a power of two
+    of bits of checks."""
     cdef CellTable table
     cdef Py_ssize_t i, step, n_entries = 0
     cdef uint64_t at, home, bucket, latest

@@ -150,12 +150,9 @@ tag | tag@-1+tag | b
 
 @dataclass(frozen=True)
 class Templates:
-    """Templates as index arrays for the kernels.
-
-    composites (int32[k, 4, 2]): Offset and column of each part; column -1 after the last.
-    pairs (int32[p, 3]): Composites of head and modifier, and a flag.
-    unaries (int32[u]), siblings (int32[s, 3]): Composites.
-    """
+    """Templates as index arrays for the kernels: composites [k, 4, 2], offset and column of each part,
+    column -1 after the last; of pairs composites of head and modifier, and a flag; of unaries and
+    siblings [s, 3] composites."""
 
     composites: NDArray[numpy.int32]
     pairs: NDArray[numpy.int32]
@@ -199,13 +196,8 @@ def compile_templates(
 
 @dataclass
 class Sentences:
-    """Encoded sentences.
-
-    columns (uint64[n, columns]): What the templates look at; 0 where there is nothing.
-    starts (int32[sentences + 1]): Where sentences start.
-    tags (int32[n]): Indices into the model's tags, 0 for one it does not know.
-    wordlike (bool[n]): Whether the token has a letter or a digit.
-    """
+    """Encoded sentences: columns that templates look at (0 where there is nothing); tags, 0 for one that
+    the model does not know; whether tokens have a letter or a digit."""
 
     columns: NDArray[numpy.uint64]
     starts: NDArray[numpy.int32]
@@ -301,8 +293,8 @@ class Encoder:
         """Encode sentences.
 
         second: Second-best tags, from `second_names`.
-        clusters: Word clusters of all tokens in order, one column per granularity, coarse to
-            fine, -1 for a word without one.
+        clusters: Of all tokens in order, one column per granularity, coarse to fine, -1 for a word
+        without one.
         """
         lengths = numpy.fromiter(map(len, words), dtype=numpy.int32, count=len(words))
         starts = numpy.zeros(len(words) + 1, dtype=numpy.int32)

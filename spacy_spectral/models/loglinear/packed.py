@@ -31,11 +31,8 @@ def packed_trees(
     states: NDArray[numpy.int32],
     allowed: NDArray[numpy.uint8],
 ) -> GraphTrees:
-    """The distribution over the trees of a sentence.
-
-    scored: From `Forests.scores`.
-    allowed: [2, labels], labels of arcs between tokens, and of arcs from the root.
-    """
+    """The distribution over the trees of a sentence, from `Forests.scores`. Labels of arcs between
+    tokens, and of arcs from the root, are `allowed` [2, labels]."""
     arcs, labels = numpy.nonzero(allowed[(scored["heads"] == 0).astype("int64")])
     packing = _Packing(scored, arcs, states[labels], scored["scores"][arcs, labels])
     has_tree = packing.run(n)

@@ -28,12 +28,11 @@ def positions(starts: NDArray[numpy.int32]) -> tuple[NDArray, NDArray]:
 def separators(
     data: Sentences, heads: NDArray[numpy.int32], *, n_tags: int, n_bits: int
 ) -> NDArray:
-    """Tags whose standing between two tokens speaks most for or against an arc between them.
+    """A bit of its own for each of the tags whose standing between two tokens speaks most for or against
+    an arc between them.
 
     An arc is compared with its mirror image on the other side of the modifier, so that length does not
     count; a tag is worth the information its presence gives about which of the two is the arc.
-
-    RETURNS: uint8, a bit of its own for each chosen tag.
     """
     offset, position = positions(data.starts)
     length = numpy.repeat(numpy.diff(data.starts), numpy.diff(data.starts))
@@ -103,10 +102,8 @@ def label_successions(
     labels: NDArray[numpy.int32],
     n_labels: int,
 ) -> NDArray:
-    """How often a label follows another among the modifiers on one side of a head.
-
-    RETURNS: Counts, previous label x label; the last row is START, the last column STOP.
-    """
+    """How often a label (columns, STOP last) follows another (rows, START last) among the modifiers on
+    one side of a head."""
     counts = numpy.zeros((n_labels + 1, n_labels + 1))
     offset, position = positions(starts)
     for side in (False, True):
@@ -132,10 +129,7 @@ def _mutual_information(counts: NDArray) -> float:
 
 
 def label_classes(successions: NDArray, n_classes: int) -> NDArray:
-    """Classes of labels that tell as much as possible about the next class (as Brown clustering does).
-
-    RETURNS: int32, the class of each label.
-    """
+    """Classes of labels that tell as much as possible about the next class (as Brown clustering does)."""
     n_labels = len(successions) - 1
     order = numpy.argsort(-successions[:n_labels].sum(axis=1), kind="stable")
     classes = [[int(label)] for label in order[:n_classes]]

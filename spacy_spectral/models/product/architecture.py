@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 # Any: spaCy checks types of what stands in a dict before it has made models of it
 def build_product(experts: dict[str, Any], weights: dict[str, float] | None = None) -> Model:
-    """Build the model of a parser that multiplies the distributions of others.
+    """Build the model of a parser that multiplies the distributions of others; it holds the recipe and,
+    once trained, the parser.
 
-    experts (Dict[str, Model]): Models that are trained when the pipeline is initialized, by names of your
-        choice: `spacy-spectral.LogLinear.v1`, `spacy-spectral.Biaffine.v2`, `spacy-spectral.SHAG.v1`,
-        `spacy-spectral.Refined.v1`.
-    weights (Optional[Dict[str, float]]): How much each expert counts. By default this is learnt: from the
-        development corpus, or from a part of the training data that copies of the experts have not seen.
-    RETURNS (Model): A model that holds the recipe and, once trained, the parser.
+    experts: Models that are trained when the pipeline is initialized, by names of your choice:
+    `spacy-spectral.LogLinear.v1`, `spacy-spectral.Biaffine.v2`, `spacy-spectral.SHAG.v1`,
+    `spacy-spectral.Refined.v1`.
+    weights: How much each expert counts. By default this is learnt: from the development corpus, or from
+    a part of the training data that copies of the experts have not seen.
     """
     if not experts:
         raise SpectralError(Errors.S454.format(choices=", ".join(KINDS)))
@@ -38,8 +38,7 @@ def build_product(experts: dict[str, Any], weights: dict[str, float] | None = No
 
 
 def expert_recipes(experts: Mapping[str, Model]) -> dict[str, Recipe]:
-    """experts (Mapping[str, Model]): Models of parsers that are trained in one go, by names.
-    RETURNS (Dict[str, Recipe]): How to train them."""
+    """How to train models of parsers that are trained in one go, by names."""
     for name, expert in experts.items():
         learnt = expert.attrs.get("learnt")
         if learnt is None or learnt.kind not in KINDS.values():
@@ -55,8 +54,7 @@ class ProductRecipe:
         self.weights = weights
 
     def like(self, product: ProductParser) -> "ProductRecipe":
-        """RETURNS (ProductRecipe): The same with the weights of a trained product: nothing is held out for
-        them."""
+        """The same with the weights of a trained product: nothing is held out for them."""
         return ProductRecipe(self.recipes, product.weights)
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ProductParser:

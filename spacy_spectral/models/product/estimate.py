@@ -42,12 +42,8 @@ def fit(
     vectors: Vectors | None = None,
     report: Callable[[str], None] = print,
 ) -> ProductParser:
-    """Train a product of experts.
-
-    weights: How much each counts; None to learn it.
-    dev: Sentences to stop by, and to learn weights from. Without, these are learnt from copies of the
-        experts that are trained without a part of the treebank.
-    """
+    """Train a product of experts with given weights, or learn these from `dev`; without, from copies of
+    the experts that are trained without a part of the treebank."""
     given = Resources(clusters=clusters, vectors=vectors, report=report)
     equal = dict.fromkeys(recipes, 1.0 / len(recipes))
     experts = _train(recipes, treebank, dev, given, "")
@@ -89,10 +85,8 @@ def _train(
 
 
 def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
-    """Learn the weights of experts, relative to the first.
-
-    RETURNS: The same experts with other weights; how confident they are is not settled yet.
-    """
+    """The same experts with weights that are learnt, relative to the first; how confident they are is
+    not settled yet."""
     treebank = some_sentences(treebank)
     if not (treebank.heads != MISSING).any():
         return product

@@ -83,12 +83,9 @@ class DistributionTagger(Stored):
     def tag_words(
         self, words: Any, starts: Ints, top: int = 3, given: Ints | None = None
     ) -> Tagging:
-        """Tag sentences.
-
-        starts: Where sentences start, closed by the number of tokens.
-        given: The tag of each token as an index into `tags`, -1 where it is to be found. Its class and its
-            morphology are chosen with it, tags around it are not: who tags twice gets the same.
-        """
+        """Tag sentences. Tokens have given tags, as indices into `tags`, -1 where they are to be found.
+        Their class and morphology are chosen with them, tags around are not: who tags twice gets the
+        same."""
         none = numpy.zeros((0, top), dtype="int32")
         blocks = [Tagging(none[:, 0], none, none.astype("float32"), none[:, 0])]
         for own, own_starts in _blocks(starts):

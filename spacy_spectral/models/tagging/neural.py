@@ -125,11 +125,8 @@ class NeuralTaggerRecipe:
 
 
 class WordInputs(NamedTuple):
-    """Words as the network sees them.
-
-    ids: int32[words, features], rows of the table of embeddings.
-    vectors: float32[words, size], word vectors; no columns if there are none.
-    """
+    """Words as the network sees them: the rows of their features in the table of embeddings, and word
+    vectors, without columns if there are none."""
 
     ids: Ints
     vectors: NDArray[numpy.float32]
@@ -171,11 +168,9 @@ class Lexicon(WordNumbers):
 def summed_embeddings(
     firsts: Ints, n_rows: int, width: int, n_vector: int
 ) -> Model[WordInputs, Ragged]:
-    """The sum of the embeddings of all features, and word vectors beside it. In training, features are left
-    out at random: a word must be told by its suffix, too.
-
-    firsts: The row of each feature that stands for what is unknown: it stays 0.
-    """
+    """The sum of the embeddings of all features, and word vectors beside it. In training, features are
+    left out at random: a word must be told by its suffix, too. The row that stands for what is unknown,
+    the first of each feature, stays 0."""
     return Model(
         "summed_embeddings",
         _embed_forward,
@@ -251,8 +246,8 @@ class Outputs:
     """What the network's outputs stand for: classes, then the values of each attribute.
 
     edges: Where the outputs of each question start, closed by their number.
-    parts: int32[analyses, attributes], the output of the value that each analysis has.
-    values: float32[analyses, values], 1 where an analysis has a value.
+    parts: [analyses, attributes], the output of the value that each analysis has.
+    values: [analyses, values], 1 where an analysis has a value.
     """
 
     def __init__(self, n_classes: int, morphs: Sequence[str]):
@@ -288,10 +283,7 @@ class Outputs:
 
 @dataclass
 class TagNetwork:
-    """The layers of a tagger.
-
-    of_words: Vectors of words; encoder: of tokens in their sentences; scores: of outputs.
-    """
+    """The layers of a tagger: vectors of words, of tokens in their sentences, and scores of outputs."""
 
     of_words: Model
     encoder: Model
@@ -326,12 +318,8 @@ class TagNetwork:
         return cls(of_words, encoder, scores, outputs)
 
     def step(self, words: WordInputs, rows: Longs, starts: Ints, wanted: Ints) -> tuple[float, int]:
-        """Add the gradients of some sentences to those of the layers.
-
-        rows: The word of each token.
-        wanted: See `Outputs.wanted`.
-        RETURNS: The loss, and how many classes the network would have got right.
-        """
+        """Add the gradients of some sentences, given the word of each token and `Outputs.wanted`, to
+        those of the layers. Gives the loss, and how many classes the network would have got right."""
         of_words, backprop_words = self.of_words.begin_update(words)
         lengths = self.encoder.ops.asarray1i(numpy.diff(starts))
         vectors, backprop = self.encoder.begin_update(Ragged(of_words.data[rows], lengths))
@@ -436,10 +424,7 @@ _FORMAT = Format(
 
 
 class NeuralWords(NamedTuple):
-    """Words with the network's vectors of them.
-
-    rows: int32, where each word is in the array.
-    """
+    """Words with the network's vectors of them, and where each word is in the array."""
 
     rows: Ints
     vectors: NDArray[numpy.float32]
@@ -527,11 +512,8 @@ def _vectors(lexicon: Lexicon, network: TagNetwork, words: list[str]) -> Arrays:
 
 
 class NeuralOpinion(NamedTuple):
-    """What a network says of some tokens; see `interface.Opinion`. Scores are not normalised:
-    every analysis has a value of every attribute, so that all would lose the same.
-
-    scores: [tokens, outputs].
-    """
+    """What a network says of some tokens [tokens, outputs]; see `interface.Opinion`. Scores are not
+    normalised: every analysis has a value of every attribute, so that all would lose the same."""
 
     scores: NDArray[numpy.float32]
     outputs: Outputs

@@ -206,11 +206,8 @@ class ProductTaggerRecipe:
         lexicon: Iterable[Analysis] | None = None,
         progress: Progress | None = None,
     ) -> ProductTagger:
-        """Train a product.
-
-        dev: Sentences to learn exponents from. Without, they are learnt from copies of the experts that are
-            trained without a part of the sentences.
-        """
+        """Train a product; exponents are learnt from `dev`, or without from copies of the experts that
+        are trained without a part of the sentences."""
         given: dict[str, Any] = {"clusters": clusters, "vectors": vectors, "labels": labels}
         given |= {"lexicon": None if lexicon is None else list(lexicon), "progress": progress}
         product = self._train(sentences, given)
@@ -286,12 +283,9 @@ def _fitted(loss: Callable[[Floats], float], n: int) -> Floats:
 
 # Any: spaCy checks types of what stands in a dict before it has made models of it
 def build_product_tagger(experts: dict[str, Any]) -> Model:
-    """Build the model of a tagger that multiplies the distributions of others.
-
-    experts (Dict[str, Model]): Models of taggers, by names of your choice: `spacy-spectral.LinearTagger.v1`,
-        `spacy-spectral.NeuralTagger.v1`.
-    RETURNS (Model): A model that holds the recipe and, once trained, the tagger.
-    """
+    """Build the model of a tagger that multiplies the distributions of others, by names of your choice:
+    `spacy-spectral.LinearTagger.v1`, `spacy-spectral.NeuralTagger.v1`. It holds the recipe and, once
+    trained, the tagger."""
     for name, expert in experts.items():
         learnt = expert.attrs.get("learnt")
         if learnt is None or learnt.kind not in KINDS.values():
