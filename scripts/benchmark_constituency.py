@@ -1,12 +1,13 @@
 """Parsers for constituents side by side: labelled F1 as evalb counts it, training time, speed and size.
 
-    python scripts/benchmark_constituency.py TRAIN.ptb DEV.ptb [--vectors DIR] [--rows product alone lengths]
-        [--berkeley JAR]
+    python scripts/benchmark_constituency.py TRAIN.ptb DEV.ptb [--vectors DIR]
+        [--rows product neural alone lengths] [--berkeley JAR]
 
 Input is raw words, and no sentence is left out. Times are CPU seconds of one thread: set OMP_NUM_THREADS=1
 and OPENBLAS_NUM_THREADS=1. Rows:
 
 product   the product, and before it the model of spans, anchored rules, and the grammar on the forest
+neural    the product with a network: each of its experts, every pair, and all; it prunes for all of them
 alone     plain grammars (v=1 h=0, and v=2 h=1: labels with those of their parents, parts of phrases with the
           last child that joined them); grammars with states, for which the former prunes: all estimators,
           over numbers of states; on every fourth tree of DEV, since that is slow
@@ -21,18 +22,21 @@ import resource
 import subprocess
 import sys
 import tempfile
+from itertools import combinations
 from pathlib import Path
 from time import process_time
 
 import numpy
+from spacy.vocab import Vocab
 
-from spacy_spectral.models.constituency.architecture import ConstituencyRecipe
+from spacy_spectral.models.constituency.architecture import ConstituencyRecipe, NeuralSpanRecipe
 from spacy_spectral.models.constituency.evalb import Constituent, Counts, constituents, score_trees
 from spacy_spectral.models.constituency.model import ConstituencyModel, Mixture
 from spacy_spectral.models.constituency.trees import clean, head_child
+from spacy_spectral.pipeline.training_data import find_clusters, find_word_vectors
 from spacy_spectral.treebank.brackets import Tree, read_brackets, write_tree
 
-ROWS = ("product", "alone", "lengths")
+ROWS = ("product", "neural", "alone", "lengths")
 ALONE = [("spectral", k) for k in (1, 4, 8, 16, 24)] + [
     ("cluster", 8),
     ("em", 8),
@@ -87,11 +91,12 @@ def head():
     )
 
 
-def fit(recipe, trees, clusters):
-    def report(message):
-        if sys.stderr.isatty():
-            print(message, file=sys.stderr)
+def report(message):
+    if sys.stderr.isatty():
+        print(message, file=sys.stderr)
 
+
+def fit(recipe, trees, clusters):
     start = process_time()
     model = recipe.fit(trees, clusters=clusters, report=report)
     return model, process_time() - start
@@ -111,6 +116,32 @@ def product(trees, gold, clusters, states):
         partial = ConstituencyModel(model.grammar, mixture=mixture, **own)
         show(name, *gold.score(partial))
     show("**their product**", *gold.score(model), seconds, len(model.to_bytes()))
+    return model
+
+
+def neural(trees, gold, options, resources):
+    recipe = ConstituencyRecipe(
+        states=options.states, neural=NeuralSpanRecipe(epochs=options.epochs)
+    )
+    start = process_time()
+    model = recipe.fit(trees, **resources, report=report)
+    seconds = process_time() - start
+    experts = {
+        "anchored rules": {"anchored": model.anchored, "spans": model.spans},
+        "grammar": {"latent": model.latent},
+        "network": {"neural": model.neural},
+    }
+    head()
+    for n in (1, 2, 3):
+        for names in combinations(experts, n):
+            parts = {key: part for name in names for key, part in experts[name].items()}
+            if n == 1 and "network" not in names:
+                continue  # these are rows of the product without a network, which prunes otherwise
+            partial = ConstituencyModel(
+                model.grammar, encoder=model.encoder, mixture=model.mixture, **parts
+            )
+            whole = (seconds, len(model.to_bytes())) if n == len(experts) else ()
+            show(" x ".join(names), *gold.score(partial), *whole)
     return model
 
 
@@ -229,22 +260,25 @@ def main():
     parser.add_argument("dev", type=Path)
     parser.add_argument("--vectors", type=Path, help="a directory by 'spacy spectral eigenwords'")
     parser.add_argument("--states", type=int, default=24)
+    parser.add_argument("--epochs", type=int, default=20, help="of the network")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--limit", type=int, default=None, help="train on the first trees only")
     parser.add_argument("--berkeley", type=Path, metavar="JAR", help="the Berkeley parser's jar")
     options = parser.parse_args()
     if options.berkeley is not None and not options.berkeley.is_file():
         parser.error(f"no such file: {options.berkeley}")
-    clusters = None
+    clusters = vectors = None
     if options.vectors is not None:
-        from spacy_spectral.models.eigenwords.clusters import WordClusters
-
-        clusters = WordClusters.from_disk(options.vectors)
+        clusters = find_clusters(options.vectors, Vocab())
+        vectors = find_word_vectors(options.vectors, Vocab())
     trees = list(read_brackets(options.train))[: options.limit]
     gold = Gold(options.dev)
     model = None
     if {"product", "lengths"} & set(options.rows):
         model = product(trees, gold, clusters, options.states)
+    if "neural" in options.rows:
+        print()
+        model = neural(trees, gold, options, {"clusters": clusters, "vectors": vectors})
     if "alone" in options.rows:
         print()
         alone(trees, Gold(options.dev, every=4))

@@ -70,6 +70,7 @@ _RERANKER = _model("Reranker.v1", folds=2, states=2, max_iterations=5, parser_ep
 _FORESTS = _model("ForestReranker.v1", threshold=0.02, folds=2, epochs=1)
 _GRAMMAR = {"states": 2, "em_iterations": 1}
 _SPANS = {"epochs": 1, "anchored_epochs": 1}
+_NEURAL_SPAN = _model("NeuralSpan.v1", mix_size=8, scan_size=4, scan_depth=1, span_size=8, epochs=2)
 _LINEAR_TAGGER = _model("LinearTagger.v1", epochs=1)
 _NEURAL_TAGGER = _model("NeuralTagger.v1", embed_size=8, mix_size=8, scan_size=4, epochs=2)
 _TAGGER = {"spectral_tagger": {"model": _LINEAR_TAGGER}}
@@ -142,6 +143,10 @@ KINDS: dict[str, Kind] = {
     "constituency": _constituents(_model("ConstituencyProduct.v1", **_GRAMMAR, **_SPANS)),
     "grammar": _constituents(_model("LPCFG.v1", **_GRAMMAR)),
     "spans": _constituents(_model("SpanCRF.v1", **_SPANS)),
+    "neural spans": _constituents(_NEURAL_SPAN),
+    "constituency with a network": _constituents(
+        _model("ConstituencyProduct.v1", neural=_NEURAL_SPAN, **_GRAMMAR, **_SPANS)
+    ),
     "eigenwords": Kind({**_TAGGER, "eigenwords": {}}, has_vectors=True),
 }  # fmt: skip
 

@@ -1,5 +1,7 @@
 """Toy grammars with states whose trees can all be written down, and a few trees."""
 
+from itertools import product
+
 import numpy
 
 from spacy_spectral.models.constituency._forest import Forest
@@ -72,3 +74,14 @@ def read(tmp_path, text=TREES):
     path = tmp_path / "trees.ptb"
     path.write_text(text, encoding="utf8")
     return list(read_brackets(path))
+
+
+def binary_brackets(begin, end):
+    """All ways to bracket some words, as lists of spans."""
+    if end - begin == 1:
+        return [[(begin, end)]]
+    return [
+        [(begin, end), *left, *right]
+        for k in range(begin + 1, end)
+        for left, right in product(binary_brackets(begin, k), binary_brackets(k, end))
+    ]

@@ -181,11 +181,14 @@ def test_tagger_then_parser(sample, tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_constituency_reads_brackets_and_sets_sentences(few, tmp_path):
+@pytest.mark.parametrize("name", ["constituency.cfg", "constituency_accurate.cfg"])
+def test_constituency_reads_brackets_and_sets_sentences(few, tmp_path, name):
     brackets = {split: path.with_suffix(".ptb") for split, path in few.items()}
     model = "components.spectral_constituency.model"
     overrides = {f"{model}.states": 2, f"{model}.epochs": 1, f"{model}.anchored_epochs": 1}
-    path = train("constituency.cfg", brackets, tmp_path, **overrides)
+    if name == "constituency_accurate.cfg":
+        overrides |= {f"{model}.neural.epochs": 4}
+    path = train(name, brackets, tmp_path, **overrides)
     nlp = spacy.load(path)
     assert nlp.meta["performance"]["bracket_f"] > 0.5
     doc = nlp("The old dog sleeps. It saw a man.")

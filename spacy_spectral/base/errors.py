@@ -592,6 +592,10 @@ class Errors(metaclass=_WithCodes):
         "Bad weights of a product of parsers for constituents: it needs three, of anchored rules, of the "
         "grammar with states and of spans, between 0 and 100, and a temperature between 0.01 and 100."
     )
+    S710 = (
+        "The model '{name}' can't be 'neural' of a product of parsers for constituents. Name "
+        "'spacy-spectral.NeuralSpan.v1' there."
+    )
     S801 = "Unknown labelling '{value}' of a refined grammar. Choose one of: {choices}."
     S802 = "A refined grammar needs {bounds}, not {found}."
     S803 = (

@@ -18,7 +18,7 @@ from ..models.constituency.trees import ROOTS, Parsed
 from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
-from .training_data import find_clusters
+from .training_data import find_clusters, find_word_vectors
 
 
 class SpectralConstituency(SpectralPipe):
@@ -38,8 +38,8 @@ class SpectralConstituency(SpectralPipe):
         set_tags: bool = False,
         scorer: Callable | None = None,
     ):
-        """model: From `spacy-spectral.ConstituencyProduct.v1`, `spacy-spectral.LPCFG.v1` or
-        `spacy-spectral.SpanCRF.v1`.
+        """model: From `spacy-spectral.ConstituencyProduct.v1`, `spacy-spectral.LPCFG.v1`,
+        `spacy-spectral.SpanCRF.v1` or `spacy-spectral.NeuralSpan.v1`.
         nbest: How many trees of every sentence to keep in `sent._.constituency_nbest`.
         spans_key: Where constituents go in `doc.spans`; None for nowhere.
         set_tags: Whether to write the tags of the trees to tokens that have none."""
@@ -63,24 +63,29 @@ class SpectralConstituency(SpectralPipe):
         nlp: Language | None = None,
         labels: Any = None,
         clusters: str | Path | None = None,
+        vectors: str | Path | None = None,
     ) -> None:
         """Train the parser on the trees of gold documents. The whole training happens here.
 
         clusters: A directory with eigenword clusters; by default those of the vocabulary's lookups, if
         there are some.
+        vectors: A directory with word vectors; by default those of the vocabulary, if there are some.
         """
         trees = []
         for eg in self.training_examples(get_examples, nlp):
             for tree in stored_trees(eg.reference):
                 words = [eg.reference[i].text for i in tree.tokens]
-                found = to_tree(tree.parsed, words, root=True)
-                if found is not None:
-                    trees.append(found)
+                whole = to_tree(tree.parsed, words, root=True)
+                if whole is not None:
+                    trees.append(whole)
         if not trees:
             raise SpectralError(Errors.S703)
         recipe = self.model.attrs["recipe"]
-        found_clusters = find_clusters(clusters, self.vocab)
-        self.learn(recipe.fit(trees, clusters=found_clusters, report=self.report))
+        found: dict[str, Any] = {
+            "clusters": find_clusters(clusters, self.vocab),
+            "vectors": find_word_vectors(vectors, self.vocab),
+        }
+        self.learn(recipe.fit(trees, **found, report=self.report))
 
     def predict(self, docs: Iterable[Doc]) -> list[list[SentenceTree]]:
         """Parse documents without changing them, sentence by sentence where sentences are known."""

@@ -6,6 +6,7 @@ Everything that depends on the form of a word alone is found once for every dist
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy
 from numpy.typing import NDArray
@@ -13,9 +14,12 @@ from thinc.api import Dropout, Model, glorot_uniform_init
 from thinc.types import Ragged
 
 from ...base.cache import RowCache
+from ...base.files import Bytes, Field, Record, Strings
 from ...base.linalg import product
 from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Ints, Longs, Tokens
+from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
+from ..eigenwords.vectors import WordVectors
 from ..eigenwords.vocabulary import signatures
 from .layers import root_rows, token_rows
 
@@ -32,6 +36,7 @@ _OF_WORDS: dict[str, tuple[Describe, int]] = {
 # What taggers have said of a token.
 _OF_TOKENS = {"symbols": 32, "pos": 16, "morphs": 32}
 _CLUSTER_WIDTH = 24
+_STRINGS: Any = Strings(unique=True)
 # Rarer strings are unknown, so that it is learnt what to make of unknown ones.
 _MIN_COUNT = 2
 
@@ -104,6 +109,13 @@ class WordNumbers:
 class TokenNumbers(WordNumbers):
     """Numbers of strings of tokens: those of words, and what taggers have said."""
 
+    # what files have of them
+    FIELDS: ClassVar[dict[str, Field]] = {
+        "strings": Record(**dict.fromkeys((*_OF_WORDS, *_OF_TOKENS), _STRINGS)),
+        "clusters": Bytes(),
+        "vectors": Bytes(),
+    }
+
     def __init__(
         self,
         strings: Mapping[str, Sequence[str]],
@@ -133,6 +145,20 @@ class TokenNumbers(WordNumbers):
         for name in _OF_TOKENS:
             strings[name] = frequent(Counter(getattr(tokens, name)))
         return cls(strings, clusters, vectors)
+
+    def to_payload(self) -> dict[str, Any]:
+        """The fields of `FIELDS`."""
+        return {
+            "strings": self.strings,
+            "clusters": clusters_to_bytes(self.clusters),
+            "vectors": b"" if self.vectors is None else self.vectors.to_bytes(),
+        }
+
+    @classmethod
+    def from_payload(cls, read: dict[str, Any]) -> "TokenNumbers":
+        """What `to_payload` gave."""
+        vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
+        return cls(read["strings"], clusters_from_bytes(read["clusters"]), vectors)
 
     def tables(self) -> list[tuple[int, int]]:
         """Numbers and width of every feature's embeddings."""

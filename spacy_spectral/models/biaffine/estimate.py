@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy
 from numpy.typing import NDArray
 from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
+from thinc.types import Ragged
 
 from ...base.errors import Errors, SpectralError, require_settings
 from ...trees.parses import cut_treebank
@@ -91,35 +92,64 @@ def build_network(
 ) -> Network:
     """RETURNS (Network): A network with all layers made; its weights are random, or to be replaced."""
     with use_ops("numpy"):
-        encoder = chain(embeddings(lexicon.tables(), lexicon.n_vector), mixture(settings.mix_size))
-        for _ in range(settings.scan_depth):
-            encoder = chain(encoder, gated_scan(settings.scan_size))
+        encoder = build_encoder(settings, lexicon)
         arcs, labels = arc_scores(settings.arc_size), label_scores(settings.label_size)
-        nothing = Inputs(
-            numpy.zeros((1, len(lexicon.names)), dtype="int32"),
-            numpy.zeros((1, lexicon.n_vector), dtype="float32"),
-            numpy.array([0, 1], dtype="int32"),
-        )
-        encoder.initialize(X=nothing)
-        vectors = encoder.predict(nothing)
+        inputs = nothing(lexicon)
+        vectors = encoder.predict(inputs)
         arcs.initialize(X=vectors)
         labels.set_dim("nO", len(inventory))
-        labels.initialize(X=ArcRows.of_trees(vectors, nothing.starts, [], []))
+        labels.initialize(X=ArcRows.of_trees(vectors, inputs.starts, [], []))
     return Network(encoder, arcs, labels, inventory, settings.max_length)
+
+
+class EncoderSizes(Protocol):
+    """Settings of the encoder, which several models have; see `NetworkSettings`."""
+
+    @property
+    def mix_size(self) -> int: ...
+    @property
+    def scan_size(self) -> int: ...
+    @property
+    def scan_depth(self) -> int: ...
+
+
+def build_encoder(settings: EncoderSizes, lexicon: TokenNumbers) -> Model[Inputs, Ragged]:
+    """The layers that make states of the words of sentences, each with its root in front."""
+    encoder = chain(embeddings(lexicon.tables(), lexicon.n_vector), mixture(settings.mix_size))
+    for _ in range(settings.scan_depth):
+        encoder = chain(encoder, gated_scan(settings.scan_size))
+    encoder.initialize(X=nothing(lexicon))
+    return encoder
+
+
+def nothing(lexicon: TokenNumbers) -> Inputs:
+    """A sentence of one unknown word."""
+    return Inputs(
+        numpy.zeros((1, len(lexicon.names)), dtype="int32"),
+        numpy.zeros((1, lexicon.n_vector), dtype="float32"),
+        numpy.array([0, 1], dtype="int32"),
+    )
 
 
 def n_weights(settings: NetworkSettings, lexicon: TokenNumbers, inventory: Inventory) -> int:
     """How many weights `build_network` makes: to be compared with a file before it does."""
+    arc, label = settings.arc_size, settings.label_size
+    total, width = n_encoder_weights(settings, lexicon)
+    total += 2 * arc * (width + 1) + arc * arc + 2 * N_CLASSES * width
+    return total + 2 * label * width + label * N_CLASSES + len(inventory) * (label + 1)
+
+
+def n_encoder_weights(settings: EncoderSizes, lexicon: TokenNumbers) -> tuple[int, int]:
+    """How many weights `build_encoder` makes, and how wide the states are."""
     tables, mix, units = lexicon.tables(), settings.mix_size, settings.scan_size
-    arc, label, width = settings.arc_size, settings.label_size, settings.mix_size
     n_inputs = sum(size for _, size in tables) + lexicon.n_vector
     total = sum(n * size for n, size in tables) + n_inputs  # embeddings, and the root's
     total += 2 * mix * (n_inputs + 1) + 2 * mix
+    width = mix
     for _ in range(settings.scan_depth):
         total += 3 * units * (width + 1)
         width += units
-    total += 2 * arc * (width + 1) + arc * arc + 2 * N_CLASSES * width
-    return total + 2 * label * width + label * N_CLASSES + len(inventory) * (label + 1)
+    return total, width
 
 
 def parameters(layers: Iterable[Model]) -> dict[str, NDArray[numpy.float32]]:

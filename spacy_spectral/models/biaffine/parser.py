@@ -11,7 +11,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base.errors import Errors, SpectralError
-from ...base.files import Array, Bytes, Float, Format, Int, Record, Strings
+from ...base.files import Array, Bytes, Float, Format, Int, Record
 from ...trees.calibration import judge
 from ...trees.interface import (
     TEMPERATURE,
@@ -25,8 +25,6 @@ from ...trees.interface import (
 )
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Ints, Tokens, Treebank
-from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
-from ..eigenwords.vectors import WordVectors
 from .embed import TokenNumbers
 from .estimate import NetworkSettings, build_network, fit, flat_weights, n_weights, set_weights
 from .network import Network, pieces_of
@@ -51,19 +49,8 @@ _FORMAT = Format(
         max_length=Int(low=2),
     ),
     temperature=TEMPERATURE,
-    strings=Record(
-        lower=Strings(unique=True),
-        suffix3=Strings(unique=True),
-        suffix2=Strings(unique=True),
-        prefix3=Strings(unique=True),
-        shape=Strings(unique=True),
-        symbols=Strings(unique=True),
-        pos=Strings(unique=True),
-        morphs=Strings(unique=True),
-    ),
+    **TokenNumbers.FIELDS,
     inventory=Bytes(),
-    clusters=Bytes(),
-    vectors=Bytes(),
     weights=Array("float32", "weights"),
 )
 
@@ -132,14 +119,11 @@ class BiaffineParser(ParserModel):
         return BiaffineScores(self, tokens)
 
     def to_payload(self) -> dict[str, Any]:
-        vectors = self.lexicon.vectors
         return {
             "settings": asdict(self.settings),
             "temperature": self.temperature._asdict(),
-            "strings": self.lexicon.strings,
             "inventory": self.inventory.to_bytes(),
-            "clusters": clusters_to_bytes(self.lexicon.clusters),
-            "vectors": b"" if vectors is None else vectors.to_bytes(),
+            **self.lexicon.to_payload(),
             "weights": flat_weights(self.network.layers),
         }
 
@@ -149,9 +133,7 @@ class BiaffineParser(ParserModel):
         _FORMAT.require(settings["scan_size"] % 2 == 0, "settings.scan_size", "is not even")
         inventory = Inventory.from_bytes(read["inventory"])
         _FORMAT.require(len(inventory) > 0, "inventory", "has no labels")
-        clusters = clusters_from_bytes(read["clusters"])
-        vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
-        lexicon = TokenNumbers(read["strings"], clusters, vectors)
+        lexicon = TokenNumbers.from_payload(read)
         # before anything is as large as the settings say
         found, wanted = (
             len(read["weights"]),

@@ -6,7 +6,8 @@ Every tree of binary brackets over a sentence is possible, and every span of it 
     score(tree) = sum over its spans s(i, j, symbol)
     in(i, j) = log sum_l exp s(i, j, l) + log sum_k exp(in(i, k) + in(k, j))
 
-which takes N^3 + N^2 L steps. Posteriors are handed down: each split has its share in that of its span.
+which takes N^3 + N^2 L steps. Posteriors are handed down: each split has its share in that of its span. Scores are
+those of a table of features, or given: of a network.
 """
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -23,8 +24,8 @@ from ._table cimport Context, FeatureTable
 cdef struct Chart:
     int n
     int n_symbols[2]  # of phrases, of words
-    int size  # of the row of a cell: its symbols and one more number
-    float *score  # [cells, size]
+    const float *score[2]  # of wider spans, in the order of cells, and of words
+    int size[2]  # of their rows
     double *total  # [cells], log sum over symbols
     double *inside  # [n + 1, n + 1]
     double *post
@@ -35,35 +36,50 @@ cdef inline int _place(const Chart *chart, int i, int j) noexcept nogil:
 
 
 cdef inline const float *_row(const Chart *chart, int i, int j) noexcept nogil:
-    return &chart.score[cell_of(chart.n, i, j - i) * chart.size]
+    if j - i == 1:
+        return chart.score[1] + <int64_t>i * chart.size[1]
+    return chart.score[0] + (cell_of(chart.n, i, j - i) - chart.n) * chart.size[0]
 
 
 cdef int _fill(
     FeatureTable table, const int32_t[:, ::1] tokens, int64_t first, int n, Context *c, Chart *chart, Arena *arena
 ) noexcept nogil:
-    """All sums over the trees of a sentence. RETURNS: 0, or another number without memory."""
+    """Score a sentence by a table, and sum over its trees. RETURNS: 0, or another number without memory."""
+    cdef int i, width, size = max(table.n_words, table.n_phrases) + 1
+    cdef int64_t cell = 0
+    cdef float *score = <float *>take(arena, <size_t>n * (n + 1) // 2 * size * sizeof(float))
+    if score == NULL or table.context(c, tokens, first, n, arena):
+        return -1
+    table.score_ends(c)
+    for width in range(1, n + 1):
+        for i in range(n - width + 1):
+            table.score(c, i, i + width, &score[cell * size])
+            cell += 1
+    chart.n_symbols[0], chart.n_symbols[1] = table.n_phrases, table.n_words
+    chart.size[0] = chart.size[1] = size
+    chart.score[0], chart.score[1] = &score[<int64_t>n * size], score
+    return _sum_up(n, chart, arena)
+
+
+cdef int _sum_up(int n, Chart *chart, Arena *arena) noexcept nogil:
+    """All sums over the trees of a sentence whose scores are there. RETURNS: 0, or another number without memory."""
     cdef int i, j, k, width
-    cdef int64_t n_cells = <int64_t>n * (n + 1) // 2, cell = 0
+    cdef int64_t cell = 0
     cdef size_t n_places = <size_t>(n + 1) * (n + 1)
     cdef double best, total, share
     cdef double *inside
     cdef double *post
     cdef double *values = <double *>take(arena, (n + 1) * sizeof(double))
-    chart.n, chart.n_symbols[0], chart.n_symbols[1] = n, table.n_phrases, table.n_words
-    chart.size = max(table.n_words, table.n_phrases) + 1
-    chart.score = <float *>take(arena, n_cells * chart.size * sizeof(float))
-    chart.total = <double *>take(arena, n_cells * sizeof(double))
+    chart.n = n
+    chart.total = <double *>take(arena, <size_t>n * (n + 1) // 2 * sizeof(double))
     chart.inside = inside = <double *>take(arena, n_places * sizeof(double))
     chart.post = post = <double *>take_zeros(arena, n_places * sizeof(double))
-    if (table.context(c, tokens, first, n, arena) or values == NULL or chart.score == NULL or chart.total == NULL
-            or inside == NULL or post == NULL):
+    if values == NULL or chart.total == NULL or inside == NULL or post == NULL:
         return -1
-    table.score_ends(c)
     for width in range(1, n + 1):
         for i in range(n - width + 1):
             j = i + width
-            table.score(c, i, j, &chart.score[cell * chart.size])
-            chart.total[cell] = _log_sum(&chart.score[cell * chart.size], chart.n_symbols[width == 1])
+            chart.total[cell] = _log_sum(_row(chart, i, j), chart.n_symbols[width == 1])
             inside[_place(chart, i, j)] = chart.total[cell]
             if width > 1:
                 best = -INFINITY
@@ -118,6 +134,47 @@ cdef struct Item:
     float prob
 
 
+cdef class _Items:
+    """Items that were found, sentence by sentence."""
+
+    cdef Item *found
+    cdef size_t count, room
+
+    def __dealloc__(self):
+        free(self.found)
+
+    cdef int add(self, const Chart *chart, double threshold, Arena *arena) noexcept nogil:
+        """Add those of a sentence. RETURNS: 0, or another number without memory."""
+        cdef int n = chart.n, i, j, width
+        cdef void *block
+        cdef uint8_t *in_tree = _best_tree(chart, arena)
+        if in_tree == NULL:
+            return -1
+        for width in range(1, n + 1):
+            for i in range(n - width + 1):
+                j = i + width
+                # room for all symbols of a cell
+                block = grown(self.found, &self.room, self.count + chart.n_symbols[width == 1], sizeof(Item))
+                if block == NULL:
+                    return -1
+                self.found = <Item *>block
+                self.count += _kept(
+                    chart, i, j, in_tree[_place(chart, i, j)], threshold, &self.found[self.count])
+        return 0
+
+    def columns(self, starts):
+        columns = numpy.empty((4, self.count), dtype=numpy.int32)
+        probs = numpy.empty(self.count, dtype=numpy.float32)
+        cdef int32_t[:, ::1] out = columns
+        cdef float[::1] out_probs = probs
+        cdef size_t x
+        for x in range(self.count):
+            out[0, x], out[1, x], out[2, x] = self.found[x].begin, self.found[x].end, self.found[x].symbol
+            out[3, x], out_probs[x] = self.found[x].is_best, self.found[x].prob
+        begin, end, symbol, best = columns
+        return starts, begin, end, symbol, probs, best.astype(numpy.uint8)
+
+
 def items(
     FeatureTable table not None, const int32_t[:, ::1] tokens not None, const int64_t[::1] starts not None,
     double threshold
@@ -129,11 +186,8 @@ def items(
     cdef Context c
     cdef Chart chart
     cdef int64_t s
-    cdef int n, i, j, width, failed = 0
-    cdef size_t count = 0, room = 0
-    cdef Item *found = NULL
-    cdef void *block
-    cdef uint8_t *in_tree
+    cdef int n, failed = 0
+    cdef _Items found = _Items()
     starts_out = numpy.zeros(starts.shape[0], dtype=numpy.int64)
     cdef int64_t[::1] out_starts = starts_out
     memset(&arena, 0, sizeof(arena))
@@ -141,38 +195,132 @@ def items(
         for s in range(starts.shape[0] - 1):
             n = starts[s + 1] - starts[s]
             arena_reset(&arena)
-            in_tree = NULL
-            if n and not _fill(table, tokens, starts[s], n, &c, &chart, &arena):
-                in_tree = _best_tree(&chart, &arena)
-            failed = n > 0 and in_tree == NULL
-            for width in range(1, n + 1):
-                for i in range(n - width + 1):
-                    if failed:
-                        break
-                    j = i + width
-                    # room for all symbols of a cell
-                    block = grown(found, &room, count + chart.size, sizeof(Item))
-                    if block == NULL:
-                        failed = 1
-                        break
-                    found = <Item *>block
-                    count += _kept(&chart, i, j, in_tree[_place(&chart, i, j)], threshold, &found[count])
+            if n:
+                failed = (
+                    _fill(table, tokens, starts[s], n, &c, &chart, &arena)
+                    or found.add(&chart, threshold, &arena))
             if failed:
                 break
-            out_starts[s + 1] = count
+            out_starts[s + 1] = found.count
         arena_free(&arena)
     if failed:
-        free(found)
         raise MemoryError
-    columns, probs = numpy.empty((4, count), dtype=numpy.int32), numpy.empty(count, dtype=numpy.float32)
-    cdef int32_t[:, ::1] out = columns
-    cdef float[::1] out_probs = probs
-    for s in range(<int64_t>count):
-        out[0, s], out[1, s], out[2, s] = found[s].begin, found[s].end, found[s].symbol
-        out[3, s], out_probs[s] = found[s].is_best, found[s].prob
-    free(found)
-    begin, end, symbol, best = columns
-    return starts_out, begin, end, symbol, probs, best.astype(numpy.uint8)
+    return found.columns(starts_out)
+
+
+cdef void _point(
+    Chart *chart, const float[:, ::1] words, const float[:, ::1] phrases, int64_t first_word, int64_t first_span
+) noexcept nogil:
+    """Let a chart have the scores of a sentence out of those of all."""
+    chart.n_symbols[0] = chart.size[0] = <int>phrases.shape[1]
+    chart.n_symbols[1] = chart.size[1] = <int>words.shape[1]
+    chart.score[0] = &phrases[0, 0] + first_span * phrases.shape[1]
+    chart.score[1] = &words[0, 0] + first_word * words.shape[1]
+
+
+def given_items(
+    const float[:, ::1] words not None, const float[:, ::1] phrases not None, const int64_t[::1] starts not None,
+    double threshold
+):
+    """What `items` gives, for spans whose scores are known.
+
+    words (float32[words, symbols of words]), phrases (float32[wider spans, symbols of phrases]): The scores, of
+        all sentences in turn; the spans of a sentence are in the order of cells.
+    """
+    cdef Arena arena
+    cdef Chart chart
+    cdef int64_t s, span = 0
+    cdef int n, failed = 0
+    cdef _Items found = _Items()
+    starts_out = numpy.zeros(starts.shape[0], dtype=numpy.int64)
+    cdef int64_t[::1] out_starts = starts_out
+    memset(&arena, 0, sizeof(arena))
+    with nogil:
+        for s in range(starts.shape[0] - 1):
+            n = starts[s + 1] - starts[s]
+            arena_reset(&arena)
+            if n:
+                _point(&chart, words, phrases, starts[s], span)
+                failed = _sum_up(n, &chart, &arena) or found.add(&chart, threshold, &arena)
+                span += <int64_t>n * (n - 1) // 2
+            if failed:
+                break
+            out_starts[s + 1] = found.count
+        arena_free(&arena)
+    if failed:
+        raise MemoryError
+    return found.columns(starts_out)
+
+
+def given_gradient(
+    const float[:, ::1] words not None, const float[:, ::1] phrases not None, const int64_t[::1] starts not None,
+    const int32_t[::1] begin not None, const int32_t[::1] end not None, const int32_t[::1] symbol not None,
+    double least
+):
+    """The negative log-likelihood of gold trees, given the scores of all spans; see `given_items`.
+
+    begin, end, symbol (int32[nodes]): The nodes of the trees: 2n - 1 of a sentence of n words.
+    least: The gradient is 0 at spans that are less probable, and not gold.
+    RETURNS (Tuple[float, ndarray, ndarray, ndarray]): It, its gradients for the scores of words and of those wider
+        spans where it is not 0, and which these are (int64): P(span, symbol) - [gold].
+    """
+    cdef Arena arena
+    cdef Chart chart
+    cdef int64_t s, span = 0, x = 0, row, n_rows = 0, cell
+    cdef int n, i, j, width, y, k, failed = 0
+    cdef int32_t *gold
+    cdef double loss = 0, post, total
+    cdef const float *score
+    cdef float *out
+    gradient_words = numpy.zeros((words.shape[0], words.shape[1]), dtype=numpy.float32)
+    chosen = numpy.empty(phrases.shape[0], dtype=numpy.int64)
+    gradients = numpy.empty((phrases.shape[0], phrases.shape[1]), dtype=numpy.float32)
+    cdef float[:, ::1] of_words = gradient_words, of_phrases = gradients
+    cdef int64_t[::1] rows = chosen
+    memset(&arena, 0, sizeof(arena))
+    with nogil:
+        for s in range(starts.shape[0] - 1):
+            n = starts[s + 1] - starts[s]
+            if n == 0:
+                continue
+            arena_reset(&arena)
+            _point(&chart, words, phrases, starts[s], span)
+            gold = <int32_t *>take(&arena, <size_t>n * (n + 1) // 2 * sizeof(int32_t))
+            failed = gold == NULL or _sum_up(n, &chart, &arena)
+            if failed:
+                break
+            for cell in range(<int64_t>n * (n + 1) // 2):
+                gold[cell] = -1
+            loss += chart.inside[n]
+            for x in range(2 * starts[s] - s, 2 * starts[s + 1] - s - 1):
+                i, width = begin[x], end[x] - begin[x]
+                y = symbol[x] - (chart.n_symbols[1] if width > 1 else 0)
+                gold[cell_of(n, i, width)] = y
+                loss -= _row(&chart, i, end[x])[y]
+            cell = 0
+            for width in range(1, n + 1):
+                for i in range(n - width + 1):
+                    j = i + width
+                    post = chart.post[_place(&chart, i, j)] if width > 1 else 1
+                    if post >= least or gold[cell] >= 0:
+                        if width == 1:
+                            out = &of_words[starts[s] + i, 0]
+                        else:
+                            out = &of_phrases[n_rows, 0]
+                            rows[n_rows] = span + cell - n
+                            n_rows += 1
+                        score, k = _row(&chart, i, j), chart.n_symbols[width == 1]
+                        total = chart.total[cell] - log(max(post, 1e-30))
+                        for y in range(k):
+                            out[y] = <float>exp(score[y] - total) if score[y] - total > -16 else 0
+                        if gold[cell] >= 0:
+                            out[gold[cell]] -= 1
+                    cell += 1
+            span += <int64_t>n * (n - 1) // 2
+        arena_free(&arena)
+    if failed:
+        raise MemoryError
+    return loss, gradient_words, gradients[:n_rows], chosen[:n_rows]
 
 
 cdef int _kept(

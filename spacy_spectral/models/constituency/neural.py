@@ -1,0 +1,433 @@
+"""A network that scores labelled spans by their two boundaries: a conditional random field over all binary
+trees, as the model of spans in `_span`, on the encoder of the neural parser (`models.biaffine`).
+
+With h_t the state of word t of n (h_0 that of the root in front), boundary i lies between the words i and
+i + 1, and a span from boundary i to boundary j has the scores
+
+    a_i = A h_i + A' h_(i+1)        b_j = B h_j + B' h_(j+1), at the end of the sentence B h_n + e
+    s(i, j, symbol) = V relu(a_i + b_j + d) + c
+
+with d for its width. B and B' start from -A and -A': hidden units see differences of boundaries (Stern et
+al. 2017), and may learn something else. Symbols of words have a V and c of their own. The loss is the
+negative logarithm of P(tree), and its gradient P(span, symbol) - [gold], exactly.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+from thinc.api import Dropout, Model, glorot_uniform_init, use_ops
+from thinc.types import Ragged
+
+from ...base.errors import Errors, require_settings
+from ...base.files import Array, Bytes, Float, Int, Record
+from ...base.linalg import product
+from ...trees.interface import Clusters, Vectors
+from ...trees.sentences import Ints, Longs, Tokens
+from ..biaffine.embed import TokenNumbers
+from ..biaffine.estimate import (
+    build_encoder,
+    flat_weights,
+    n_encoder_weights,
+    nothing,
+    seeded,
+    set_weights,
+    train,
+)
+from ..biaffine.layers import root_rows
+from ._forest import Forest
+from ._span import given_gradient, given_items
+from .statistics import Corpus
+from .tokens import SECOND, TAG, Encoder
+
+# the last width of every class but the last
+_WIDTHS = numpy.array([1, 2, 3, 4, 5, 7, 10, 15, 20, 30])
+# spans that are less probable are not learnt from
+_LEAST = 1e-5
+# so many at a time, that what is between layers stays in the cache
+_SPANS_AT_ONCE = 1024
+# longer sentences are not learnt from
+_MAX_LENGTH = 300
+
+Matrix = NDArray[numpy.float32]
+
+
+@dataclass(frozen=True)
+class SpanNetworkSettings:
+    """How the network of spans is made and trained.
+
+    mix_size (int): Width of the layer over embeddings.
+    scan_size (int): Units of each recurrent layer in both directions together.
+    scan_depth (int): How many recurrent layers.
+    span_size (int): Width of the hidden layer of spans.
+    epochs (int): Passes over the treebank; the rate falls to zero over them.
+    rate (float): The highest learning rate.
+    batch_size (int): Words of a batch, about.
+    dropout (float): Part of the units that are left out in training.
+    word_dropout (float): Part of the features of words that are left out in training.
+    seed (int): Seed of weights, batches and dropout.
+    """
+
+    mix_size: int = 128
+    scan_size: int = 128
+    scan_depth: int = 4
+    span_size: int = 128
+    epochs: int = 20
+    rate: float = 0.004
+    batch_size: int = 1000
+    dropout: float = 0.33
+    word_dropout: float = 0.15
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        names = ("span_size", "mix_size", "epochs", "batch_size")
+        rates = {"rate": "> 0", "dropout": ">= 0, < 1", "word_dropout": ">= 0, < 1"}
+        sizes = {"scan_size": "even, >= 2", "scan_depth": ">= 0", **dict.fromkeys(names, ">= 1")}
+        require_settings(Errors.S702, self, **sizes, **rates)
+
+
+class Spans(NamedTuple):
+    """Spans by their boundaries.
+
+    vectors: States of all words, each sentence with its root in front.
+    begin, end: Rows of the states before both boundaries.
+    words: How many of the spans, the first, are words.
+    """
+
+    vectors: Ragged
+    begin: Longs
+    end: Longs
+    words: int
+
+
+def all_spans(vectors: Ragged, starts: NDArray) -> Spans:
+    """All words of sentences, and then all wider spans, by width and then by where they begin."""
+    roots = root_rows(starts.astype("int32")).tolist()
+    lengths = numpy.diff(starts).tolist()
+    words = [root + numpy.arange(n) for root, n in zip(roots, lengths, strict=True)]
+    begins, ends = list(words), [own + 1 for own in words]
+    for root, n in zip(roots, lengths, strict=True):
+        sizes = numpy.arange(n - 1, 0, -1)
+        widths = numpy.repeat(numpy.arange(2, n + 1), sizes)
+        first = numpy.arange(len(widths)) - numpy.repeat(numpy.cumsum(sizes) - sizes, sizes)
+        begins.append(root + first)
+        ends.append(root + first + widths)
+    none = numpy.zeros(0, dtype="int64")
+    begin, end = (numpy.concatenate([none, *own]) for own in (begins, ends))
+    return Spans(vectors, begin, end, int(starts[-1]))
+
+
+def span_scores(size: int, n_words: int, n_phrases: int) -> Model[Spans, tuple[Matrix, Matrix]]:
+    """The scores of symbols: of words, and of wider spans."""
+    return Model(
+        "span_scores",
+        _scores_forward,
+        init=_scores_init,
+        dims={"size": size, "n_words": n_words, "n_phrases": n_phrases, "nI": None},
+        # W: A, A', B and B'. E: the end of sentences. D: widths. V, b, T, c: the outputs of words and of
+        # wider spans.
+        params=dict.fromkeys("WEDVbTc"),
+        layers=[Dropout()],
+    )
+
+
+def _scores_init(model: Model, X: Spans | None = None, Y: Any = None) -> None:
+    if X is not None:
+        model.set_dim("nI", X.vectors.data.shape[1])
+    names = ("size", "n_words", "n_phrases", "nI")
+    size, n_words, n_phrases, nI = (model.get_dim(name) for name in names)
+    halves = [glorot_uniform_init(model.ops, (size, nI)) for _ in range(2)]
+    model.set_param("W", numpy.concatenate([*halves, *(-half for half in halves)]))
+    model.set_param("E", numpy.zeros(size, dtype="float32"))
+    model.set_param("D", numpy.zeros((len(_WIDTHS) + 1, size), dtype="float32"))
+    for weights, biases, n in (("V", "b", n_words), ("T", "c", n_phrases)):
+        model.set_param(weights, numpy.zeros((n, size), dtype="float32"))
+        model.set_param(biases, numpy.zeros(n, dtype="float32"))
+
+
+def _boundaries(model: Model, X: Ragged) -> tuple[Matrix, Matrix]:
+    """What boundaries add to the spans that begin and that end there, by the rows before them."""
+    terms, size = product(X.data, model.get_param("W")), model.get_dim("size")
+    begin, end = terms[:, :size], terms[:, 2 * size : 3 * size]
+    last = _last_rows(X)
+    at_ends = end[last] + model.get_param("E")
+    begin[:-1] += terms[1:, size : 2 * size]
+    end[:-1] += terms[1:, 3 * size :]
+    # what was added to these is of the next sentence
+    end[last] = at_ends
+    return begin, end
+
+
+def _last_rows(X: Ragged) -> Longs:
+    return numpy.cumsum(X.lengths, dtype="int64") - 1
+
+
+def _widths(spans: Spans) -> Longs:
+    return numpy.searchsorted(_WIDTHS, spans.end - spans.begin)
+
+
+def _scores_forward(model: Model, spans: Spans, is_train: bool):
+    W, D, V, T = (model.get_param(name) for name in "WDVT")
+    X, n, size = spans.vectors, spans.words, model.get_dim("size")
+    widths = _widths(spans)
+    begin, end = _boundaries(model, X)
+    hidden = begin[spans.begin]
+    hidden += end[spans.end]
+    hidden += D[widths]
+    numpy.maximum(hidden, 0.0, out=hidden)
+    rate = model.layers[0].attrs["dropout_rate"] if is_train else 0.0
+    kept = None
+    if rate > 0:
+        kept = (numpy.random.random(hidden.shape) >= rate).astype("float32") / (1.0 - rate)
+        hidden *= kept
+    words = product(hidden[:n], V) + model.get_param("b")
+    phrases = product(hidden[n:], T) + model.get_param("c")
+
+    def backprop(gradient: tuple[Matrix, Matrix, Longs]) -> Ragged:
+        """gradient: Of words, of some wider spans, and which these are."""
+        d_words, d_phrases, rows = gradient
+        chosen = numpy.concatenate([numpy.arange(n), rows + n])
+        own = hidden[chosen]
+        model.inc_grad("V", product(d_words.T, own[:n].T))
+        model.inc_grad("b", d_words.sum(axis=0))
+        model.inc_grad("T", product(d_phrases.T, own[n:].T))
+        model.inc_grad("c", d_phrases.sum(axis=0))
+        d_hidden = numpy.concatenate([product(d_words, V.T), product(d_phrases, T.T)])
+        d_hidden *= own > 0
+        if kept is not None:
+            d_hidden *= kept[chosen]
+        add, d_terms = model.ops.scatter_add, numpy.zeros((len(X.data), 4 * size), dtype="float32")
+        d_begin, d_end = numpy.zeros_like(begin), numpy.zeros_like(end)
+        d_width = numpy.zeros_like(D)
+        add(d_begin, spans.begin[chosen].astype("int32"), d_hidden)
+        add(d_end, spans.end[chosen].astype("int32"), d_hidden)
+        add(d_width, widths[chosen].astype("int32"), d_hidden)
+        model.inc_grad("D", d_width)
+        last = _last_rows(X)
+        model.inc_grad("E", d_end[last].sum(axis=0))
+        d_terms[:, :size], d_terms[1:, size : 2 * size] = d_begin, d_begin[:-1]
+        d_terms[:, 2 * size : 3 * size] = d_end
+        d_end[last] = 0.0
+        d_terms[1:, 3 * size :] = d_end[:-1]
+        model.inc_grad("W", product(d_terms.T, X.data.T))
+        return Ragged(product(d_terms, W.T), X.lengths)
+
+    return (words, phrases), backprop
+
+
+def predicted(model: Model, spans: Spans) -> tuple[Matrix, Matrix]:
+    """What `span_scores` says, a part of the spans after the other."""
+    D, V, b, T, c = (model.get_param(name) for name in "DVbTc")
+    begin, end = _boundaries(model, spans.vectors)
+    widths, found = _widths(spans), []
+    edges = spans.words, len(spans.begin)
+    for first, last, weights, biases in ((0, edges[0], V, b), (*edges, T, c)):
+        scores = numpy.empty((last - first, len(weights)), dtype="float32")
+        for start in range(first, last, _SPANS_AT_ONCE):
+            own = slice(start, min(start + _SPANS_AT_ONCE, last))
+            hidden = begin[spans.begin[own]]
+            hidden += end[spans.end[own]]
+            hidden += D[widths[own]]
+            numpy.maximum(hidden, 0.0, out=hidden)
+            scores[own.start - first : own.stop - first] = product(hidden, weights)
+        scores += biases
+        found.append(scores)
+    return found[0], found[1]
+
+
+@dataclass
+class SpanNetwork:
+    """A trained network.
+
+    lexicon: The numbers of what it sees of words.
+    """
+
+    lexicon: TokenNumbers
+    settings: SpanNetworkSettings
+    encoder: Model
+    scores: Model
+
+    @classmethod
+    def make(
+        cls, settings: SpanNetworkSettings, lexicon: TokenNumbers, n_words: int, n_phrases: int
+    ) -> "SpanNetwork":
+        """A network with all layers made; its weights are random, or to be replaced."""
+        with use_ops("numpy"):
+            encoder = build_encoder(settings, lexicon)
+            scores = span_scores(settings.span_size, n_words, n_phrases)
+            inputs = nothing(lexicon)
+            scores.initialize(X=all_spans(encoder.predict(inputs), inputs.starts))
+        return cls(lexicon, settings, encoder, scores)
+
+    @property
+    def layers(self) -> tuple[Model, ...]:
+        """All layers, in the order in which files have their weights."""
+        return self.encoder, self.scores
+
+    def step(self, inputs: Any, starts: Ints, nodes: tuple[Ints, Ints, Ints]) -> float:
+        """Add the gradients of some sentences to those of the layers. RETURNS: The loss.
+
+        nodes: Where the nodes of their trees begin and end, and their symbols.
+        """
+        vectors, backprop_vectors = self.encoder.begin_update(inputs)
+        scores, backprop = self.scores.begin_update(all_spans(vectors, starts))
+        loss, *gradient = given_gradient(*scores, starts.astype("int64"), *nodes, _LEAST)
+        backprop_vectors(backprop(tuple(gradient)))
+        return loss
+
+    def read(self, tokens: Tokens) -> "ReadSpans":
+        """What the network makes of sentences."""
+        return ReadSpans(self.scores, self.encoder.predict(self.lexicon(tokens)), tokens.starts)
+
+    def to_payload(self) -> dict[str, Any]:
+        """The fields of `FIELDS`."""
+        return {
+            "tagger": b"",
+            "settings": asdict(self.settings),
+            **self.lexicon.to_payload(),
+            "weights": flat_weights(self.layers),
+        }
+
+    @classmethod
+    def from_payload(
+        cls, read: dict[str, Any], n_words: int, n_phrases: int, require: Callable[..., None]
+    ) -> "SpanNetwork":
+        """require: Raises the error of a field; see `Format.require`."""
+        even = read["settings"]["scan_size"] % 2 == 0
+        require(even, "neural.settings.scan_size", "is not even")
+        settings = SpanNetworkSettings(**read["settings"])
+        lexicon = TokenNumbers.from_payload(read)
+        total, width = n_encoder_weights(settings, lexicon)
+        size = settings.span_size
+        total += 4 * size * width + size * (len(_WIDTHS) + 2) + (n_words + n_phrases) * (size + 1)
+        # before anything is as large as the settings say
+        found = len(read["weights"])
+        require(found == total, "neural.weights", f"has {found}, not {total}")
+        network = cls.make(settings, lexicon, n_words, n_phrases)
+        set_weights(network.layers, read["weights"])
+        return network
+
+
+_SIZE = Int(low=1, high=1 << 14)
+_PART = Float(low=0.0, below=1.0)
+FIELDS = Record(
+    optional=True,
+    # that of a network without models of spans beside it
+    tagger=Bytes(),
+    settings=Record(
+        mix_size=_SIZE,
+        scan_size=_SIZE,
+        scan_depth=Int(low=0, high=64),
+        span_size=_SIZE,
+        epochs=Int(low=1),
+        rate=Float(above=0.0),
+        batch_size=Int(low=1),
+        dropout=_PART,
+        word_dropout=_PART,
+        seed=Int(),
+    ),
+    **TokenNumbers.FIELDS,
+    weights=Array("float32", "weights", low=-1e6, high=1e6),
+)
+
+
+class ReadSpans(NamedTuple):
+    """Sentences as a network sees them."""
+
+    layer: Model
+    vectors: Ragged
+    starts: Ints
+
+    def items(self, threshold: float) -> tuple[NDArray, ...]:
+        """The items with at least some posterior, as `_span.items` gives them."""
+        scores = predicted(self.layer, all_spans(self.vectors, self.starts))
+        return given_items(*scores, self.starts.astype("int64"), threshold)
+
+    def scores(self, forest: Forest) -> NDArray[numpy.float64]:
+        """The scores of the items of a forest."""
+        result = numpy.empty(len(forest.begin))
+        roots = root_rows(self.starts).astype("int64")
+        shift = numpy.repeat(roots, numpy.diff(forest.starts))
+        begin, end, is_word = shift + forest.begin, shift + forest.end, forest.is_word > 0
+        places, found = [], []
+        for chosen in (is_word, ~is_word):
+            # items of the same span are neighbours
+            own = begin[chosen], end[chosen]
+            new = numpy.ones(len(own[0]), dtype=bool)
+            new[1:] = (numpy.diff(own[0]) != 0) | (numpy.diff(own[1]) != 0)
+            places.append(numpy.cumsum(new) - 1)
+            found.append((own[0][new], own[1][new]))
+        begins, ends = (numpy.concatenate(both) for both in zip(*found, strict=True))
+        spans = Spans(self.vectors, begins, ends, len(found[0][0]))
+        words, phrases = predicted(self.layer, spans)
+        n_words = self.layer.get_dim("n_words")
+        result[is_word] = words[places[0], forest.symbol[is_word]]
+        result[~is_word] = phrases[places[1], forest.symbol[~is_word] - n_words]
+        return result
+
+
+def tokens_of(encoder: Encoder, words: list[str], starts: NDArray, rows: Ints) -> Tokens:
+    """Words as the network takes them: with their tags, and in place of coarse tags the second guesses.
+
+    rows: See `Encoder`.
+    """
+    names = ["", *encoder.tagger.tags]
+    seconds = ["", "", "", "", *(f"{name}?{i}" for name in names[1:] for i in range(4))]
+    return Tokens(
+        starts.astype("int32"),
+        words,
+        [names[i] for i in rows[:, TAG].tolist()],
+        [None] * len(words),
+        [seconds[i] for i in rows[:, SECOND].tolist()],
+        [""] * len(words),
+    )
+
+
+def fit(
+    settings: SpanNetworkSettings,
+    corpus: Corpus,
+    tokens: Tokens,
+    *,
+    clusters: Clusters | None,
+    vectors: Vectors | None,
+    report: Callable[[str], None],
+) -> SpanNetwork:
+    """Train a network.
+
+    tokens: The words of the corpus.
+    """
+    lexicon = TokenNumbers.fit(tokens, clusters=clusters, vectors=vectors)
+    grammar = corpus.grammar
+    inputs = lexicon(tokens)
+    lengths = numpy.diff(corpus.starts)
+    short = numpy.flatnonzero(lengths <= _MAX_LENGTH)
+    # sentences to learn from, one after the other
+    starts = numpy.append(0, numpy.cumsum(lengths[short]))
+    offset = numpy.repeat(corpus.starts[:-1], 2 * lengths - 1)
+    begin, end = (column - offset for column in (corpus.begin, corpus.end))
+    nodes = [column.astype("int32") for column in (begin, end, corpus.symbol)]
+    bounds = list(pairwise(corpus.node_starts.tolist()))
+    with seeded(settings.seed), use_ops("numpy"):
+        network = SpanNetwork.make(
+            settings, lexicon, grammar.n_words, len(grammar) - grammar.n_words
+        )
+        first = next(node for node in network.encoder.walk() if node.name == "embeddings")
+        first.attrs["rate"] = settings.word_dropout
+
+        def step(places: Longs, own: Ints) -> float:
+            sentences = short[numpy.searchsorted(starts, places[own[:-1]], side="right") - 1]
+            shift = corpus.starts[sentences] - places[own[:-1]]
+            chosen = places + numpy.repeat(shift, numpy.diff(own))
+            of_trees = numpy.concatenate([numpy.arange(*bounds[i]) for i in sentences.tolist()])
+            gold = [column[of_trees] for column in nodes]
+            return network.step(inputs.select(chosen, own), own, tuple(gold))
+
+        def progress(epoch: int, loss: float) -> None:
+            mean = loss / max(len(short), 1)
+            report(f"network, epoch {epoch} of {settings.epochs}: loss {mean:.3f} a sentence")
+
+        train(network.layers, starts, settings, step, progress)
+    return network
