@@ -42,7 +42,7 @@ from spacy.training.loop import create_evaluation_callback
 from wasabi import msg
 
 from spacy_spectral.base.files import write_atomically
-from spacy_spectral.cli.evaluate import MEASURES, RawTreebank, read_raw, score_raw
+from spacy_spectral.raw import MEASURES, RawTreebank, read_raw, score_raw
 from spacy_spectral.pipeline.lemmatizer import SpectralLemmatizer
 from spacy_spectral.pipeline.parser import SpectralParser
 from spacy_spectral.pipeline.senter import SpectralSenter

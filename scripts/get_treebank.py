@@ -8,7 +8,7 @@ from pathlib import Path
 from wasabi import msg
 
 from spacy_spectral.base.files import output_path, write_atomically
-from spacy_spectral.cli.evaluate import udeval
+from spacy_spectral.raw import udeval
 
 _REPOSITORIES = "https://github.com/UniversalDependencies"
 _REMEDY = (

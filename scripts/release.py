@@ -39,7 +39,8 @@ from wasabi import msg
 
 import spacy_spectral
 from spacy_spectral.base.files import output_path, require_writable, write_atomically
-from spacy_spectral.cli.evaluate import evaluate, evaluate_raw, udeval
+from spacy_spectral.cli.evaluate import evaluate
+from spacy_spectral.raw import evaluate_raw, udeval
 from spacy_spectral.treebank.documents import read_docs
 
 ROOT = Path(__file__).parents[1]

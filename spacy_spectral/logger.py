@@ -14,6 +14,8 @@ from typing import IO, Any
 from spacy.language import Language
 from spacy.training.loggers import console_logger_v3
 
+from .base.errors import Errors, SpectralError
+from .base.files import require_writable, write_atomically
 from .pipeline.component import SpectralPipe
 
 # scores as spaCy and our scorers name them, in the order of a pipeline
@@ -37,18 +39,23 @@ LogStep = Callable[[dict[str, Any] | None], None]
 Setup = Callable[[Language, IO, IO], tuple[LogStep, Callable[[], None]]]
 
 
-def make_logger(progress_bar: bool = False) -> Setup:
+def make_logger(progress_bar: bool = False, report: str | None = None) -> Setup:
     """The registered logger `spacy-spectral.Logger.v1`.
 
     progress_bar (bool): Whether a bar shows the steps up to the next evaluation, of components that learn
         step by step.
+    report (Optional[str]): Where to write the report on the trained pipeline and the development corpus, as
+        `spacy spectral report` does; None for none.
     RETURNS (Callable): Sets the logger up for a pipeline.
     """
+
+    if report is not None:
+        require_writable(report)
 
     def setup(
         nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr
     ) -> tuple[LogStep, Callable[[], None]]:
-        log = _Log(nlp, stdout, stderr, progress_bar=progress_bar)
+        log = _Log(nlp, stdout, stderr, progress_bar=progress_bar, report=report)
         return log.step, log.finish
 
     return setup
@@ -57,9 +64,15 @@ def make_logger(progress_bar: bool = False) -> Setup:
 class _Log:
     """The log of one training."""
 
-    def __init__(self, nlp: Language, stdout: IO, stderr: IO, *, progress_bar: bool) -> None:
+    def __init__(
+        self, nlp: Language, stdout: IO, stderr: IO, *, progress_bar: bool, report: str | None
+    ) -> None:
         self.nlp = nlp
         self.stdout = stdout
+        self.report = report
+        if report is not None and _corpus(nlp)[1] is None:
+            name = nlp.config["training"]["dev_corpus"]
+            raise SpectralError(Errors.S052.format(path=report, corpus=name))
         self._best: dict[str, Any] | None = None
         self._rows: tuple[LogStep, Callable[[], None]] | None = None
         learners = [name for name, pipe in nlp.pipeline if getattr(pipe, "is_trainable", False)]
@@ -87,11 +100,32 @@ class _Log:
             self._rows[1]()
         if self._best is not None:
             self.stdout.write(self._summary(self._best) + "\n")
+            # not where an error, or somebody, has ended the training
+            if self.report is not None and sys.exc_info()[0] is None:
+                self.stdout.write(self._write_report(self.report, self._best["output"]) + "\n")
             self.stdout.flush()
+
+    def _write_report(self, path: str, output: str | None) -> str:
+        """Write the report on the best pipeline, or say why not: the training is not lost."""
+        from .measure import load_for_report
+        from .report import make_report
+
+        try:
+            nlp, name = self.nlp, "the pipeline"
+            if output is not None:
+                name = str(Path(output).with_name("model-best"))
+                nlp = load_for_report(name)
+            write_atomically(
+                Path(path), make_report([(nlp, name)], Path(_corpus(self.nlp)[1] or ""))
+            )
+        except (SpectralError, OSError) as error:
+            return f"\nThere is no report in {path}: {error}"
+        return f"\nWhat is right and wrong, as a page: {path}"
 
     def _summary(self, best: dict[str, Any]) -> str:
         scores = best["other_scores"]
-        corpus, from_text = _development(self.nlp)
+        name, path, from_text = _corpus(self.nlp)
+        corpus = f"the corpus {name}" if path is None else Path(path).name
         rows = [
             (title, f"{100 * scores[key]:.2f} %")
             for key, title in _SCORES.items()
@@ -120,13 +154,13 @@ class _Log:
         return "\n".join(lines)
 
 
-def _development(nlp: Language) -> tuple[str, bool]:
-    """What the corpus is called that a pipeline was scored on, and whether the pipeline got its raw text."""
+def _corpus(nlp: Language) -> tuple[str, str | None, bool]:
+    """The corpus that a pipeline is scored on: its name, its path, and whether raw text is made of it."""
     name = str(nlp.config["training"]["dev_corpus"])
     settings = nlp.config.interpolate()["corpora"].get(name.removeprefix("corpora."), {})
     path = settings.get("path")
-    title = Path(path).name if isinstance(path, str) else f"the corpus {name}"
-    return title, settings.get("gold_tokens") is False
+    is_path = isinstance(path, str | Path)
+    return name, str(path) if is_path else None, settings.get("gold_tokens") is False
 
 
 def _size(directory: Path) -> int:
@@ -148,4 +182,4 @@ def _next(nlp: Language, model: Path) -> list[str]:
         found.append(f"draw {model} {drawn} -o parses.html")
     if has_arcs and finds_sentences:
         found.append(f"parse {model} TEXT.txt --output PARSED")
-    return [*found, f"evaluate {model} TREEBANK"]
+    return [*found, f"report {model} TREEBANK -o report.html"]

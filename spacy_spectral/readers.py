@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from .base.errors import Errors, SpectralError
-from .pipeline.constituents import gold_docs
+from .pipeline.constituents import gold_docs, stored_trees
 from .pipeline.words import fitted, merged, surface
 from .treebank.brackets import is_bracketed
 from .treebank.documents import MULTIWORD, read_docs
@@ -176,3 +176,15 @@ def superseded(nlp: Language, *, gold_tags: bool) -> list[str]:
         if "token.is_sent_start" in assigned or (gold_tags and tags):
             names.append(name)
     return names
+
+
+def bracketed_docs(path: Path, vocab: Vocab) -> list[Doc] | None:
+    """The gold documents of a file of bracketed trees, or of a .spacy file that was made of them; None for
+    treebanks of another kind."""
+    if is_bracketed(path):
+        return list(gold_docs(path, vocab))
+    if path.suffix != ".spacy":
+        return None
+    docs = list(read_docs(path, vocab, trees=False))
+    has_heads = any(doc.has_annotation("DEP") for doc in docs)
+    return docs if not has_heads and any(map(stored_trees, docs)) else None

@@ -8,9 +8,9 @@ and in lower case, as spaCy does.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from spacy.attrs import DEP, HEAD, LEMMA, ORTH, TAG
@@ -72,7 +72,7 @@ def score_deps_ud(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
     """Score parses under the names that spaCy's training loop shows: `dep_uas`, `dep_las`,
     `dep_uas_no_punct`, `dep_las_no_punct`, `dep_las_per_type`, and `dep_calibration`: how far
     probabilities are true, None if there are none."""
-    counts = count(examples, probabilities=True)
+    counts = count(examples, with_probabilities=True)
     uas, las = (_ratios(right, counts.tokens) for right in (counts.heads, counts.arcs))
     per_type = {}
     for label in sorted(counts.gold_labels | counts.predicted_labels):
@@ -100,7 +100,7 @@ def score_calibration(examples: Iterable[Example]) -> dict[str, Reliability]:
     """Compare the probabilities that parsers have left on documents with what is right: by "heads"
     (`token._.head_prob`) and "arcs", labels included (`token._.head_prob * token._.dep_prob`); without
     those that no token has."""
-    return _reliability(count(examples, probabilities=True))
+    return _reliability(count(examples, with_probabilities=True))
 
 
 def _reliability(counts: Counts) -> dict[str, Reliability]:
@@ -135,46 +135,91 @@ def make_ud_scorer() -> Callable[..., dict[str, Any]]:
     return score_deps_ud
 
 
-def count(examples: Iterable[Example], *, probabilities: bool = False) -> Counts:
+def count(examples: Iterable[Example], *, with_probabilities: bool = False) -> Counts:
     """Compare predicted and gold documents token by token, perhaps by the probabilities of predictions."""
     counts = Counts()
     for eg in examples:
-        gold, predicted = _Columns(eg.reference), _Columns(eg.predicted)
-        probs = _probabilities(eg.predicted) if probabilities else None
-        to_predicted, to_gold = _one_to_one(eg)
+        probs = probabilities(eg.predicted) if with_probabilities else None
         if eg.reference.has_annotation("SENT_START"):
             counts.sentences += sum(1 for _ in eg.reference.sents)
-        for i in range(len(eg.reference)):
-            if gold.is_space[i]:
-                continue
-            j = to_predicted[i]
-            if gold.tags[i]:
+        for word in compare(eg):
+            if word.tag:
                 counts.tagged += 1
-                counts.correct_tags += j >= 0 and predicted.tags[j] == gold.tags[i]
-            if gold.lemmas[i]:
+                counts.correct_tags += word.tag_right
+            if word.lemma_right is not None:
                 counts.lemmatized += 1
-                counts.correct_lemmas += j >= 0 and predicted.lemmas[j] == gold.lemmas[i]
-            label = gold.labels[i]
-            if not label:
+                counts.correct_lemmas += word.lemma_right
+            if not word.label:
                 continue
-            # a predicted label of "" is spaCy's sign of a missing head, not of a root
-            guess = predicted.labels[j] if j >= 0 else ""
-            head = bool(guess) and to_gold[predicted.heads[j]] == gold.heads[i]
-            arc = head and guess == label
-            relation = label.partition(":")[0]
-            universal = head and guess.partition(":")[0] == relation
+            relation = word.label.partition(":")[0]
+            universal = word.head_right and word.guess.partition(":")[0] == relation
             weight = numpy.array([1, relation != "punct"])
             counts.tokens += weight
-            counts.heads += head * weight
-            counts.arcs += arc * weight
+            counts.heads += word.head_right * weight
+            counts.arcs += word.arc_right * weight
             counts.universal_arcs += universal * weight
-            counts.gold_labels[label] += 1
-            counts.correct_labels[label] += arc
-            if guess:
-                counts.predicted_labels[guess] += 1
+            counts.gold_labels[word.label] += 1
+            counts.correct_labels[word.label] += word.arc_right
+            if word.guess:
+                counts.predicted_labels[word.guess] += 1
                 if probs is not None:
-                    counts.certainty.append((*probs[j], head, arc))
+                    counts.certainty.append((*probs[word.found], word.head_right, word.arc_right))
     return counts
+
+
+class Compared(NamedTuple):
+    """A word of a gold document, and what was made of it.
+
+    place: Its token in the gold document.
+    found: The token of the predicted document that is the same, -1 if there is not one.
+    head, label: What is right; a label of "" is that of a word without head.
+    head_found: The token of the predicted document that is the right head, -1 for none.
+    guess: The predicted label, "" for none.
+    tag, guessed_tag: "" for none.
+    lemma_right: None if the right one is not known.
+    """
+
+    place: int
+    found: int
+    head: int
+    head_found: int
+    label: str
+    guess: str
+    head_right: bool
+    arc_right: bool
+    tag: str
+    guessed_tag: str
+    lemma_right: bool | None
+
+    @property
+    def is_root(self) -> bool:
+        return self.head == self.place
+
+    @property
+    def tag_right(self) -> bool:
+        return self.tag == self.guessed_tag
+
+
+def compare(eg: Example) -> Iterator[Compared]:
+    """Compare a predicted and a gold document word by word.
+
+    YIELDS (Compared): Every token of the gold document but white space.
+    """
+    gold, predicted = _Columns(eg.reference), _Columns(eg.predicted)
+    to_predicted, to_gold = _one_to_one(eg)
+    for i, is_space in enumerate(gold.is_space):
+        if is_space:
+            continue
+        j, label, head = to_predicted[i], gold.labels[i], gold.heads[i]
+        # a predicted label of "" is spaCy's sign of a missing head, not of a root
+        guess = predicted.labels[j] if j >= 0 else ""
+        head_right = bool(label and guess) and to_gold[predicted.heads[j]] == head
+        lemma = gold.lemmas[i]
+        yield Compared(
+            i, j, head, to_predicted[head], label, guess, head_right, head_right and guess == label,
+            gold.tags[i], predicted.tags[j] if j >= 0 else "",
+            (j >= 0 and predicted.lemmas[j] == lemma) if lemma else None,
+        )  # fmt: skip
 
 
 class _Columns:
@@ -190,7 +235,7 @@ class _Columns:
         self.is_space = [strings[orth].isspace() for orth in array[:, 3].tolist()]
 
 
-def _probabilities(doc: Doc) -> list[tuple[float, float]] | None:
+def probabilities(doc: Doc) -> list[tuple[float, float]] | None:
     """The probabilities of every token's head and label, nan for none; None if there are none at all."""
     values = parse_values(doc)
     if values is None or values.head_prob is None:

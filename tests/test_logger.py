@@ -91,3 +91,44 @@ def test_configs_with_the_logger_of_spacy_work(few, tmp_path):
     _, shown = train("shag.cfg", few, tmp_path / "model", **logger)
     assert "LOSS SPECT..." in shown
     assert " Trained " not in shown
+
+
+def test_the_report_is_written(few, tmp_path):
+    path = tmp_path / "report.html"
+    _, shown = train(
+        "pipeline.cfg", few, tmp_path / "model", **{"training.logger.report": str(path)}
+    )
+    assert f"What is right and wrong, as a page: {path}" in shown
+    page = path.read_text("utf8")
+    (value,) = re.findall(r"Heads and labels \(LAS\) +([\d.]+) %", shown)
+    assert "Annotation that the model doubts" in page
+    assert float(value) > 50
+
+
+def test_a_report_that_cant_be_written_is_told_before_the_training(few, tmp_path):
+    (tmp_path / "file").write_text("")
+    logger = {"training.logger.report": str(tmp_path / "file" / "report.html")}
+    with pytest.raises(ValueError, match="S004"):
+        train("pipeline.cfg", few, tmp_path / "model", **logger)
+
+
+def test_a_report_that_fails_does_not_lose_the_training(few, tmp_path):
+    """Afterwards the disk, or the corpus, is not what it was."""
+    nlp, _ = train("shag.cfg", few, tmp_path / "model")
+    nlp.config["corpora"]["dev"]["path"] = str(tmp_path / "gone.conllu")
+    shown = io.StringIO()
+    setup = registry.loggers.get("spacy-spectral.Logger.v1")(report=str(tmp_path / "report.html"))
+    step, finish = setup(nlp, shown, shown)
+    info = {"score": 1.0, "other_scores": {}, "epoch": 0, "step": 0, "losses": {}}
+    step({**info, "output_path": str(tmp_path / "model" / "model-last")})
+    finish()
+    assert "There is no report in" in shown.getvalue()
+    assert "gone.conllu" in shown.getvalue()
+
+
+def test_a_report_on_a_corpus_without_path(whole, tmp_path):
+    nlp, *_ = whole
+    nlp = type(nlp).from_config(nlp.config.copy().merge({"corpora": {"dev": {"path": None}}}))
+    setup = registry.loggers.get("spacy-spectral.Logger.v1")(report=str(tmp_path / "report.html"))
+    with pytest.raises(ValueError, match="S052"):
+        setup(nlp, io.StringIO(), io.StringIO())

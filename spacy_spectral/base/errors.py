@@ -121,6 +121,14 @@ class Errors(metaclass=_WithCodes):
         "Can't use GPU {gpu}: {reason}. Install CuPy for it (e.g. pip install 'spacy[cuda12x]'), or leave "
         "--gpu-id out."
     )
+    S051 = (
+        "There is nothing to compare in {path}: the pipeline '{model}' ({known}) and the treebank have no "
+        "tags, heads or constituents in common. Give a treebank with the annotation that the pipeline makes."
+    )
+    S052 = (
+        "The logger can't write the report '{path}': '{corpus}' has no path, so it can't be read again. Set "
+        "report to null, and use 'spacy spectral report' afterwards."
+    )
     S101 = "Unknown estimator '{value}'. Choose one of: {choices}."
     S102 = "Estimation needs {bounds}, not {found}."
     S103 = "Unknown lexical model '{value}'. Choose one of: {choices}; or null for none."

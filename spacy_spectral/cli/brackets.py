@@ -43,22 +43,6 @@ def convert_brackets_cli(
     msg.good(f"{n:,} {'tree' if n == 1 else 'trees'} in {output}")
 
 
-def bracketed_docs(path: Path, vocab: Any) -> list["Doc"] | None:
-    """The gold documents of a file of bracketed trees, or of a .spacy file that was made of them; None for
-    treebanks of another kind."""
-    from ..pipeline.constituents import gold_docs, stored_trees
-    from ..treebank.brackets import is_bracketed
-    from ..treebank.documents import read_docs
-
-    if is_bracketed(path):
-        return list(gold_docs(path, vocab))
-    if path.suffix != ".spacy":
-        return None
-    docs = list(read_docs(path, vocab, trees=False))
-    has_heads = any(doc.has_annotation("DEP") for doc in docs)
-    return docs if not has_heads and any(map(stored_trees, docs)) else None
-
-
 def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> dict[str, Any]:
     """Score a pipeline on bracketed trees, inside their sentences; print the table, and give the scores
     of `pipeline.constituency.score_constituents`, `words_per_second` (of CPU time), `words` and

@@ -106,11 +106,10 @@ def parsed_sentences(
     nlp: "Language", data: str, *, limit: int, gold_tags: bool = False
 ) -> list["Span"]:
     """Parse a text, or the words of a treebank."""
-    from ..readers import superseded, without_parses
+    from ..readers import bracketed_docs, superseded, without_parses
     from ..treebank.brackets import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
     from ._app import parse_text
-    from .brackets import bracketed_docs
 
     path = Path(data)
     # a text can be too long for a path to be looked up, and an empty one would be "."
@@ -237,7 +236,7 @@ def _tree_probability(sentence: "Span") -> str:
 
 
 def _legend(arcs: bool, trees: bool, automata: bool) -> str:
-    from ..viz.displacy import opacity
+    from ..viz.markup import opacity
 
     samples = "".join(
         f'<svg width="34" height="12"><path d="M2,6 H24" stroke="#22303c" stroke-width="2" '

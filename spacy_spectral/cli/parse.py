@@ -154,14 +154,11 @@ class Way(NamedTuple):
 
     def overrides(self, nlp: "Language") -> dict[str, Any]:
         """The settings of components that this takes."""
-        from ..pipeline.parser import SpectralParser
+        from ..pipeline.parser import SpectralParser, store_with_alternatives
 
-        found: dict[str, Any] = {}
+        found = store_with_alternatives(nlp) if self.probs else {}
         for name, pipe in nlp.components:
             settings = nlp.get_pipe_config(name)
-            if self.probs and isinstance(pipe, SpectralParser):
-                wanted = dict.fromkeys([*pipe.store, "head_prob", "dep_prob", "alternative"])
-                found[f"components.{name}.store"] = list(wanted)
             if self.keep and isinstance(pipe, SpectralParser):
                 found[f"components.{name}.constrain"] = True
             if self.keep and "overwrite" in settings:

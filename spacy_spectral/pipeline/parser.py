@@ -311,6 +311,17 @@ class SpectralParser(FirstStage):
         return [heads for heads, _ in pairs], [labels for _, labels in pairs]
 
 
+def store_with_alternatives(nlp: Language) -> dict[str, Any]:
+    """The settings under which the parsers of a pipeline keep probabilities, and the likeliest other arcs."""
+    return {
+        f"components.{name}.store": list(
+            dict.fromkeys([*pipe.store, "head_prob", "dep_prob", "alternative"])
+        )
+        for name, pipe in nlp.components
+        if isinstance(pipe, SpectralParser)
+    }
+
+
 class WholeLearner:
     """Trains models with `attrs["recipe"]`, a `trees.interface.Recipe`, and `attrs["learnt"]`, and
     parses with them. Whether documents must have the attributes that are a token's symbol is

@@ -5,14 +5,29 @@ one level above them; what reaches down to a word from higher up does so straigh
 crosses another one, nor a label. The same tree gives the same bytes.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
-from math import isnan
+from math import isnan, nan
 
 from ..models.constituency.trees import Node, Parsed
-from .markup import INK, n_columns, svg_head
+from .markup import INK, format_probability, n_columns, svg_head
 
-_SOFT = "#5b6874"
+_STYLE = """
+.tree .p { font-size: 10px; fill: #5b6874; } .tree .t { font-size: 12px; fill: #5b6874; }
+.tree .c { font-weight: bold; } .tree .wrong { fill: #c1272d; }
+.tree polyline { fill: none; stroke-dasharray: 5 3; stroke-width: 1.3; }
+.tree .missing polyline { stroke: #1b7f3b; } .tree .rival polyline { stroke: #7b3fa0; }
+.tree .missing text { fill: #1b7f3b; } .tree .rival text { fill: #7b3fa0; }
+.tree g text { font-size: 11px; paint-order: stroke; stroke: #ffffff; stroke-width: 5; }
+@media (prefers-color-scheme: dark) { .tree .page { fill: #1b232b; } .tree text { fill: #e6ebf0; }
+  .tree .p, .tree .t { fill: #9aa7b3; } .tree .lines { stroke: #c9d2da; } .tree .wrong { fill: #ff7b72; }
+  .tree .missing polyline { stroke: #56d364; } .tree .rival polyline { stroke: #c9a2ff; }
+  .tree .missing text { fill: #56d364; } .tree .rival text { fill: #c9a2ff; }
+  .tree g text { stroke: #1b232b; } }
+"""
+_BELOW = 22.0
 _CHARACTER = 8.2  # width, on the safe side
 _BOLD = 1.15
 _GAP = 14.0
@@ -30,6 +45,7 @@ class _Placed:
     children: "list[_Placed]" = field(default_factory=list)
     x: float = 0.0
     depth: int = 0
+    is_wrong: bool = False
 
     @property
     def number(self) -> str:
@@ -46,9 +62,31 @@ class _Placed:
         return _CHARACTER * (n_columns(self.label) + len(self.number)) * _BOLD
 
 
-def tree_svg(parsed: Parsed, words: list[str]) -> str:
-    """Draw the constituents of a sentence as SVG."""
+def tree_svg(
+    parsed: Parsed,
+    words: Sequence[str],
+    *,
+    gold: Parsed | None = None,
+    rivals: Sequence[Node] = (),
+) -> str:
+    """Draw the constituents of a sentence as SVG.
+
+    gold: What is right: other constituents are marked, and those that are missing stand below the words.
+    rivals: Constituents that are not in the tree; they stand below the words, too.
+    """
     order = _nested(parsed.nodes, parsed.tags)
+    missing: list[Node] = []
+    if gold is not None:
+        right = Counter((node.label, node.begin, node.end) for node in gold.nodes)
+        for node in order:
+            if node.children and node.label:
+                key = node.label, node.begin, node.end
+                node.is_wrong = not right[key]
+                right[key] -= right[key] > 0
+        for own in gold.nodes:
+            if right[own.label, own.begin, own.end] > 0:
+                right[own.label, own.begin, own.end] -= 1
+                missing.append(own._replace(prob=nan))
     widths = [
         _CHARACTER * max(n_columns(word), n_columns(tag), 2) + _GAP
         for word, tag in zip(words, parsed.tags, strict=True)
@@ -93,7 +131,7 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
         title = "" if isnan(node.prob) else f"<title>P = {node.prob:.3f}</title>"
         if node.children or node.label:
             number = f'<tspan class="p" dx="4">{node.number}</tspan>' if node.number else ""
-            kind = "c" if node.children else "t"
+            kind = "t" if not node.children else "c wrong" if node.is_wrong else "c"
             texts.append(
                 f'<text class="{kind}" x="{node.x:.1f}" y="{level(node):.1f}" opacity="{node.shade:.2f}">'
                 f"{escape(node.label)}{number}{title}</text>"
@@ -103,14 +141,26 @@ def tree_svg(parsed: Parsed, words: list[str]) -> str:
             f'<text class="w" x="{x:.1f}" y="{height - _MARGIN:.1f}">{escape(word)}</text>'
         )
     width = edge + _MARGIN
+    ends = [(x - w / 2 + 3, x + w / 2 - 3) for x, w in zip(centres, widths, strict=True)]
+    spans = [("missing", node) for node in missing] + [("rival", node) for node in rivals]
+    spans.sort(key=lambda span: (span[1].end - span[1].begin, span[1].begin))
+    brackets: list[str] = []
+    for i, (kind, other) in enumerate(spans):
+        left, stop, at = ends[other.begin][0], ends[other.end - 1][1], height + _BELOW * i
+        number = "" if isnan(other.prob) else f" {format_probability(other.prob)}"
+        brackets.append(
+            f'<g class="{kind}"><polyline points="{left:.1f},{at:.1f} {left:.1f},{at + 7:.1f} '
+            f'{stop:.1f},{at + 7:.1f} {stop:.1f},{at:.1f}"/><text x="{(left + stop) / 2:.1f}" '
+            f'y="{at + 12:.1f}">{escape(other.label + number)}</text></g>'
+        )
+    height += _BELOW * len(brackets) + (4 if brackets else 0)
     return (
         svg_head("tree", width, height, font_size=14, more=f'text-anchor="middle" fill="{INK}"')
-        + f"<style>.tree .p {{ font-size: 10px; fill: {_SOFT}; }} "
-        f".tree .t {{ font-size: 12px; fill: {_SOFT}; }} "
-        ".tree .c { font-weight: bold; }</style>"
         # dark ink can't be read on a dark page
-        '<rect width="100%" height="100%" fill="#ffffff"/>'
-        f'<g stroke="{INK}" stroke-width="1.2" fill="none">{"".join(lines)}</g>{"".join(texts)}</svg>'
+        + f"<style>{_STYLE}</style>"
+        '<rect class="page" width="100%" height="100%" fill="#ffffff"/>'
+        f'<g class="lines" stroke="{INK}" stroke-width="1.2" fill="none">{"".join(lines)}</g>'
+        f"{''.join(texts)}{''.join(brackets)}</svg>"
     )
 
 

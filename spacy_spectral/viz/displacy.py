@@ -6,7 +6,7 @@ An arc is the more opaque the more probable it is, and its label ends in the pro
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any, TypeAlias
 
@@ -14,10 +14,10 @@ from spacy import displacy
 from spacy.displacy.render import DependencyRenderer
 from spacy.tokens import Doc, Span, Token
 
-from ..pipeline.annotations import head_prob
-from .markup import format_probability
+from ..pipeline.annotations import alternative, head_prob
+from .arcs import Arc, Word
+from .markup import format_probability, opacity
 
-_LEAST_OPACITY = 0.15
 # of flat arcs
 _LEVEL = 24.0
 _FONT_SIZE = 11.5
@@ -186,6 +186,26 @@ class ProbabilityRenderer(DependencyRenderer):
         )
 
 
-def opacity(probability: float) -> float:
-    """How opaque an arc of this probability is drawn; the least probable can still be seen."""
-    return _LEAST_OPACITY + (1 - _LEAST_OPACITY) * min(max(probability, 0.0), 1.0)
+def tree_words(tokens: Doc | Span, gold: Mapping[int, tuple[int, str]] | None = None) -> list[Word]:
+    """The words of a sentence with their arcs, to be drawn by `arcs.arcs_html`; white space is left out.
+
+    gold: By token, its right head and label, as tokens of the document; others are not known.
+    """
+    shown = [token for token in tokens if not token.is_space]
+    places = {token.i: place for place, token in enumerate(shown)}
+    gold = gold or {}
+    words = []
+    for token in shown:
+        word = Word(token.text, token.tag_ or token.pos_)
+        if token.dep_ and token.head.i in places:
+            label = "root" if token.head.i == token.i else token.dep_
+            word.arc = Arc(places[token.head.i], label, head_prob(token))
+        if token.i in gold and gold[token.i][0] in places:
+            head, label = gold[token.i]
+            word.gold = Arc(places[head], label)
+        other = alternative(token)
+        if other is not None and other.head.i in places:
+            label = "root" if other.head.i == token.i else other.dep
+            word.other = Arc(places[other.head.i], label, other.prob)
+        words.append(word)
+    return words

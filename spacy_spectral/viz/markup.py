@@ -5,10 +5,32 @@ from html import escape
 from unicodedata import combining, east_asian_width
 
 INK = "#22303c"
+_LEAST_OPACITY = 0.15
+_LIGHT = {
+    "ink": INK, "soft": "#5b6874", "line": INK, "card": "#ffffff", "page": "#f5f7f9", "border": "#dde3e8",
+    "wrong": "#c1272d", "right": "#1b7f3b", "other": "#7b3fa0", "first": "#1f5fa8", "second": "#b3541e",
+}  # fmt: skip
+_DARK = {
+    "ink": "#e6ebf0", "soft": "#9aa7b3", "line": "#c9d2da", "card": "#1b232b", "page": "#12181e",
+    "border": "#33404b", "wrong": "#ff7b72", "right": "#56d364", "other": "#c9a2ff", "first": "#6cb0f5",
+    "second": "#f0a35e",
+}  # fmt: skip
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+
+
+# The colours of pages and of what is drawn in them, as the reader's system has them: light or dark.
+COLOURS = (
+    f":root {{ color-scheme: light dark; {_variables(_LIGHT)} }}\n"
+    f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(_DARK)} }} }}\n"
+)
 _STYLE = """
-body { margin: 0 auto; padding: 1.5rem 2rem 4rem; color: #22303c; background: #f5f7f9;
+body { margin: 0 auto; padding: 1.5rem 2rem 4rem; color: var(--ink); background: var(--page);
        font-family: Helvetica, Arial, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; }
+h1 { font-size: 1.5rem; margin: 0.5rem 0 0.25rem; overflow-wrap: anywhere; }
+@media (max-width: 700px) { body { padding: 0.75rem 0.75rem 3rem; } }
 @media print { body { background: none; padding: 0; } }
 """
 
@@ -21,7 +43,7 @@ def html_page(
         f'<!DOCTYPE html>\n<html lang="{escape(lang)}" dir="{direction}">\n<head>\n'
         '<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>{COLOURS}{_STYLE}{style}</style>\n</head>\n<body>\n"
         + "\n".join([f"<h1>{escape(title)}</h1>", *parts])
         + "\n</body>\n</html>\n"
     )
@@ -39,6 +61,11 @@ def svg_head(kind: str, width: float, height: float, *, font_size: float, more: 
 def n_columns(text: str) -> int:
     """The width of a text in characters; Chinese, Japanese and Korean ones are two wide."""
     return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)
+
+
+def opacity(probability: float) -> float:
+    """How opaque an arc of this probability is drawn; the least probable can still be seen."""
+    return _LEAST_OPACITY + (1 - _LEAST_OPACITY) * min(max(probability, 0.0), 1.0)
 
 
 def format_probability(value: float) -> str:

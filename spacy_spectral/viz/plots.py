@@ -5,21 +5,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 import numpy
+from numpy.typing import NDArray
 
 from ..base.linalg import svd
 from ..trees.calibration import Reliability
+
+STYLE = """
+.plot { max-width: 100%; height: auto; } .plot text { font: 12px sans-serif; }
+.plot text:not([fill]) { fill: #222; }
+.plot .title { font-size: 15px; } .plot .grid { stroke: #ddd; } .plot .axis { stroke: #444; fill: none; }
+@media (prefers-color-scheme: dark) { .plot .page { fill: #1b232b; } .plot text:not([fill]) { fill: #e6ebf0; }
+  .plot .grid { stroke: #3a4650; } .plot .axis { stroke: #9aa7b3; }
+  .plot .curve { filter: brightness(1.6); } }
+"""
 
 
 def _picture(
     width: int, height: int, style: str, at: tuple[int, int], title: str, parts: Iterable[str]
 ) -> str:
-    """A white picture with its title at a place."""
+    """A picture with its title at a place, white, or dark where the reader's system is."""
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 {width} {height}" '
             f'width="{width}" height="{height}">',
-            f"<style>{style}</style>",
-            f'<rect width="{width}" height="{height}" fill="white"/>',
+            f"<style>{STYLE}{style}</style>",
+            f'<rect class="page" width="{width}" height="{height}" fill="white"/>',
             f'<text x="{at[0]}" y="{at[1]}" class="title">{escape(title)}</text>',
             *parts,
             "</svg>",
@@ -49,8 +59,53 @@ def render_reliability(curves: Mapping[str, Reliability], *, title: str) -> str:
         parts += _curve(curve, colour)
         parts += _bars(curve, colour, i, len(curves))
         parts += _legend(name, curve, colour, i)
-    style = "text {font: 12px sans-serif; fill: #222} .title {font-size: 15px}"
-    return _picture(width, height, style, (_LEFT, 26), title, parts)
+    return _picture(width, height, "", (_LEFT, 26), title, parts)
+
+
+def render_coverage(curves: Mapping[str, tuple[NDArray, NDArray]], *, title: str) -> str:
+    """Draw which part is right of the most probable predictions, by how many of all these are.
+
+    curves: By name, the probabilities of predictions and whether they are right.
+    """
+    shown = {}
+    for name, (probs, right) in curves.items():
+        order = numpy.argsort(-probs, kind="stable")
+        n = numpy.unique(numpy.linspace(1, len(order), min(len(order), 200)).astype("int64"))
+        shown[name] = n / len(order), right[order].cumsum()[n - 1] / n
+    # of a handful of predictions the share that is right says nothing
+    lowest = min((float(y[x >= 0.02].min()) for x, y in shown.values()), default=0.0)
+    low = min(numpy.floor(10 * lowest) / 10, 0.9)
+    height = _TOP + _SIZE + _BOTTOM
+
+    def y_of(share: float) -> float:
+        return round(_TOP + _SIZE * (1.0 - max(share - low, 0.0) / (1.0 - low)), 1)
+
+    parts = []
+    for tick in _TICKS:
+        x, at = _x(tick), low + (1.0 - low) * tick
+        parts += [
+            f'<path d="M{_LEFT} {y_of(at)}H{_x(1)}M{x} {_TOP}V{_TOP + _SIZE}" class="grid"/>',
+            f'<text x="{_LEFT - 8}" y="{y_of(at) + 4}" text-anchor="end">{at:.0%}</text>',
+            f'<text x="{x}" y="{_TOP + _SIZE + 18}" text-anchor="middle">{tick:.0%}</text>',
+        ]
+    parts += [
+        f'<path d="M{_LEFT} {_TOP}V{_TOP + _SIZE}H{_x(1)}" class="axis"/>',
+        f'<text x="{_x(0.5)}" y="{height - 12}" text-anchor="middle">'
+        "share of all, the most probable first</text>",
+        f'<text transform="translate(16 {_TOP + _SIZE / 2}) rotate(-90)" text-anchor="middle">'
+        "right among them</text>",
+    ]
+    for i, (name, (xs, ys)) in enumerate(shown.items()):
+        colour, y = _CURVES[i % len(_CURVES)], _TOP + _SIZE - 14 - 20 * (len(shown) - 1 - i)
+        line = "L".join(
+            f"{_x(x)} {y_of(share)}" for x, share in zip(xs.tolist(), ys.tolist(), strict=True)
+        )
+        parts += [
+            f'<path class="curve" d="M{line}" stroke="{colour}" stroke-width="2" fill="none"/>',
+            f'<circle class="curve" cx="{_LEFT + 16}" cy="{y - 4}" r="5" fill="{colour}"/>',
+            f'<text x="{_LEFT + 28}" y="{y}">{escape(name)}</text>',
+        ]
+    return _picture(_LEFT + _SIZE + _RIGHT, height, "", (_LEFT, 26), title, parts)
 
 
 def _x(probability: float) -> float:
@@ -67,7 +122,7 @@ def _axes(height: int) -> list[str]:
     for tick in _TICKS:
         x, y = _x(tick), _y(tick)
         parts += [
-            f'<path d="M{_LEFT} {y}H{_x(1)}M{x} {_TOP}V{_y(0)}M{x} {base}v4" stroke="#ddd"/>',
+            f'<path d="M{_LEFT} {y}H{_x(1)}M{x} {_TOP}V{_y(0)}M{x} {base}v4" class="grid"/>',
             f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{tick:.0%}</text>',
             f'<text x="{x}" y="{base + 18}" text-anchor="middle">{tick:.0%}</text>',
         ]
@@ -75,8 +130,7 @@ def _axes(height: int) -> list[str]:
     return [
         *parts,
         f'<path d="M{_x(0)} {_y(0)}L{_x(1)} {_y(1)}" stroke="#888" stroke-dasharray="4 4"/>',
-        f'<path d="M{_LEFT} {_TOP}V{_y(0)}H{_x(1)}M{_LEFT} {base}H{_x(1)}" '
-        'stroke="#444" fill="none"/>',
+        f'<path d="M{_LEFT} {_TOP}V{_y(0)}H{_x(1)}M{_LEFT} {base}H{_x(1)}" class="axis"/>',
         f'<text x="{_x(0.5)}" y="{height - 12}" text-anchor="middle">probability</text>',
         f'<text transform="translate(16 {middle}) rotate(-90)" text-anchor="middle">right</text>',
         f'<text transform="translate(16 {base - _BARS / 2}) rotate(-90)" '
@@ -89,12 +143,12 @@ def _curve(curve: Reliability, colour: str) -> list[str]:
     places = [(_x(curve.confidence[i]), _y(curve.accuracy[i])) for i in filled.tolist()]
     line = "L".join(f"{x} {y}" for x, y in places)
     shares = curve.counts[filled] / curve.counts.sum()
-    parts = [f'<path d="M{line}" stroke="{colour}" stroke-width="1.5" fill="none"/>']
+    parts = [f'<path class="curve" d="M{line}" stroke="{colour}" stroke-width="1.5" fill="none"/>']
     for (x, y), i, share in zip(places, filled.tolist(), shares.tolist(), strict=True):
         radius = 2.0 + 10.0 * share**0.5
         tip = f"{curve.counts[i]:,} at {curve.confidence[i]:.1%}: {curve.accuracy[i]:.1%} right"
         parts.append(
-            f'<circle cx="{x}" cy="{y}" r="{radius:.1f}" fill="{colour}" fill-opacity="0.7">'
+            f'<circle class="curve" cx="{x}" cy="{y}" r="{radius:.1f}" fill="{colour}" fill-opacity="0.7">'
             f"<title>{tip}</title></circle>"
         )
     return parts
@@ -106,7 +160,7 @@ def _bars(curve: Reliability, colour: str, i: int, n: int) -> list[str]:
     step = _SIZE / len(shares)
     width = (step - 2) / n
     return [
-        f'<rect x="{_LEFT + b * step + 1 + i * width:.1f}" y="{base - _BARS * share:.1f}" '
+        f'<rect class="curve" x="{_LEFT + b * step + 1 + i * width:.1f}" y="{base - _BARS * share:.1f}" '
         f'width="{width:.1f}" height="{_BARS * share:.1f}" fill="{colour}" fill-opacity="0.7"/>'
         for b, share in enumerate(shares.tolist())
     ]
@@ -116,7 +170,7 @@ def _legend(name: str, curve: Reliability, colour: str, i: int) -> list[str]:
     y = _TOP + 18 + 34 * i
     said, right = curve.mean_probability, curve.share_right
     return [
-        f'<circle cx="{_LEFT + 16}" cy="{y - 4}" r="5" fill="{colour}"/>',
+        f'<circle class="curve" cx="{_LEFT + 16}" cy="{y - 4}" r="5" fill="{colour}"/>',
         f'<text x="{_LEFT + 28}" y="{y}">{escape(name)}: calibration error {curve.error:.2%}</text>',
         f'<text x="{_LEFT + 28}" y="{y + 15}">{said:.1%} expected, {right:.1%} right</text>',
     ]
@@ -234,9 +288,10 @@ def render_map(
         key.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/>')
         key.append(f'<text x="{x + 12}" y="{y + 4}" class="legend">{escape(tag)}</text>')
     style = (
-        f"text {{font: {_FONT_SIZE}px sans-serif; text-anchor: middle; "
+        f".plot text {{font: {_FONT_SIZE}px sans-serif; text-anchor: middle; "
         "paint-order: stroke; stroke: white; stroke-width: 3px} "
-        ".legend {text-anchor: start; fill: #222} .title {font-size: 16px; fill: #222; "
-        "text-anchor: start}"
+        ".plot .legend, .plot .title {text-anchor: start} .plot .title {font-size: 16px} "
+        "@media (prefers-color-scheme: dark) {.plot text {stroke: #1b232b} "
+        ".plot text[fill], .plot circle {filter: brightness(1.6)}}"
     )
     return _picture(_WIDTH, _HEIGHT, style, (_MARGIN, _MARGIN), title, [*dots, *names, *key])

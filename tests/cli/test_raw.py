@@ -8,7 +8,7 @@ from spacy.cli._util import app
 from typer.testing import CliRunner
 
 from pipelines import from_raw_text
-from spacy_spectral.cli.evaluate import MEASURES, evaluate_raw
+from spacy_spectral.raw import MEASURES, evaluate_raw
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 import spacy_spectral
-from spacy_spectral.cli.evaluate import evaluate_raw
 from spacy_spectral.pipeline.tokenizer import SpectralTokenizer
 from spacy_spectral.pipeline.words import fitted, merged, surface, with_words
+from spacy_spectral.raw import evaluate_raw
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.conllu import Sentence
 from spacy_spectral.treebank.documents import MULTIWORD, sentences_to_doc

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import srsly
 
-from spacy_spectral.cli.evaluate import MEASURES
+from spacy_spectral.raw import MEASURES
 from spacy_spectral.treebank.sample.draw import write_sample
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "benchmark_raw.py"
