@@ -12,10 +12,13 @@ from spacy.util import load_config, registry
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
-def train(name, paths, output, **overrides):
+def train(name, paths, output, logger=None, **overrides):
     """What `spacy train` writes with a config."""
     given = {"paths.train": str(paths["train"]), "paths.dev": str(paths["dev"]), **overrides}
-    nlp = init_nlp(load_config(CONFIGS / name, overrides=given, interpolate=False))
+    config = load_config(CONFIGS / name, overrides=given, interpolate=False)
+    if logger is not None:
+        config["training"]["logger"] = logger
+    nlp = init_nlp(config)
     shown = io.StringIO()
     output.mkdir()
     train_nlp(nlp, output, stdout=shown, stderr=io.StringIO())
@@ -87,8 +90,8 @@ def test_nothing_is_said_of_a_training_without_evaluation(whole):
 
 
 def test_configs_with_the_logger_of_spacy_work(few, tmp_path):
-    logger = {"training.logger.@loggers": "spacy.ConsoleLogger.v1"}
-    _, shown = train("shag.cfg", few, tmp_path / "model", **logger)
+    logger = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
+    _, shown = train("shag.cfg", few, tmp_path / "model", logger=logger)
     assert "LOSS SPECT..." in shown
     assert " Trained " not in shown
 
