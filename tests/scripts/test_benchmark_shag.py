@@ -42,12 +42,13 @@ def test_accuracy_tables(script, tmp_path, monkeypatch, capsys):
     script.main()
     tables = json.loads(output.read_text())
     shown = capsys.readouterr().out
-    assert [name for name, *_ in tables["accuracy dev"]][:3] == ["DET", "DET+F", "SPECTRAL"]
-    assert len(tables["accuracy dev"]) == 10
+    single = ["DET", "DET+F", "SPECTRAL", "EM", "LEX", "LEX+F", "LEX+FCP"]
+    products = [f"{name} x SPECTRAL" for name in single[-3:]]
+    assert [name for name, *_ in tables["accuracy dev"]] == single + products
+    assert set(tables) == {"words", "accuracy dev"}  # with --quick
     for _, plain, with_lengths in tables["accuracy dev"]:
         assert 50 < plain <= 100 and 50 < with_lengths <= 100
-        assert f"{plain:.2f}" in shown
-    assert [name for name, *_ in tables["decoding"]] == ["DET+F", "EM"]
+        assert f"{plain:.2f}" in shown and f"{with_lengths:.2f}" in shown
 
 
 def test_times(script, tmp_path):
