@@ -263,7 +263,8 @@ function press(key, shift = false) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (!state || event.altKey || document.querySelector("dialog[open]") || event.target.matches("select, input, textarea")) return;
+  // the input of a list that was closed has the focus until the page is drawn again: its keys are meant for the page
+  if (!state || event.altKey || event.defaultPrevented || document.querySelector("dialog[open]") || event.target.matches("select")) return;
   if (event.target.matches("button") && ["Enter", " ", "Tab"].includes(event.key)) return;
   let key = event.key;
   if (event.ctrlKey || event.metaKey) {
