@@ -7,7 +7,6 @@ Thinc's own to_bytes, from_bytes, to_disk and copy are all the code there is.
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -45,21 +44,18 @@ def _deserialize_learnt(attribute: Learnt, value: bytes, name: str, model: Model
     return _from_bytes(attribute.kind, value)
 
 
-def learnt_model(name: str, kind: type, recipe: Any, *, ask: str = "parse") -> Model:
+def learnt_model(name: str, kind: type, recipe: Any) -> Model:
     """The Thinc model of a component that is trained as a whole, when its pipeline is initialized.
 
     recipe: The settings, with `fit`, which trains. Thinc does not serialise it: the config has it.
-    ask: The method of what is learnt that gets the model's input, a tuple.
     """
-    return Model(name, partial(_ask, ask), attrs={"recipe": recipe, "learnt": Learnt(kind)})
+    return Model(name, _forward, attrs={"recipe": recipe, "learnt": Learnt(kind)})
 
 
-def _ask(method: str, model: Model, inputs: Any, is_train: bool) -> tuple[Any, Callable]:
-    """Module-level, so that models can be pickled."""
-    if not isinstance(inputs, tuple):
-        # 'spacy debug model' asks with documents, which only components can read
-        return [], lambda gradient: []
-    return getattr(model.attrs["learnt"].value, method)(*inputs), lambda gradient: []
+def _forward(model: Model, inputs: Any, is_train: bool) -> tuple[list, Callable]:
+    """Gives nothing: components ask what was learnt themselves, and 'spacy debug model' has documents, which
+    only components can read. Module-level, so that models can be pickled."""
+    return [], lambda gradient: []
 
 
 def architecture(
@@ -67,7 +63,6 @@ def architecture(
     kind: type,
     recipe: type,
     *,
-    ask: str = "parse",
     hidden: Sequence[str] = (),
     **fixed: Any,
 ) -> Callable[..., Model]:
@@ -88,7 +83,7 @@ def architecture(
         unknown = [key for key in settings if key not in shown]
         if unknown:
             raise TypeError(f"{name} has no setting {unknown[0]!r}")
-        return learnt_model(name, kind, _nested(recipe, fixed | settings), ask=ask)
+        return learnt_model(name, kind, _nested(recipe, fixed | settings))
 
     build.__doc__ = recipe.__doc__
     build.__signature__ = Signature(list(shown.values()), return_annotation=Model)  # type: ignore[attr-defined]

@@ -52,14 +52,13 @@ class SpectralSenter(SpectralPipe):
         """How likely tokens are to start a sentence, without changing documents; NaN for white space, 1
         for the first word."""
         docs = list(docs)
-        if not self.is_learnt:
-            self.learnt  # noqa: B018 (says so)
+        learnt = self.learnt
         words = _Words(docs)
         types = [word for word in words.types if not word.isspace()]
         row_of_type = numpy.cumsum([not word.isspace() for word in words.types])
         rows = row_of_type[words.type_of[words.places]].astype("int32")
         values = numpy.full(words.offsets[-1], numpy.nan, dtype="float32")
-        values[words.places] = self.model.predict((types, rows, words.layout, words.bounds))
+        values[words.places] = learnt.probabilities(types, rows, words.layout, words.bounds)
         return [values[begin:end] for begin, end in pairwise(words.offsets.tolist())]
 
     def set_annotations(self, docs: Iterable[Doc], scores: list[NDArray[numpy.float32]]) -> None:

@@ -161,7 +161,7 @@ class SpectralTagger(SpectralPipe):
         starts = numpy.flatnonzero(numpy.diff(sentences, prepend=0, append=-1))
         words = learnt.words(forms).at(types[is_word])
         given = None if self.overwrite else self._given(tokens[is_word, 2], find)
-        tagging = self.model.predict((words, starts.astype("int32"), self.top_k, given))
+        tagging = learnt.tag_words(words, starts.astype("int32"), self.top_k, given)
 
         vocabs = vocabularies(docs)
         values = numpy.zeros((len(tokens), 3), dtype="uint64")

@@ -319,9 +319,7 @@ class LemmatizerRecipe:
         return model(exceptions, known, capitals)
 
 
-build_linear_lemmatizer = architecture(
-    "linear_lemmatizer", LemmaModel, LemmatizerRecipe, ask="lemmatize"
-)
+build_linear_lemmatizer = architecture("linear_lemmatizer", LemmaModel, LemmatizerRecipe)
 
 
 def lemma_templates() -> Templates:

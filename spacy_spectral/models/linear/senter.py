@@ -221,7 +221,7 @@ class SenterRecipe:
         )  # fmt: skip
 
 
-build_linear_senter = architecture("linear_senter", SenterModel, SenterRecipe, ask="probabilities")
+build_linear_senter = architecture("linear_senter", SenterModel, SenterRecipe)
 
 
 @dataclass

@@ -303,7 +303,7 @@ class TaggerRecipe:
         return TaggerModel(words, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
 
 
-build_linear_tagger = architecture("linear_tagger", TaggerModel, TaggerRecipe, ask="tag_words")
+build_linear_tagger = architecture("linear_tagger", TaggerModel, TaggerRecipe)
 
 
 # ---------------------------------------------------------------- jack-knifing

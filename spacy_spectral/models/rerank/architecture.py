@@ -125,4 +125,4 @@ def _annotated(treebank: Treebank) -> NDArray[numpy.bool_]:
     return missing[starts[1:]] == missing[starts[:-1]]
 
 
-build_reranker = architecture("reranker", Reranker, Settings, ask="rank")
+build_reranker = architecture("reranker", Reranker, Settings)

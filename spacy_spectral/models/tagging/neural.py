@@ -525,6 +525,4 @@ class NeuralOpinion(NamedTuple):
         return product(self.scores[:, self.outputs.edges[1] :], self.outputs.values)
 
 
-build_neural_tagger = architecture(
-    "neural_tagger", NeuralTagger, NeuralTaggerRecipe, ask="tag_words"
-)
+build_neural_tagger = architecture("neural_tagger", NeuralTagger, NeuralTaggerRecipe)

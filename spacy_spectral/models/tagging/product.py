@@ -293,4 +293,4 @@ def build_product_tagger(experts: dict[str, Any]) -> Model:
     if not experts:
         raise SpectralError(Errors.S310)
     recipe = ProductTaggerRecipe({name: own.attrs["recipe"] for name, own in experts.items()})
-    return learnt_model("product_tagger", ProductTagger, recipe, ask="tag_words")
+    return learnt_model("product_tagger", ProductTagger, recipe)

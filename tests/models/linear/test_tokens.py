@@ -25,13 +25,13 @@ from spacy_spectral.models.linear.chunks import (
     piece_words,
     split_chunks,
 )
-from spacy_spectral.models.linear.graphemes import inside_clusters
 from spacy_spectral.models.linear.tokenizer import (
     Pieces,
     SpecialCases,
     SpecialToken,
     TokenizerModel,
     TokenizerRecipe,
+    inside_clusters,
 )
 
 STEMS = ["kal", "mor", "tive", "sun", "pel", "dra", "vok", "lim", "gor", "hask", "bren", "yul"]
