@@ -470,7 +470,7 @@ class StepwiseLearner:
             listener for _, pipe in nlp.components for listener in getattr(pipe, "listeners", [])
         ]
         for node in self.model.walk():
-            upstream = getattr(node, "upstream_name", None)
+            upstream = _upstream(node)
             if upstream is not None and not any(node is listener for listener in heard):
                 raise SpectralError(Errors.S443.format(name=self.name, upstream=upstream))
 
@@ -500,7 +500,7 @@ class StepwiseLearner:
         from ..models.biaffine.network import check_model
 
         check_model(self.model, self.inventory)
-        if any(isinstance(node, Tok2VecListener) for node in self.model.walk()):
+        if any(_upstream(node) is not None for node in self.model.walk()):
             return
         doc = Doc(Vocab(), words=list("abc"), sent_starts=[True, False, False])
         if not numpy.isfinite(self.parse(read([doc])).log_probs()).all():
@@ -537,9 +537,27 @@ class StepwiseLearner:
         return self._network().parse(batch, batch.tokens.starts, fixed=fixed)
 
     def _require_vectors(self, batch: Batch) -> None:
-        """spaCy's listeners give zeros where no tok2vec has been: a parse of nothing."""
+        """Listeners give zeros where no tok2vec or transformer has been: a parse of nothing."""
         for node in self.model.walk():
-            if isinstance(node, Tok2VecListener) and any(
-                len(doc) and not doc.tensor.size for doc in batch.docs
-            ):
-                raise SpectralError(Errors.S443.format(name=self.name, upstream=node.upstream_name))
+            upstream = _upstream(node)
+            if upstream is None:
+                continue
+            heard = _has_tensor if isinstance(node, Tok2VecListener) else _has_transformed
+            if not all(map(heard, filter(len, batch.docs))):
+                raise SpectralError(Errors.S443.format(name=self.name, upstream=upstream))
+
+
+def _upstream(layer: Model) -> str | None:
+    """The name of the component that a layer listens to; None if it is no listener."""
+    # those of spacy-curated-transformers are no class of their own
+    if "_TRANSFORMER_LISTENER" in layer.attrs:
+        return layer.attrs["_upstream_name"]
+    return getattr(layer, "upstream_name", None)
+
+
+def _has_tensor(doc: Doc) -> bool:
+    return doc.tensor.size > 0
+
+
+def _has_transformed(doc: Doc) -> bool:
+    return doc.has_extension("trf_data") and doc._.trf_data is not None

@@ -16,7 +16,6 @@ import numpy
 from numpy.typing import NDArray
 from thinc.api import Model
 from thinc.types import Ragged
-from thinc.util import get_array_module
 
 from ...base.files import Array, Int, Record, Scope
 from ...trees.interface import NEUTRAL, TEMPERATURE, AskedArcs, Parses, Temperature
@@ -81,6 +80,17 @@ class Network:
         pieces = _VectorPieces(self, vectors, starts)
         return parse_in_pieces(pieces, starts, max_length=self.max_length, fixed=fixed)
 
+    def pieces_of(
+        self, vectors: Ragged, starts: NDArray, tokens: Longs | slice, own_starts: NDArray
+    ) -> Ragged:
+        """The vectors of some tokens (slice(None) for all) as sentences of their own."""
+        if isinstance(tokens, slice) and numpy.array_equal(starts, own_starts):
+            return vectors
+        ops = self.arcs.ops
+        chosen = numpy.arange(int(starts[-1]))[tokens]
+        rows = ops.asarray(rows_of_pieces(starts, chosen, own_starts))
+        return Ragged(vectors.data[rows], ops.asarray1i(numpy.diff(own_starts) + 1))
+
     def arc_scores(
         self, vectors: Ragged, asked: AskedArcs
     ) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
@@ -106,7 +116,7 @@ class _VectorPieces:
         network, t, scores = self.network, self.network.temperature, []
         own = None
         if self.vectors is not None:
-            own = pieces_of(self.vectors, self.starts, tokens, starts)
+            own = network.pieces_of(self.vectors, self.starts, tokens, starts)
             scores = network.arcs.predict(own)
         constraints = sentence_constraints(list(pairwise(starts.tolist())), fixed)
         pairs = list(zip(scores, constraints, strict=True))
@@ -143,22 +153,10 @@ class _ArcLabels:
         else:  # of one sentence, as those of an n-best list: no others are looked at
             tokens = numpy.arange(self.starts[sentences[0]], self.starts[sentences[0] + 1])
             own_starts = numpy.array([0, len(tokens)], dtype="int32")
-            own = pieces_of(self.vectors, self.starts, tokens, own_starts)
+            own = self.network.pieces_of(self.vectors, self.starts, tokens, own_starts)
             arcs = ArcRows.of_trees(own, own_starts, [0] * len(heads), heads)
         logs = log_labels(self.network.labels, arcs, self.network.temperature.labels)
         return numpy.exp(logs.astype("float64"))
-
-
-def pieces_of(
-    vectors: Ragged, starts: NDArray, tokens: Longs | slice, own_starts: NDArray
-) -> Ragged:
-    """The vectors of some tokens (slice(None) for all) as sentences of their own."""
-    if isinstance(tokens, slice) and numpy.array_equal(starts, own_starts):
-        return vectors
-    chosen = numpy.arange(int(starts[-1]))[tokens]
-    xp = get_array_module(vectors.data)
-    rows = xp.asarray(rows_of_pieces(starts, chosen, own_starts))
-    return Ragged(vectors.data[rows], xp.asarray((numpy.diff(own_starts) + 1).astype("int32")))
 
 
 def _label_loss(layer: Model, scores: Any, labels: Ints) -> tuple[float, Any]:

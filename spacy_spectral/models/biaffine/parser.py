@@ -27,7 +27,7 @@ from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Ints, Tokens, Treebank
 from .embed import TokenNumbers
 from .estimate import NetworkSettings, build_network, fit, flat_weights, n_weights, set_weights
-from .network import Network, pieces_of
+from .network import Network
 
 _SIZE = Int(low=1, high=1 << 14)
 _RATE = Float(low=0.0, below=1.0)
@@ -155,5 +155,5 @@ class BiaffineScores(ArcScorer):
         self._vectors = parser.network.encoder.predict(parser.lexicon(tokens))
 
     def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
-        own = pieces_of(self._vectors, self._starts, asked.tokens, asked.starts)
+        own = self._network.pieces_of(self._vectors, self._starts, asked.tokens, asked.starts)
         return self._network.arc_scores(own, asked)

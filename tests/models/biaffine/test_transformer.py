@@ -1,0 +1,145 @@
+"""configs/transformer.cfg, with a tiny transformer whose weights are random: nothing is downloaded.
+
+Needs the extra "transformers", which brings PyTorch: without it these tests are skipped.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy
+import pytest
+import spacy
+import srsly
+from spacy.cli._util import app
+from spacy.cli.package import package
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train
+from spacy.util import load_config
+from typer.testing import CliRunner
+
+import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from spacy_spectral.readers import Corpus
+
+pytest.importorskip("spacy_curated_transformers", reason="needs the extra transformers")
+
+ROOT = Path(__file__).parents[3]
+WIDTH = 48
+SIZES = {
+    "hidden_width": WIDTH,
+    "intermediate_width": 96,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "attention_probs_dropout_prob": 0.0,
+    "hidden_dropout_prob": 0.0,
+}
+TEXT = "The old dog sleeps. It saw a man with a telescope."
+
+
+def write_pieces(conllu, path):
+    """Word pieces: the words of a treebank that are seen twice, and single letters."""
+    words = Counter(re.findall(r"^\d+\t(\S+)", conllu.read_text("utf8"), re.M))
+    letters = sorted(set("".join(words)))
+    frequent = [word for word, n in sorted(words.items()) if n > 1 and len(word) > 1]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *frequent]
+    path.write_text("\n".join(pieces), encoding="utf8")
+    return len(pieces)
+
+
+@pytest.fixture(scope="module")
+def path(sample, tmp_path_factory):
+    """The directory of a pipeline that `spacy train` has written."""
+    output = tmp_path_factory.mktemp("transformer")
+    n_pieces = write_pieces(sample["train"], output / "vocab.txt")
+    model = {f"components.transformer.model.{name}": size for name, size in SIZES.items()}
+    parser = {f"components.spectral_parser.model.{name}": 32 for name in ("arc_size", "label_size")}
+    overrides = {
+        "paths.train": str(sample["train"]),
+        "paths.dev": str(sample["dev"]),
+        "paths.pieces": str(output / "vocab.txt"),
+        "components.transformer.model.vocab_size": n_pieces,
+        **model,
+        **parser,
+        "initialize.components.transformer.encoder_loader": None,  # weights stay random
+        "training.optimizer.learn_rate": 0.003,
+        "training.max_epochs": 5,
+        "training.eval_frequency": 50,
+        "training.batcher.size": 200,
+    }
+    config = load_config(ROOT / "configs" / "transformer.cfg", overrides=overrides)
+    train(init_nlp(config), output)
+    return output / "model-last"
+
+
+@pytest.fixture
+def nlp(path):
+    return spacy.load(path)
+
+
+def test_trained_from_raw_text(path, nlp, sample):
+    scores = srsly.read_json(path / "meta.json")["performance"]
+    assert scores["dep_uas"] > 0.6
+    assert scores["tag_acc"] > 0.6
+    doc = nlp(TEXT)
+    assert len(list(doc.sents)) == 2
+    assert all(0 < token._.head_prob <= 1 for token in doc)
+    result = CliRunner().invoke(app, ["spectral", "evaluate", str(path), str(sample["test"])])
+    assert result.exit_code == 0, result.output
+
+
+def test_gradients_reach_the_transformer(nlp, sample):
+    """What the parser learns changes the shared transformer, and with it all that listens."""
+    examples = list(Corpus(sample["train"], annotations=["sents"], n_sents=1)(nlp))[:8]
+    trf = nlp.get_pipe("transformer")
+    before = trf.model.to_bytes()
+    optimizer = nlp.resume_training()
+    losses = []
+    for _ in range(3):
+        own = nlp.update(examples, sgd=optimizer, losses={}, exclude=["spectral_senter", "tagger"])
+        losses.append(own["spectral_parser"])
+    assert losses == sorted(losses, reverse=True)
+    assert trf.model.to_bytes() != before
+
+
+def test_exact_probabilities(nlp):
+    """Over a transformer as over anything: marginals are sums over n-best parses."""
+    doc = nlp("The dog saw a man.")
+    parser = nlp.get_pipe("spectral_parser")
+    (marginals,) = parser.marginals(doc)
+    (parses,) = parser.nbest(doc, k=5000)
+    assert len(parses) < 5000
+    summed = numpy.zeros_like(marginals)
+    for parse in parses:
+        summed[range(len(doc)), parse.heads] += numpy.exp(parse.logprob)
+    numpy.testing.assert_allclose(marginals, summed, atol=1e-6)
+
+
+def test_saved_and_packaged(path, nlp, tmp_path):
+    again = tmp_path / "again"
+    nlp.to_disk(again)
+    expected = nlp(TEXT)
+    texts = [TEXT, "A man sleeps.", ""]
+    for other in (
+        spacy.load(again),
+        spacy.blank(nlp.lang, config=nlp.config).from_bytes(nlp.to_bytes()),
+    ):
+        for doc in (other(TEXT), next(other.pipe(texts))):
+            assert [t.head.i for t in doc] == [t.head.i for t in expected]
+            assert [t.tag_ for t in doc] == [t.tag_ for t in expected]
+            probs = [[t._.head_prob for t in own] for own in (doc, expected)]
+            numpy.testing.assert_allclose(*probs, atol=1e-4)
+    package(path, tmp_path, name="tiny", version="0.0.1", create_sdist=False, silent=True)
+    (meta,) = tmp_path.glob("*tiny-0.0.1/meta.json")
+    required = srsly.read_json(meta)["requirements"]
+    assert any(name.startswith("spacy-curated-transformers") for name in required)
+    assert any(name.startswith("spacy-spectral") for name in required)
+
+
+def test_without_its_transformer(nlp, sample):
+    """Listeners give zeros then, and the parse would be of nothing."""
+    with nlp.select_pipes(disable=["transformer"]), pytest.raises(ValueError, match=r"\[S443\]"):
+        nlp("A dog sleeps.")
+    examples = list(Corpus(sample["dev"], annotations=["sents"], n_sents=1)(nlp))
+    nlp.remove_pipe("transformer")
+    with pytest.raises(ValueError, match=r"\[S443\]"):
+        nlp.get_pipe("spectral_parser").initialize(lambda: examples, nlp=nlp)
