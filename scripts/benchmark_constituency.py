@@ -1,13 +1,15 @@
 """Parsers for constituents side by side: labelled F1 as evalb counts it, training time, speed and size.
 
     python scripts/benchmark_constituency.py TRAIN.ptb DEV.ptb [--vectors DIR]
-        [--rows product neural alone lengths] [--berkeley JAR]
+        [--rows product neural curve alone lengths] [--model DIR] [--sizes 500 2000] [--berkeley JAR]
 
 Input is raw words, and no sentence is left out. Times are CPU seconds of one thread: set OMP_NUM_THREADS=1
 and OPENBLAS_NUM_THREADS=1. Rows:
 
 product   the product, and before it the model of spans, anchored rules, and the grammar on the forest
-neural    the product with a network: each of its experts, every pair, and all; it prunes for all of them
+neural    the product with a network: each of its experts, every pair, and all; the network prunes where it is
+          there, else the model of spans. With --model they are those of a trained pipeline
+curve     the same, F1 only, trained on some of the trees (--sizes), which are taken from all parts of TRAIN
 alone     plain grammars (v=1 h=0, and v=2 h=1: labels with those of their parents, parts of phrases with the
           last child that joined them); grammars with states, for which the former prunes: all estimators,
           over numbers of states; on every fourth tree of DEV, since that is slow
@@ -27,6 +29,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy
+import spacy
 from spacy.vocab import Vocab
 
 from spacy_spectral.models.constituency.architecture import ConstituencyRecipe, NeuralSpanRecipe
@@ -34,9 +37,9 @@ from spacy_spectral.models.constituency.evalb import Constituent, Counts, consti
 from spacy_spectral.models.constituency.model import ConstituencyModel, Mixture
 from spacy_spectral.models.constituency.trees import clean, head_child
 from spacy_spectral.pipeline.training_data import find_clusters, find_word_vectors
-from spacy_spectral.treebank.brackets import Tree, read_brackets, write_tree
+from spacy_spectral.treebank.brackets import Tree, read_brackets, read_trees, write_tree
 
-ROWS = ("product", "neural", "alone", "lengths")
+ROWS = ("product", "neural", "curve", "alone", "lengths")
 ALONE = [("spectral", k) for k in (1, 4, 8, 16, 24)] + [
     ("cluster", 8),
     ("em", 8),
@@ -48,7 +51,7 @@ class Gold:
     """The trees of a file, and their words as parsers take them."""
 
     def __init__(self, path, *, every=1):
-        self.trees = [tree for tree in map(clean, read_brackets(path)) if tree is not None][::every]
+        self.trees = [tree for tree in map(clean, read_trees(path)) if tree is not None][::every]
         leaves = [[leaf.word for leaf in tree.leaves()] for tree in self.trees]
         self.words = [word for own in leaves for word in own]
         self.starts = numpy.cumsum([0, *map(len, leaves)])
@@ -120,29 +123,66 @@ def product(trees, gold, clusters, states):
 
 
 def neural(trees, gold, options, resources):
-    recipe = ConstituencyRecipe(
-        states=options.states, neural=NeuralSpanRecipe(epochs=options.epochs)
-    )
+    """The product with a network: a trained one (`--model`), or one that is trained here."""
+    seconds = None
+    if options.model is not None:
+        model = spacy.load(options.model).get_pipe("spectral_constituency").learnt
+    else:
+        model, seconds = fit_neural(trees, options, resources)
+    head()
+    for name, partial in experts(model):
+        whole = (seconds, len(model.to_bytes())) if partial is model else ()
+        show(name, *gold.score(partial), *whole)
+    return model
+
+
+def fit_neural(trees, options, resources):
+    network = NeuralSpanRecipe(epochs=options.epochs)
+    recipe = ConstituencyRecipe(states=options.states, neural=network)
     start = process_time()
     model = recipe.fit(trees, **resources, report=report)
-    seconds = process_time() - start
-    experts = {
-        "anchored rules": {"anchored": model.anchored, "spans": model.spans},
+    return model, process_time() - start
+
+
+def experts(model):
+    """Parsers of some parts of a product with a network, none of them trained again: each expert alone, every
+    pair, and the product itself. Without the network, the model of spans prunes."""
+    spans = {"spans": model.spans}
+    parts = {
+        "anchored rules": {"anchored": model.anchored} | spans,
         "grammar": {"latent": model.latent},
         "network": {"neural": model.neural},
     }
-    head()
+    # the grammar alone decides on the forest
+    alone = Mixture(0.0, 1.0, 0.0, 1.0)
+    yield "model of spans", ConstituencyModel(model.grammar, encoder=model.encoder, **spans)
     for n in (1, 2, 3):
-        for names in combinations(experts, n):
-            parts = {key: part for name in names for key, part in experts[name].items()}
-            if n == 1 and "network" not in names:
-                continue  # these are rows of the product without a network, which prunes otherwise
-            partial = ConstituencyModel(
-                model.grammar, encoder=model.encoder, mixture=model.mixture, **parts
+        for names in combinations(parts, n):
+            if n == 3:
+                yield f"**{' x '.join(names)}**", model
+                continue
+            own = {key: part for name in names for key, part in parts[name].items()}
+            mixture = alone if names == ("grammar",) else model.mixture
+            own = own | spans if names == ("grammar",) else own
+            yield (
+                " x ".join(names),
+                ConstituencyModel(model.grammar, encoder=model.encoder, mixture=mixture, **own),
             )
-            whole = (seconds, len(model.to_bytes())) if n == len(experts) else ()
-            show(" x ".join(names), *gold.score(partial), *whole)
-    return model
+
+
+def curve(trees, gold, options, resources):
+    """F1 by how many trees were learnt from, taken evenly from the whole file."""
+    names, rows = [], []
+    for n in options.sizes:
+        own = [trees[i] for i in numpy.linspace(0, len(trees) - 1, n).astype(int)]
+        model, seconds = fit_neural(own, options, resources)
+        scores = {name: gold.score(partial)[0].f1 for name, partial in experts(model)}
+        names = list(scores)
+        rows.append((n, [f"{100 * f1:.2f}" for f1 in scores.values()], seconds))
+    print(f"| trees | {' | '.join(names)} | training, CPU s |")
+    print(f"|---{'|---:' * (len(names) + 1)}|")
+    for n, scores, seconds in rows:
+        print(f"| {n:,} | {' | '.join(scores)} | {seconds:.0f} |", flush=True)
 
 
 def annotated(tree, parent="ROOT"):
@@ -262,6 +302,8 @@ def main():
     parser.add_argument("--states", type=int, default=24)
     parser.add_argument("--epochs", type=int, default=20, help="of the network")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--model", type=Path, help="a trained pipeline for the rows of 'neural'")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 2000], help="of the curve")
     parser.add_argument("--limit", type=int, default=None, help="train on the first trees only")
     parser.add_argument("--berkeley", type=Path, metavar="JAR", help="the Berkeley parser's jar")
     options = parser.parse_args()
@@ -271,14 +313,18 @@ def main():
     if options.vectors is not None:
         clusters = find_clusters(options.vectors, Vocab())
         vectors = find_word_vectors(options.vectors, Vocab())
-    trees = list(read_brackets(options.train))[: options.limit]
+    resources = {"clusters": clusters, "vectors": vectors}
+    trees = list(read_trees(options.train))[: options.limit]
     gold = Gold(options.dev)
     model = None
     if {"product", "lengths"} & set(options.rows):
         model = product(trees, gold, clusters, options.states)
     if "neural" in options.rows:
         print()
-        model = neural(trees, gold, options, {"clusters": clusters, "vectors": vectors})
+        model = neural(trees, gold, options, resources)
+    if "curve" in options.rows:
+        print()
+        curve(trees, gold, options, resources)
     if "alone" in options.rows:
         print()
         alone(trees, Gold(options.dev, every=4))

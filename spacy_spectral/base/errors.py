@@ -91,11 +91,11 @@ class Errors(metaclass=_WithCodes):
     S027 = "No root: every word has another word as its head (give the sentence's main word the head 0)"
     S028 = (
         "Can't tell the format from the name (expected .conllu, .conll or .spacy; for constituents also "
-        ".ptb, .mrg or .brackets)"
+        ".ptb, .mrg, .brackets, .export or .gold_conll)"
     )
     S029 = (
-        "No .conllu, .conll or .spacy file in the directory (bracketed files, .ptb, .mrg or .brackets, "
-        "must be named one by one; convert files of other formats)"
+        "No .conllu, .conll or .spacy file in the directory (files of constituents, .ptb, .mrg, .brackets, "
+        ".export or .gold_conll, must be named one by one; convert files of other formats)"
     )
     S030 = "Not a readable .spacy file: {reason} (make it again with 'spacy convert')"
     S031 = "The document has no dependency annotation (annotate it or take it out)"
@@ -117,6 +117,20 @@ class Errors(metaclass=_WithCodes):
         "A line, sentence or tree of more than {most} MB (is it the right file? In CoNLL-U a sentence ends "
         "with an empty line)"
     )
+    S041 = (
+        "{found} columns (CoNLL-2012 has at least 6: document, part, number of the word, word, tag, tree; "
+        "end sentences by an empty line)"
+    )
+    S042 = "'{part}' is no part of a tree (write brackets around a star: '(NP(NP*', '*' or '*))')"
+    S043 = "Format {value} of Negra export can't be read (convert it to format 3 or 4)"
+    S044 = "Sentence {name} has no end (write '#EOS {name}' after it)"
+    S045 = "'#EOS {found}' where sentence '{name}' is to end (write the same number as in #BOS)"
+    S046 = (
+        "The constituent {id} is there twice (give every constituent of a sentence its own number)"
+    )
+    S047 = "{found} columns (this format of Negra export has {expected} or more)"
+    S048 = "The parent '{id}' is no constituent of this sentence (write its number, 0 for the root)"
+    S049 = "The constituent #{id} is inside of itself (correct the numbers of parents)"
     S050 = (
         "Can't use GPU {gpu}: {reason}. Install CuPy for it (e.g. pip install 'spacy[cuda12x]'), or leave "
         "--gpu-id out."
@@ -588,8 +602,8 @@ class Errors(metaclass=_WithCodes):
     S702 = "A parser for constituents needs {bounds}, not {found}."
     S703 = (
         "There is nothing to learn a parser for constituents from: no training document has a tree with "
-        "words. Give bracketed trees (.ptb, .mrg, .brackets) to the reader spacy-spectral.Corpus.v1, or "
-        "check the training data with 'python -m spacy spectral check FILE'."
+        "words. Give trees (.ptb, .mrg, .brackets, .export, .gold_conll) to the reader "
+        "spacy-spectral.Corpus.v1, or check the training data with 'python -m spacy spectral check FILE'."
     )
     S704 = "'{name}' can't keep {value} trees of a sentence: set nbest to 0 or more."
     S705 = "Unknown format '{value}'. Choose one of: {choices}."

@@ -16,24 +16,42 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-@spectral_cli.command("convert-brackets", short_help="Bracketed trees to spaCy's format.")
+@spectral_cli.command("convert-brackets", short_help="Constituency trees to other formats.")
 def convert_brackets_cli(
-    path: Annotated[Path, typer.Argument(help="A file of bracketed trees (.ptb, .mrg, .brackets)")],
-    output: Annotated[Path, output_option("--output", "-o", help="The .spacy file to write")],
+    path: Annotated[
+        Path,
+        typer.Argument(help="A file of trees (.ptb, .mrg, .brackets, .export, .gold_conll)"),
+    ],
+    output: Annotated[
+        Path, output_option("--output", "-o", help="The .spacy or .ptb file to write")
+    ],
     n_sents: Annotated[int, typer.Option("--n-sents", min=1, help="Trees to a document")] = 1,
     lang: Annotated[str, typer.Option("--lang", help="The language of the documents")] = "en",
+    penn: Annotated[
+        bool, typer.Option("--penn", help="Brackets with words as in the Penn Treebank: -LRB-, ``")
+    ] = False,
 ) -> None:
-    """Convert bracketed trees to spaCy's format: words, tags, sentences, and the trees for
+    """Convert constituency trees to spaCy's format: words, tags, sentences, and the trees for
     spectral_constituency. Function labels and empty elements are left out.
+
+    An output of .ptb, .mrg or .brackets gets a tree a line.
     """
     import spacy
     from spacy.tokens import DocBin
     from wasabi import msg
 
     from ..base.files import write_atomically
+    from ..models.constituency.trees import clean
     from ..pipeline.constituents import gold_docs
+    from ..treebank.brackets import BRACKET_SUFFIXES, read_trees, write_tree
 
     with reported():
+        if output.suffix in BRACKET_SUFFIXES:
+            trees = [tree for tree in map(clean, read_trees(path)) if tree is not None]
+            lines = (f"{write_tree(tree, penn=penn)}\n" for tree in trees)
+            write_atomically(output, "".join(lines).encode())
+            msg.good(f"{len(trees):,} {'tree' if len(trees) == 1 else 'trees'} in {output}")
+            return
         vocab = spacy.blank(lang).vocab
         docbin, n = DocBin(store_user_data=True), 0
         for doc in gold_docs(path, vocab, n_sents=n_sents):

@@ -33,6 +33,7 @@ FORMATS = {
     "conllu": ".conllu",
     "spacy": ".spacy",
     "brackets": ".ptb",
+    "penn": ".mrg",
     "json": ".jsonl",
     "table": ".tsv",
 }
@@ -89,6 +90,7 @@ def parse_cli(
     command is started again is not parsed again. CoNLL-U keeps its tokens, sentences and comments, and is
     tagged and parsed anew; with --keep it keeps all annotation that it has, and gets what is missing.
 
+    brackets and penn write constituents, a tree a line; penn has the words of the Penn Treebank (-LRB-).
     json writes a document a line, table a word a line, both with the probabilities that the pipeline stores.
     """
     from wasabi import msg
@@ -510,8 +512,8 @@ def _written(
     counts = len(docs), sum(n > 0 for n in words), sum(words)
     if way.format == "spacy":
         return DocBin(docs=docs, store_user_data=True).to_bytes(), counts
-    if way.format == "brackets":
-        return _brackets(docs, model).encode(), counts
+    if way.format in ("brackets", "penn"):
+        return _brackets(docs, model, penn=way.format == "penn").encode(), counts
     texts = []
     for doc, source in zip(docs, sources, strict=True):
         if way.format == "json":
@@ -528,7 +530,7 @@ def _written(
     return "".join(texts).encode("utf8", errors="replace"), counts
 
 
-def _brackets(docs: list["Doc"], model: str) -> str:
+def _brackets(docs: list["Doc"], model: str, *, penn: bool) -> str:
     from ..base.errors import Errors, SpectralError
     from ..pipeline.constituents import stored_trees, to_tree
     from ..treebank.brackets import write_tree
@@ -538,7 +540,7 @@ def _brackets(docs: list["Doc"], model: str) -> str:
         for tree in stored_trees(doc):
             found = to_tree(tree.parsed, [doc[i].text for i in tree.tokens], root=True)
             if found is not None:
-                lines.append(f"{write_tree(found)}\n")
+                lines.append(f"{write_tree(found, penn=penn)}\n")
     if not lines and any(not word.is_space for doc in docs for word in doc):
         raise SpectralError(Errors.S708.format(model=model))
     return "".join(lines)

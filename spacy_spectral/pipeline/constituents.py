@@ -18,7 +18,7 @@ from spacy.vocab import Vocab
 
 from ..models.constituency.evalb import constituents as tree_constituents
 from ..models.constituency.trees import ROOTS, Node, Parsed, clean
-from ..treebank.brackets import Tree, bracket_docs, read_brackets, write_tree
+from ..treebank.brackets import Tree, bracket_docs, read_trees, write_tree
 from .annotations import Place, entries, find_span, store_entry
 
 NAME = "spectral_constituency"
@@ -284,7 +284,7 @@ def to_tree(
 def gold_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[Doc]:
     """Read bracketed trees as gold documents with words, tags, sentences and trees, without functions
     and empty elements. A TreebankError says what the first problem is."""
-    cleaned = (clean(tree) for tree in read_brackets(path))
+    cleaned = (clean(tree) for tree in read_trees(path))
     kept = (tree for tree in cleaned if tree is not None)
     for doc, trees in bracket_docs(kept, vocab, n_sents=n_sents):
         stored, start = [], 0

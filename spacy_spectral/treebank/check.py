@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ..trees.sentences import MISSING
-from .brackets import is_bracketed, read_brackets
+from .brackets import is_bracketed, read_trees
 from .conllu import TreebankError, is_projective
 from .documents import scan_docs, treebank_files
 
@@ -83,7 +83,7 @@ def _check_brackets(path: Path) -> Summary:
     """Bracketed trees up to the first problem: what follows it can't be told apart from it."""
     summary = Summary(path)
     try:
-        for tree in read_brackets(path):
+        for tree in read_trees(path):
             leaves = list(tree.leaves())
             summary.sentences += 1
             summary.tokens += len(leaves)

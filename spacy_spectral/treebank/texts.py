@@ -13,7 +13,7 @@ from typing import Any
 from ..base.errors import Errors, SpectralError
 from ..base.text_files import STDIN, decoded_blocks, is_stream, read_records, token_form, whole_file
 from ..trees.sentences import MISSING
-from .brackets import BRACKET_SUFFIXES, read_brackets
+from .brackets import EMPTY, TREE_SUFFIXES, is_bracketed, read_trees
 from .conllu import Sentence, TreebankError, scan_conllu
 from .documents import CONLLU_SUFFIXES, written_documents
 
@@ -58,7 +58,7 @@ def stem(path: Path) -> str:
     if str(path) == STDIN:
         return "stdin"
     name = path.name.removesuffix(".gz")
-    known = (".txt", ".jsonl", *CONLLU_SUFFIXES, *BRACKET_SUFFIXES)
+    known = (".txt", ".jsonl", *CONLLU_SUFFIXES, *TREE_SUFFIXES)
     short = next((name.removesuffix(ending) for ending in known if name.endswith(ending)), name)
     # "" and "." are no names of files, and ".." is another directory
     return short if short.strip(".") else path.name
@@ -101,7 +101,7 @@ def _read(path: Path, report: Report, lines: bool) -> Iterator[Source]:
     own = "_".join(stem(path).split()) or "text"
     if ending in CONLLU_SUFFIXES:
         yield from _conllu(path, own, report)
-    elif ending in BRACKET_SUFFIXES:
+    elif is_bracketed(path):
         yield from _brackets(path, own, report)
     elif ending == ".jsonl":
         yield from _jsonl(path, own, report)
@@ -184,8 +184,8 @@ def _conllu(path: Path, name: str, report: Report) -> Iterator[Source]:
 
 
 def _brackets(path: Path, name: str, report: Report) -> Iterator[Source]:
-    for number, tree in enumerate(read_brackets(path), start=1):
-        words = [leaf.word for leaf in tree.leaves()]
+    for number, tree in enumerate(read_trees(path), start=1):
+        words = [leaf.word for leaf in tree.leaves() if leaf.label != EMPTY]
         n = len(words)
         columns: Any = {column: [""] * n for column in ("lemmas", "upos", "xpos", "feats", "deps")}
         sentence = Sentence(words, [" "] * n, heads=[MISSING] * n, **columns)

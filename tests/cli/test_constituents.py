@@ -225,3 +225,55 @@ def test_parse_of_constituents_alone_is_no_conllu(tmp_path, model):
     with_tags = spacy.load(model)
     with_tags.get_pipe("spectral_constituency").set_tags = True
     assert not _has_constituents_only(with_tags)
+
+
+def test_files_of_other_formats(tmp_path, model):
+    """What is read from columns and from brackets is the same; words are written as they were."""
+    line = "(TOP (S (NP (`` ``) (DT The) (NN dog)) (VP (VBZ barks)) (-RRB- -RRB-)))"
+    penn = write(tmp_path / "a.mrg", line.replace("NP (``", "NP-SBJ (``") + "\n")
+    rows = [
+        ("``", "``", "(TOP(S(NP*"),
+        ("The", "DT", "*"),
+        ("dog", "NN", "*)"),
+        ("barks", "VBZ", "(VP*)"),
+        ("-RRB-", "-RRB-", "*))"),
+    ]
+    columns = "\n".join(" ".join(["d", "0", str(i), *row]) for i, row in enumerate(rows))
+    other = write(tmp_path / "a.gold_conll", f"#begin document\n{columns}\n\n#end document\n")
+    for path in (penn, other):
+        assert run("convert-brackets", path, "-o", tmp_path / "out.ptb", "--penn")[0] == 0
+        assert (tmp_path / "out.ptb").read_text("utf8") == line + "\n"
+        assert run("convert-brackets", path, "-o", tmp_path / "out.ptb")[0] == 0
+        assert '(`` ")' in (tmp_path / "out.ptb").read_text("utf8")
+        assert run("evaluate", model, path)[0] == 0
+        code, output = run("parse", model, path, "--format", "penn")
+        assert code == 0
+        assert output.rstrip(")\n").endswith("-RRB-")
+    (doc,) = gold_docs(other, spacy.blank("en").vocab)
+    assert doc.text.split() == ['"', "The", "dog", "barks", ")"]
+
+
+def test_a_treebank_of_another_language(tmp_path):
+    """Trees in Negra's format, with gaps: a parser learns them, and finds its own labels."""
+    rows = []
+    for i, (noun, verb) in enumerate([("Hund", "ruft"), ("Mann", "sagt"), ("Kind", "ruft")] * 8):
+        rows += [
+            f"#BOS {i}",
+            "Der ART -- NK 500",
+            f"{noun} NN -- NK 500",
+            f"{verb} VVFIN -- HD 501",
+        ]
+        rows += [", $, -- -- 0", "an PTKVZ -- SVP 501", ". $. -- -- 0"]
+        rows += ["#500 NP -- SB 502", "#501 VP -- HD 502", "#502 S -- -- 0", f"#EOS {i}"]
+    path = write(tmp_path / "a.export", "#FORMAT 3\n" + "\n".join(rows) + "\n")
+    nlp = spacy.blank("de")
+    nlp.add_pipe("spectral_constituency", config={"model": {"states": 2, "epochs": 1}})
+    from spacy_spectral.readers import Corpus
+
+    nlp.initialize(lambda: list(Corpus(path, ["sents"])(nlp)))
+    doc = spacy.tokens.Doc(nlp.vocab, words=["Der", "Mann", "ruft", ",", "an", "."])
+    assert nlp(doc)[:]._.parse_string is None  # the full stop stands beside S
+    assert doc[0:5]._.parse_string == (
+        "(S (NP (ART Der) (NN Mann)) (VP (VVFIN ruft) ($, ,) (PTKVZ an)))"
+    )
+    assert "NP" in nlp.get_pipe("spectral_constituency").labels

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...treebank.brackets import Tree
+from ...treebank.brackets import EMPTY, Tree
 
 LEFT, RIGHT = False, True
 
@@ -57,7 +57,9 @@ _NOUN: Steps = [
     (RIGHT, {"JJ", "JJS", "RB", "QP"}),
 ]
 _RULES |= dict.fromkeys(("NP", "NX", "NML"), (RIGHT, _NOUN))
-_PUNCTUATION = frozenset((",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH", "PUNCT", "$,", "$."))
+_PUNCTUATION = frozenset(
+    (",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH", "PUNCT", "$,", "$.", "$[")
+)
 
 
 def head_child(label: str, children: Sequence[str]) -> int:
@@ -90,7 +92,6 @@ def _first_conjunct(children: Sequence[str], found: int) -> int:
 
 # what the whole of a tree is called in treebanks; not a constituent
 ROOTS = frozenset(("", "ROOT", "TOP", "S1"))
-_EMPTY = "-NONE-"
 WORD, PHRASE, GROWS_RIGHT, GROWS_LEFT = range(4)
 
 
@@ -148,7 +149,7 @@ def clean(tree: Tree) -> Tree | None:
             if not parent.children[-1].children:
                 parent.children.pop()
         elif node.word:
-            if node.label != _EMPTY:
+            if node.label != EMPTY:
                 parent.children.append(Tree(bare(node.label), word=node.word))
         else:
             copy = Tree(bare(node.label))
