@@ -2,14 +2,15 @@
 
     python scripts/benchmark_raw.py TRAIN DEV [--lang tr] [--vectors DIR] [--text FILE] [--minutes 8]
 
-Ours is configs/pipeline.cfg, once more with the rule tokenizer of spaCy and its sentencizer in front of the
-same tagger, lemmatizer and parser. spaCy's own is tok2vec, senter, tagger, morphologizer,
-trainable_lemmatizer and parser as `spacy init config` gives them, on its rule tokenizer, trained on documents
-of 10 sentences: its best checkpoint on DEV within --minutes. UDPipe 1 takes part if ufal.udpipe is installed;
-if its usual number of iterations does not fit into --minutes, it gets as many as do, one at least. Everyone
-has one thread. All measures are those of the CoNLL 2018 shared task (udtools), with universal labels; times
-are CPU seconds. With --text the parts of ours are timed on running text. --json FILE keeps the figures,
---keep DIR the trained models, and uses those that are there already.
+Ours is configs/pipeline.cfg, once more with the rule tokenizer of spaCy and its sentencizer in front of
+the same tagger, lemmatizer and parser; with --accurate configs/accurate.cfg, too. spaCy's own is tok2vec,
+senter, tagger, morphologizer, trainable_lemmatizer and parser as `spacy init config` gives them, on its
+rule tokenizer, trained on documents of 10 sentences: its best checkpoint on DEV within --minutes. UDPipe
+1 takes part if ufal.udpipe is installed; if its usual number of iterations does not fit into --minutes,
+it gets as many as do, one at least. Everyone has one thread. All measures are those of the CoNLL 2018
+shared task (udtools), with universal labels; times are CPU seconds. With --text the parts of ours are
+timed on running text. --json FILE keeps the figures, --keep DIR the trained models, and uses those that
+are there already.
 """
 
 # ruff: noqa: I001
@@ -22,7 +23,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -53,7 +54,7 @@ from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import treebank_files
 from spacy_spectral.treebank.write import write_doc
 
-CONFIG = Path(__file__).parents[1] / "configs" / "pipeline.cfg"
+CONFIGS = Path(__file__).parents[1] / "configs"
 RULES = {"@tokenizers": "spacy.Tokenizer.v1"}
 # the parts that make tokens, sentences and lemmas
 NEW_PARTS = ("tokenizer", "spectral_senter", "spectral_lemmatizer")
@@ -72,13 +73,16 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = parser_with(__doc__, *SYSTEMS)
+    parser.add_argument("--accurate", action="store_true", help="configs/accurate.cfg, too")
     parser.add_argument("--no-spacy", action="store_true", help="leave out spaCy's own pipeline")
     return parser.parse_args(namespace=argparse.Namespace(fair_vectors=False))
 
 
 def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """Train everyone, each in a process of its own, then measure them side by side in this one."""
-    trainers: dict[str, Callable] = {"ours": train_ours}
+    trainers: dict[str, Callable] = {"ours": partial(train_ours, CONFIGS / "pipeline.cfg")}
+    if options.accurate:
+        trainers["ours, accurate"] = partial(train_ours, CONFIGS / "accurate.cfg")
     if not options.no_spacy:
         trainers["spaCy"] = train_spacy
     if not options.no_udpipe and find_spec("ufal") and find_spec("ufal.udpipe"):
@@ -92,8 +96,9 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     ours = SpacySystem(spacy.load(directory / "ours"))
     systems: dict[str, Any] = {"ours": ours, "ours, spaCy's tokens": with_rules(options, directory)}
     figures = {"ours": figures.pop("ours"), "ours, spaCy's tokens": {}} | figures
-    if "spaCy" in figures:
-        systems["spaCy"] = SpacySystem(spacy.load(directory / "spaCy"))
+    for name in ("ours, accurate", "spaCy"):
+        if name in figures:
+            systems[name] = SpacySystem(spacy.load(directory / name))
     if "UDPipe" in figures:
         systems["UDPipe"] = UDPipeSystem(directory / "UDPipe")
     treebank = read_raw(ours.nlp.vocab, options.dev)
@@ -117,8 +122,8 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
 # Training.
 
 
-def train_ours(options: argparse.Namespace, path: Path) -> dict[str, Any]:
-    config = util.load_config(CONFIG, overrides=settings_of(options))
+def train_ours(config_path: Path, options: argparse.Namespace, path: Path) -> dict[str, Any]:
+    config = util.load_config(config_path, overrides=settings_of(options))
     started = process_time()
     with clocked() as parts:
         nlp = init_nlp(config)

@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -380,11 +380,17 @@ def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[in
     sentences and words it has."""
     from ..base.errors import Errors, SpectralError
     from ..pipeline.table import leave_out_unlikely
+    from ..pipeline.tokenizer import has_words
     from ..pipeline.words import with_words
+    from ..treebank.conllu import as_tokens
 
     with _parsing:
         nlp = _pipeline(model, way=way)
     sources = item.part.sources
+    if not has_words(nlp):
+        # its components have learnt tokens
+        own = ([as_tokens(s) for s in source.sentences] for source in sources)
+        sources = [replace(source, sentences=s) for source, s in zip(sources, own, strict=True)]
     try:
         with _parsing, nlp.memory_zone():
             docs = list(_parsed(nlp, sources, keep=way.keep))
@@ -437,34 +443,36 @@ def _doc(nlp: "Language", source: "Source", *, keep: set[str] | None) -> "Doc":
     """What the pipeline gets; if annotation is kept, the tags that it knows are told."""
     from spacy.tokens import Doc
 
-    from ..pipeline.tokenizer import EXPAND, SpectralTokenizer
+    from ..pipeline.tagger import SpectralTagger
+    from ..pipeline.tokenizer import EXPAND, has_words
     from ..pipeline.words import keep_offsets, merged
     from ..readers import copy_words
-    from ..treebank.conllu import as_tokens
     from ..treebank.documents import sentences_to_doc
 
     if source.tokens:
         return Doc(nlp.vocab, words=source.tokens)
     if not source.sentences:
         return nlp.make_doc(source.text)
-    tokenizer = nlp.tokenizer
-    # otherwise the components have learnt tokens
-    has_words = isinstance(tokenizer, SpectralTokenizer) and tokenizer.multiword_model is not None
-    sentences = source.sentences if has_words else list(map(as_tokens, source.sentences))
-    gold = sentences_to_doc(sentences, nlp.vocab)
+    gold = sentences_to_doc(source.sentences, nlp.vocab)
     if keep is None:
         doc = copy_words(gold, ["sents"])
-        if has_words and tokenizer.multiword != EXPAND:
+        if has_words(nlp) and nlp.tokenizer.multiword != EXPAND:
             return merged(doc)
     else:
         doc = gold
+        chooses = any(isinstance(pipe, SpectralTagger) for _, pipe in nlp.pipeline)
+        tags = (tag for sentence in source.sentences for tag in sentence.xpos)
+        # where there are features, words with a part of speech and without features have none
+        is_whole = any(token.pos and token.morph for token in doc)
         for token in doc:
-            # a part of speech stands for a tag that is not given; but not if tags are something else
-            if token.tag_ == token.pos_ and token.tag_ not in keep:
+            # a part of speech stands for a tag that is not given; but not if tags are something else, or
+            # the tagger chooses one that fits
+            is_given = token.is_space or bool(next(tags))
+            if not is_given and (chooses or token.tag_ not in keep):
                 token.tag = 0
-            if not token.morph:
+            if not token.morph and not (is_whole and token.pos and is_given):
                 token.set_morph(None)
-    if has_words:
+    if has_words(nlp):
         keep_offsets(doc)
     return doc
 
@@ -521,10 +529,9 @@ def _written(
         elif way.format == "table":
             texts.append(write_rows(doc, name=source.name))
         else:
-            comments = [sentence.comments for sentence in source.sentences]
-            own = comments if any(comments) else ()
             misc = arc_probs(doc) if way.probs else None
-            texts.append(write_doc(doc, name=source.name, comments=own, misc=misc))
+            own = source.sentences
+            texts.append(write_doc(doc, name=source.name, given=own, enhanced=way.keep, misc=misc))
     if way.format == "table":
         texts.insert(0, write_rows(None))
     return "".join(texts).encode("utf8", errors="replace"), counts

@@ -141,12 +141,13 @@ class SpectralTagger(SpectralPipe):
         return result
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Tag Docs without changing them, sentence by sentence where sentences are known."""
+        """Tag Docs without changing them, sentence by sentence where sentences are known. Tags that are
+        given, and parts of speech that tags must fit, are kept but for `overwrite`."""
         docs = list(docs)
         learnt = self.learnt
-        arrays = [doc.to_array([ORTH, SENT_START, TAG]).reshape(-1, 3) for doc in docs]
+        arrays = [doc.to_array([ORTH, SENT_START, TAG, POS]).reshape(-1, 4) for doc in docs]
         ends = numpy.cumsum([0, *map(len, docs)])
-        tokens = numpy.concatenate([numpy.zeros((0, 3), dtype="uint64"), *arrays])
+        tokens = numpy.concatenate([numpy.zeros((0, 4), dtype="uint64"), *arrays])
         if not len(tokens):
             nothing = numpy.zeros((0, 3), dtype="uint64"), *(numpy.zeros((0, 0)) for _ in range(2))
             return [Prediction(*nothing) for _ in docs]
@@ -160,8 +161,15 @@ class SpectralTagger(SpectralPipe):
         sentences = numpy.cumsum(starts_sentence)[is_word]
         starts = numpy.flatnonzero(numpy.diff(sentences, prepend=0, append=-1))
         words = learnt.words(forms).at(types[is_word])
-        given = None if self.overwrite else self._given(tokens[is_word, 2], find)
-        tagging = learnt.tag_words(words, starts.astype("int32"), self.top_k, given)
+        given = parts = None
+        if not self.overwrite:
+            numbers = {tag: i for i, tag in enumerate(learnt.tags)}
+            given = _numbers(tokens[is_word, 2], lambda key: numbers.get(find(key), _FOREIGN))
+            own = {POS_IDS.get(part): i for i, part in enumerate(learnt.parts)}
+            # a tag that is given says more
+            known = numpy.where(tokens[is_word, 2] != 0, 0, tokens[is_word, 3])
+            parts = _numbers(known, lambda key: own.get(key, -1))
+        tagging = learnt.tag_words(words, starts.astype("int32"), self.top_k, given, parts)
 
         vocabs = vocabularies(docs)
         values = numpy.zeros((len(tokens), 3), dtype="uint64")
@@ -179,15 +187,6 @@ class SpectralTagger(SpectralPipe):
         bounds = pairwise(ends.tolist())
         return [Prediction(values[a:b], tags[a:b], probs[a:b]) for a, b in bounds]
 
-    def _given(self, keys: numpy.ndarray, find: Callable[[int], str]) -> numpy.ndarray | None:
-        """The tags that words have already, by number; None if none has one."""
-        if not keys.any():
-            return None
-        numbers = {tag: i for i, tag in enumerate(self.learnt.tags)}
-        found, which = distinct(keys)
-        known = [numbers.get(find(key), _FOREIGN) if key else -1 for key in found]
-        return numpy.array(known, dtype="int32")[which]
-
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write tags, parts of speech, morphology and probabilities of tags, from `predict`."""
         labels = self.learnt.tags
@@ -201,6 +200,14 @@ class SpectralTagger(SpectralPipe):
             if self.top_k:
                 # copies, so that a Doc does not keep the arrays of its whole batch
                 store_tags(doc, TagGuesses(labels, tags.copy(), probs.copy()))
+
+
+def _numbers(keys: numpy.ndarray, number: Callable[[int], int]) -> numpy.ndarray | None:
+    """The number of what each word has already, -1 for nothing; None if none has anything."""
+    if not keys.any():
+        return None
+    found, which = distinct(keys)
+    return numpy.array([number(key) if key else -1 for key in found], dtype="int32")[which]
 
 
 def annotation_values(

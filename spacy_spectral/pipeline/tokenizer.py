@@ -59,6 +59,12 @@ def create_tokenizer(
     return make_tokenizer
 
 
+def has_words(nlp: Language) -> bool:
+    """Whether the components of a pipeline have learnt syntactic words, not tokens."""
+    tokenizer = nlp.tokenizer
+    return isinstance(tokenizer, SpectralTokenizer) and tokenizer.multiword_model is not None
+
+
 class SpectralTokenizer:
     """Splits texts to tokens as the training data does. Tokens and spaces are the text, whatever it is.
 

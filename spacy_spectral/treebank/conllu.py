@@ -91,6 +91,8 @@ class Sentence:
     what `SpacesAfter` has.
     heads: 0-based; the root points to itself, a missing head is `MISSING`.
     multiword: First word, last word (both 0-based), form.
+    misc, enhanced: The columns MISC and DEPS of the words.
+    others: The lines of multiword tokens and empty nodes, each with how many words are before it.
     line: The line of the first token, 1-based.
     """
 
@@ -104,11 +106,20 @@ class Sentence:
     deps: list[str] = field(default_factory=list)
     multiword: list[tuple[int, int, str]] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
+    misc: list[str] = field(default_factory=list)
+    enhanced: list[str] = field(default_factory=list)
+    others: list[tuple[int, str]] = field(default_factory=list)
     before: str = ""
     line: int = 0
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def n_other_chars(self) -> int:
+        """How many characters there are beside words and their annotation."""
+        rows = (row for _, row in self.others)
+        return sum(map(len, chain(self.comments, self.misc, self.enhanced, rows)))
 
     @property
     def spaces(self) -> list[bool]:
@@ -244,7 +255,7 @@ def read_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[in
                 problems.append((number, Errors.S015.format(column=_COLUMNS[blank])))
             n_words += columns[0] == str(n_words + 1)  # so that the ids after it are not blamed
             continue
-        id_, form, lemma, upos, xpos, feats, head, dep, _, misc = columns
+        id_, form, lemma, upos, xpos, feats, head, dep, enhanced, misc = columns
         after = _white_space(misc, "SpacesAfter", "" if "SpaceAfter=No" in misc.split("|") else " ")
         if number == sentence.line:
             sentence.before = _white_space(misc, "SpacesBefore", "")
@@ -264,6 +275,8 @@ def read_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[in
             sentence.xpos.append("" if xpos == "_" else xpos)
             sentence.feats.append("" if feats == "_" else feats)
             sentence.deps.append("" if dep == "_" else dep)
+            sentence.enhanced.append("" if enhanced == "_" else enhanced)
+            sentence.misc.append("" if misc == "_" else misc)
             if upos not in _UPOS:
                 problems.append((number, Errors.S016.format(upos=upos)))
             if feats != "_" and not _FEATS.fullmatch(feats):
@@ -287,8 +300,10 @@ def read_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[in
                 continue
             multiword_end, after_multiword = last, after
             sentence.multiword.append((first - 1, last - 1, form))
+            sentence.others.append((n_words, row))
         elif (match := _EMPTY_NODE.fullmatch(id_)) and int(match[1]) == n_words:
             n_empty_nodes += 1
+            sentence.others.append((n_words, row))
             if int(match[2]) != n_empty_nodes:
                 expected = f"{n_words}.{n_empty_nodes}"
                 problems.append((number, Errors.S014.format(id=id_, expected=expected)))
@@ -303,6 +318,20 @@ def read_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[in
     if not trees and all(head == MISSING for head in sentence.heads):
         return []
     return [(line_of_word[word], message) for word, message in tree_problems(sentence.heads)]
+
+
+def misc_items(misc: str) -> list[str]:
+    """What the column MISC has."""
+    return [item for item in misc.split("|") if item and item != "_"]
+
+
+def is_white_space(item: str) -> bool:
+    """Whether an item of the column MISC is about white space."""
+    return item.partition("=")[0] in ("SpaceAfter", "SpacesAfter", "SpacesBefore")
+
+
+def _is_range(row: str) -> bool:
+    return _RANGE.fullmatch(row.partition("\t")[0]) is not None
 
 
 # Multiword tokens as tokens of a text: cut where their words can be cut out of them, else one token.
@@ -349,6 +378,7 @@ def _merge(sentence: Sentence, spans: list[tuple[int, int, str]]) -> Sentence:
     groups += [[i] for i in range(end, len(sentence))]
     token_of = [token for token, group in enumerate(groups) for _ in group]
     forms = {first: form for first, _, form in spans}
+    own_misc = {first: row.split("\t")[9] for first, row in sentence.others if _is_range(row)}
     depths = _depths(sentence.heads)
     merged = Sentence(
         multiword=[(token_of[first], token_of[last], form) for first, last, form in sentence.multiword],
@@ -370,6 +400,13 @@ def _merge(sentence: Sentence, spans: list[tuple[int, int, str]]) -> Sentence:
             MISSING if head == MISSING else token if head == top else token_of[head]
         )
         merged.deps.append(sentence.deps[top])
+        if not sentence.misc:
+            continue
+        of_words = [item for i in group for item in misc_items(sentence.misc[i])]
+        if group[0] in forms:
+            own = misc_items(own_misc.get(group[0], ""))
+            of_words = own + [item for item in of_words if not is_white_space(item)]
+        merged.misc.append("|".join(dict.fromkeys(of_words)))
     return merged
 
 

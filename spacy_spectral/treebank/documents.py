@@ -22,7 +22,7 @@ SUFFIXES = (*CONLLU_SUFFIXES, ".spacy")
 # The key in `doc.spans` of multiword tokens, by their words. Where these do not stand in the text, as "de"
 # and "le" of "du" do not, the label is the form that does.
 MULTIWORD = "multiword_tokens"
-# How many characters of comments are as much as one word of a document.
+# How many characters of comments and the like are as much as one word of a document.
 _COMMENTS = 512
 
 Item = Sentence | TreebankError
@@ -218,7 +218,7 @@ def written_documents(items: Iterable[Item], *, most_words: int = 0) -> Iterator
                 last.after[-1] = "\n\n"
             last = item
             # comments count where they are most of it
-            n_words += max(len(item), sum(map(len, item.comments)) // _COMMENTS)
+            n_words += max(len(item), item.n_other_chars // _COMMENTS)
         group.append(item)
     if group:
         yield _without_last_space(group, last)

@@ -19,7 +19,7 @@ from .documents import CONLLU_SUFFIXES, written_documents
 
 # Characters of a document and of a part, and words of a document of CoNLL-U.
 DOCUMENT, PART, WORDS = 1 << 18, 1 << 20, 1 << 15
-# How many characters of comments are as much as one of text.
+# How many characters of comments and the like are as much as one of text.
 _COMMENTS = 64
 _EMPTY_LINES = ("\n\n", "\n\r\n")
 
@@ -39,7 +39,7 @@ class Source:
         words = sum(len(word) + 1 for s in self.sentences for word in s.words)
         text = len(self.text) + sum(len(token) + 1 for token in self.tokens) + words
         # names and comments count where they are most of it; and what has no text is not nothing
-        comments = sum(len(comment) for s in self.sentences for comment in s.comments)
+        comments = sum(sentence.n_other_chars for sentence in self.sentences)
         return max(text, (len(self.name) + comments) // _COMMENTS, 0 if text else _COMMENTS)
 
 

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from spacy.tokens import Doc, Token
 
+from .conllu import Sentence, misc_items
 from .documents import multiword_tokens
 
 _TEXT = re.compile(r"#\s*text\s*=")
@@ -15,15 +17,17 @@ def write_doc(
     doc: Doc,
     *,
     name: str = "",
-    comments: Sequence[Sequence[str]] = (),
+    given: Sequence[Sentence] = (),
+    enhanced: bool = False,
     misc: Mapping[int, Sequence[str]] | None = None,
 ) -> str:
     """A document as CoNLL-U, "" without words; what it does not have is unspecified (`_`).
 
-    comments: The comments of its sentences, if they have some already; that with the text is written
-    anew.
+    given: Its sentences, if they were read from CoNLL-U: comments, lines of multiword tokens and the column
+    MISC stay as they are; with `enhanced` the column DEPS and empty nodes, too.
     misc: What else is known of tokens, for the column MISC.
     """
+    has_comments = any(sentence.comments for sentence in given)
     before, after = _white_space(doc)
     multiword = multiword_tokens(doc)
     blocks: list[str] = []
@@ -33,8 +37,9 @@ def write_doc(
         if not words:
             continue
         number = len(blocks) + 1
-        if comments:
-            own = [line for line in comments[number - 1] if not _TEXT.match(line)]
+        source = given[number - 1] if given else None
+        if source is not None and has_comments:
+            own = list(source.comments)
         else:
             own = []
             if not blocks:
@@ -42,10 +47,12 @@ def write_doc(
             elif last.count("\n") > 1:
                 own.append("# newpar")
             own.append(f"# sent_id = {name}-{number}" if name else f"# sent_id = {number}")
-        own.append(f"# text = {_text(words, after, multiword)}")
+        if not any(map(_TEXT.match, own)):
+            own.append(f"# text = {_text(words, after, multiword)}")
         is_end = words[-1].i == max(after)
         first = before if not blocks else ""
-        rows = _rows(words, after, multiword, first, misc or {}, is_end=is_end)
+        kept = _Kept.of(source, len(words), enhanced=enhanced)
+        rows = _rows(words, after, multiword, first, misc or {}, kept, is_end=is_end)
         blocks.append("\n".join([*own, *rows]) + "\n\n")
         last = after[words[-1].i]
     return "".join(blocks)
@@ -77,12 +84,36 @@ def _text(words: list[Token], after: dict[int, str], multiword: dict[int, tuple[
     return "".join(pieces).rstrip()
 
 
+@dataclass
+class _Kept:
+    """What stays of the lines that a sentence had.
+
+    misc, enhanced: By word.
+    before: Lines of multiword tokens and empty nodes, by how many words are before them.
+    """
+
+    misc: list[str] | None = None
+    enhanced: list[str] | None = None
+    before: dict[int, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: Sentence | None, n_words: int, *, enhanced: bool) -> "_Kept":
+        if source is None or len(source.misc) != n_words:
+            return cls()
+        kept = cls(source.misc, source.enhanced if enhanced and source.enhanced else None)
+        for at, row in source.others:
+            if enhanced or "-" in row.partition("\t")[0]:
+                kept.before.setdefault(at, []).append(row)
+        return kept
+
+
 def _rows(
     words: list[Token],
     after: dict[int, str],
     multiword: dict[int, tuple[int, str]],
     before: str,
     known: Mapping[int, Sequence[str]],
+    kept: _Kept,
     *,
     is_end: bool,
 ) -> list[str]:
@@ -90,10 +121,11 @@ def _rows(
     heads = _heads(words, number)
     rows: list[str] = []
     inside = -1  # the last token of the multiword token at hand
-    for token, (head, dep) in zip(words, heads, strict=True):
+    for i, (token, (head, dep)) in enumerate(zip(words, heads, strict=True)):
         misc = [f"SpacesBefore={_escape(before)}"] if before and not rows else []
+        rows += kept.before.get(i, ())
         last, form = multiword.get(token.i, (-1, ""))
-        if last in number and token.i > inside:
+        if last in number and token.i > inside and not kept.before:
             inside = last
             own = misc + _space_after(after[last], last == words[-1].i, is_end=is_end)
             empty = ["_"] * 7
@@ -102,6 +134,8 @@ def _rows(
             misc = []
         if token.i > inside:
             misc += _space_after(after[token.i], token is words[-1], is_end=is_end)
+        if kept.misc is not None:
+            misc = _without_probs(misc_items(kept.misc[i]))
         columns = [
             str(number[token.i]),
             _clean(token.text),
@@ -111,11 +145,18 @@ def _rows(
             _features(token),
             head,
             dep,
-            "_",
+            kept.enhanced[i] or "_" if kept.enhanced is not None else "_",
             _join([*misc, *known.get(token.i, ())]),
         ]
         rows.append("\t".join(columns))
-    return rows
+    return rows + kept.before.get(len(words), [])
+
+
+def _without_probs(misc: list[str]) -> list[str]:
+    """Items of the column MISC without probabilities of an earlier parse."""
+    if not any(item.startswith("HeadProb=") for item in misc):
+        return misc
+    return [item for item in misc if item.partition("=")[0] not in ("HeadProb", "DepProb", "Alt")]
 
 
 def _features(token: Token) -> str:

@@ -674,6 +674,58 @@ def test_a_whole_treebank_is_kept(model, sample):
     assert [row[:8] for row in rows(found)] == [row[:8] for row in rows(given)]
 
 
+BESIDE = """\
+# newdoc id = d
+# sent_id = 1
+# text = Thedog sees  a
+1-2\tThedog\t_\t_\t_\tTypo=Yes\t_\t_\t_\tGloss=x
+1\tThe\tthe\tDET\tDT\t_\t2\tdet\t2:det\t_
+2\tdog\t_\tNOUN\t_\t_\t_\t_\t3:nsubj|4.1:nsubj\tEntity=(d)
+3\tsees\t_\tVERB\tVBZ\tFoo=Bar\t_\t_\t_\tSpacesAfter=\\s\\s|HeadProb=0.1|Alt=1:det:0.2
+4\ta\t_\tDET\t_\t_\t_\t_\t_\tAlt=yes|SpaceAfter=No
+4.1\tsees\t_\t_\t_\t_\t_\t_\t3:conj\tCopyOf=3
+
+"""
+
+
+def test_what_no_component_sets_comes_back(model, tmp_path):
+    path = tmp_path / "beside.conllu"
+    path.write_text(BESIDE, "utf8")
+    given = BESIDE.splitlines()
+    found = parse(model, path, "--keep").splitlines()
+    assert len(found) == len(given) and found[:4] == given[:4] and found[8] == given[8]
+    columns = [line.split("\t") for line in found[4:8]]
+    assert [row[8] for row in columns] == ["2:det", "3:nsubj|4.1:nsubj", "_", "_"]
+    misc = ["_", "Entity=(d)", "SpacesAfter=\\s\\s", "Alt=yes|SpaceAfter=No"]
+    assert [row[9] for row in columns] == misc
+    assert all(row[6] != "_" for row in columns)
+    # enhanced dependencies are of the tree that was there
+    anew = parse(model, path).splitlines()
+    assert len(anew) == len(given) - 1 and anew[:4] == given[:4]
+    assert [line.split("\t")[8:] for line in anew[4:8]] == [["_", own] for own in misc]
+    likely = parse(model, path, "--keep", "--probs").splitlines()
+    assert likely[5].split("\t")[9].startswith("Entity=(d)|HeadProb=")
+    assert likely[6].count("HeadProb=") == 1
+
+
+def test_tags_fit_given_parts_of_speech(model, sample, tmp_path):
+    given = list(read_conllu(sample["dev"]))
+    only = [sentence.upos for sentence in given]
+    path, rotated = tmp_path / "upos.conllu", {"NOUN": "VERB", "VERB": "NOUN"}
+    for change in ({}, rotated):
+        upos = [[change.get(part, part) for part in own] for own in only]
+        lines = [
+            [f"{i}\t{word}\t_\t{part}{chr(9)}{chr(9).join('_' * 6)}" for i, (word, part) in enumerate(
+                zip(sentence.words, own, strict=True), start=1)]
+            for sentence, own in zip(given, upos, strict=True)
+        ]  # fmt: skip
+        path.write_text("".join("\n".join(own) + "\n\n" for own in lines), "utf8")
+        found = rows(parse(model, path, "--keep"))
+        assert [row[3] for row in found] == [part for own in upos for part in own]
+        pairs = {(s.upos[i], s.xpos[i]) for s in given for i in range(len(s))}
+        assert {(row[3], row[4]) for row in found} <= pairs
+
+
 def test_probabilities_in_conllu(nlp, model, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(TEXT, "utf8", newline="")

@@ -7,6 +7,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_spectral.treebank.check import check_treebanks
+from spacy_spectral.treebank.conllu import as_tokens, read_conllu
 from spacy_spectral.treebank.documents import MULTIWORD, read_docs, set_sentence_starts
 from spacy_spectral.treebank.write import write_doc
 
@@ -76,3 +77,26 @@ def test_the_evaluation_of_the_shared_task_accepts_it(sample):
     text = "".join(write_doc(doc, name=f"d{i}") for i, doc in enumerate(docs))
     one, two = (udeval.load_conllu(io.StringIO(text), "x", {}) for _ in range(2))
     assert udeval.evaluate(one, two)["LAS"].f1 == 1
+
+
+def test_lines_that_were_read_come_back(sample, tmp_path):
+    text = (
+        "# newdoc\n# sent_id = 1\n# text = ab c\n# global = x\n"
+        "0.1\t_\t_\t_\t_\t_\t_\t_\t_\t_\n1-2\tab\t_\t_\t_\t_\t_\t_\t_\tA=1|SpacesAfter=\\s\\s\n"
+        "1\tx\tx\tNOUN\tN\t_\t0\troot\t0:root\tB=2|C\n1.1\ty\t_\t_\t_\t_\t_\t_\t1:dep\t_\n"
+        "2\ty\ty\tNOUN\tN\tA=B\t1\tdep\t_\t_\n3\tc\tc\tNOUN\tN\t_\t1\tdep\t1:dep\tSpaceAfter=No\n\n"
+    )
+    path = tmp_path / "given.conllu"
+    path.write_text(text, "utf8")
+    given = list(read_conllu(path))
+    (doc,) = read_docs(path, Vocab(), n_sents=0)
+    assert write_doc(doc, given=given, enhanced=True) == text
+    plain = write_doc(doc, given=given)
+    assert "\n0.1" not in plain and ":" not in plain and "B=2|C\n" in plain
+    # a token that is both words has what both have
+    (tokens,) = read_docs(path, Vocab(), n_sents=0, syntactic_words=False)
+    merged = write_doc(tokens, given=[as_tokens(given[0])], enhanced=True)
+    rows = [line.split("\t") for line in merged.splitlines() if "\t" in line]
+    assert [row[0] + row[8] + row[9] for row in rows] == [
+        "1_A=1|SpacesAfter=\\s\\s|B=2|C", "2_SpaceAfter=No"
+    ]  # fmt: skip

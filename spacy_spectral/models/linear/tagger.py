@@ -1,8 +1,9 @@
 """The tagger: tags first, then morphology given the tags. Knows nothing of spaCy."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy
@@ -55,6 +56,7 @@ _FORMAT = Format(
 )
 # Words remembered between calls, with what they contribute to scores: a row takes kilobytes.
 _CACHE_SIZE = 8_000
+_TOKENS_AT_ONCE = 4096
 
 
 class Tagging(NamedTuple):
@@ -85,7 +87,7 @@ class Words(NamedTuple):
     tag_scores: NDArray[numpy.float32]
     morph_scores: NDArray[numpy.float32]
 
-    def at(self, places: NDArray) -> "Words":
+    def at(self, places: NDArray | slice) -> "Words":
         """The words of tokens, given which word each token is."""
         return self._replace(rows=self.rows[places])
 
@@ -111,6 +113,7 @@ class TaggerModel(Stored):
         self.tag_classes = tag_classes
         self.morphs = morphs
         self.tags = list(dict.fromkeys(tag_label(pair) for pair in tag_classes))
+        self.parts, self._part_of = parts_of_speech(tag_classes)
         self._tagger = tagger
         self._morphologizer = morphologizer
         beyond = _with_scores(tagger, morphologizer, with_boundary(lexicon.attributes([])))
@@ -138,26 +141,58 @@ class TaggerModel(Stored):
         return Words(rows, *arrays)
 
     def tag_words(
-        self, words: Words, starts: Int32s, top: int = 3, given: Int32s | None = None
+        self,
+        words: Words,
+        starts: Int32s,
+        top: int = 3,
+        given: Int32s | None = None,
+        parts: Int32s | None = None,
     ) -> Tagging:
         """Tag sentences.
 
         starts: int32, where sentences start, closed by the number of tokens.
         given: int32, the tag of each token as an index into `tags`, -1 where it is to be found. Tags around
             it and morphology are chosen with it.
+        parts: int32, the part of speech that the tag of each token must have, as an index into `parts`, -1
+            where any will do.
         """
         rows, _, tag_scores, morph_scores = words
+        fitting = None
+        if parts is not None:
+            fitting = self._fitting(words, starts, parts)
+            labels = numpy.where(fitting >= 0, self._tagger.scheme.labels[fitting], -1)
+            given = labels if given is None else numpy.where(fitting >= 0, labels, given)
+            given = given.astype("int32")
         attributes = _attributes(words)
         tags = self._tagger.decide(
             attributes, starts, rows, tag_scores, numpy.zeros_like(rows),
             top=max(1, top), given=given,
         )  # fmt: skip
+        classes = tags.classes
+        if fitting is not None:
+            classes = numpy.where(fitting >= 0, fitting, classes).astype("int32")
+            attributes[:, -2] = classes + 2
         morphs = numpy.full(len(rows), -1, dtype="int32")
         if self._morphologizer is not None:
             morphs = self._morphologizer.decide(
-                attributes, starts, rows, morph_scores, tags.classes, top=1
+                attributes, starts, rows, morph_scores, classes, top=1
             ).classes
-        return Tagging(tags.classes, tags.labels[:, :top], tags.probs[:, :top], morphs)
+        return Tagging(classes, tags.labels[:, :top], tags.probs[:, :top], morphs)
+
+    def _fitting(self, words: Words, starts: Int32s, parts: Int32s) -> Int32s:
+        """The likeliest class of each token that is asked for by its part of speech, -1 for others."""
+        chosen = [numpy.zeros(0, dtype="int32")]
+        for own, own_starts in token_blocks(starts):
+            ranked = self.likely_classes(
+                words.at(own), own_starts, top=len(self.tag_classes)
+            ).labels
+            fits = self._part_of[ranked] == parts[own, None]
+            best = ranked[numpy.arange(len(ranked)), fits.argmax(axis=1)]
+            # the ranks do not have what is out of the question
+            any_ = (self._part_of == parts[own, None]).argmax(axis=1)
+            best = numpy.where(fits.any(axis=1), best, any_)
+            chosen.append(numpy.where(parts[own] >= 0, best, -1).astype("int32"))
+        return numpy.concatenate(chosen)
 
     def likely_classes(self, words: Words, starts: Int32s, *, top: int) -> Decisions:
         """The likeliest of `tag_classes` for each token, as labels of the decisions; see `tag_words`."""
@@ -229,6 +264,23 @@ class TaggerModel(Stored):
             for name, make in (("tagger", tag_templates), ("morphologizer", morph_templates))
         )
         return cls(lexicon, tag_classes, read["morphs"], *classifiers)
+
+
+def parts_of_speech(tag_classes: Sequence[tuple[str, str]]) -> tuple[list[str], Int32s]:
+    """The parts of speech of classes, and which of them each class has; one more number, -1, is for none."""
+    parts = list(dict.fromkeys(part for _, part in tag_classes))
+    numbers = [parts.index(part) for _, part in tag_classes]
+    return parts, numpy.array([*numbers, -1], dtype="int32")
+
+
+def token_blocks(starts: Int32s) -> Iterator[tuple[slice, Int32s]]:
+    """Tokens of some sentences at a time, and where these start: arrays of probabilities are large."""
+    if len(starts) < 2:
+        return
+    firsts = numpy.flatnonzero(numpy.diff(starts[:-1] // _TOKENS_AT_ONCE, prepend=-1))
+    for first, end in pairwise([*firsts.tolist(), len(starts) - 1]):
+        own = starts[first : end + 1]
+        yield slice(int(own[0]), int(own[-1])), own - own[0]
 
 
 def _attributes(words: Words) -> Attributes:

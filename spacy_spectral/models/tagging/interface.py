@@ -4,8 +4,7 @@ A pair of fine and coarse tag is a class. What is chosen for each token is the l
 analyses that were seen with it, the likeliest one.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy
@@ -15,10 +14,9 @@ from ...base.files import Stored
 from ...trees.interface import Clusters
 from ...trees.sentences import Bools, Ints
 from ..linear.analyses import KnownForms
-from ..linear.tagger import Tagging
+from ..linear.tagger import Tagging, parts_of_speech, token_blocks
 from ..linear.tagger_training import Corpus, tag_label
 
-_TOKENS_AT_ONCE = 4096
 Logs = NDArray[numpy.float32]
 
 
@@ -58,6 +56,7 @@ class DistributionTagger(Stored):
         self.tag_classes, self.morphs, self.seen = tag_classes, morphs, seen
         labels = [tag_label(pair) for pair in tag_classes]
         self.tags = list(dict.fromkeys(labels))
+        self.parts, self._part_of = parts_of_speech(tag_classes)
         numbers = {label: i for i, label in enumerate(self.tags)}
         self._label_of = numpy.array([numbers[label] for label in labels])
         # classes by label, and where those of each label start
@@ -81,22 +80,36 @@ class DistributionTagger(Stored):
         return self.tag_words(self.words(words), starts, top=top)
 
     def tag_words(
-        self, words: Any, starts: Ints, top: int = 3, given: Ints | None = None
+        self,
+        words: Any,
+        starts: Ints,
+        top: int = 3,
+        given: Ints | None = None,
+        parts: Ints | None = None,
     ) -> Tagging:
-        """Tag sentences. Tokens have given tags, as indices into `tags`, -1 where they are to be found.
-        Their class and morphology are chosen with them, tags around are not: who tags twice gets the
-        same."""
+        """Tag sentences. Tokens have given tags, as indices into `tags`, and parts of speech that their tags
+        must have, as indices into `parts`, -1 where they are to be found. Their class and morphology are
+        chosen with them, tags around are not: who tags twice gets the same."""
         none = numpy.zeros((0, top), dtype="int32")
         blocks = [Tagging(none[:, 0], none, none.astype("float32"), none[:, 0])]
-        for own, own_starts in _blocks(starts):
-            chosen = None if given is None or (given[own] < 0).all() else given[own]
+        for own, own_starts in token_blocks(starts):
+            allowed = self._allowed(own, given, parts)
             opinion = self.opinion(words.at(own), own_starts)
-            blocks.append(self._tagging(opinion, top, chosen))
+            blocks.append(self._tagging(opinion, top, allowed))
         return Tagging(*map(numpy.concatenate, zip(*blocks, strict=True)))
 
-    def _tagging(self, opinion: Opinion, top: int, given: Ints | None) -> Tagging:
+    def _allowed(self, own: slice, given: Ints | None, parts: Ints | None) -> Bools | None:
+        """[tokens, classes], which may be chosen; None if all may."""
+        allowed = None
+        for asked, of_class in ((given, self._label_of), (parts, self._part_of[:-1])):
+            if asked is not None and (asked[own] >= 0).any():
+                fits = (asked[own, None] < 0) | (of_class == asked[own, None])
+                allowed = fits if allowed is None else allowed & fits
+        return allowed
+
+    def _tagging(self, opinion: Opinion, top: int, allowed: Bools | None) -> Tagging:
         logs = opinion.classes()
-        classes = self._classes(logs, given)
+        classes = self._classes(logs, allowed)
         return Tagging(classes, *self._likeliest(logs, top), self._analyses(opinion, classes))
 
     def _analyses(self, opinion: Opinion, classes: Ints) -> Ints:
@@ -107,10 +120,9 @@ class DistributionTagger(Stored):
         best = numpy.where(seen, opinion.analyses(classes), -numpy.inf).argmax(axis=1)
         return numpy.where(seen.any(axis=1), best, -1).astype("int32")
 
-    def _classes(self, logs: Logs, given: Ints | None) -> Ints:
-        if given is not None:
-            other = (given[:, None] >= 0) & (self._label_of != given[:, None])
-            logs = numpy.where(other, -numpy.inf, logs)
+    def _classes(self, logs: Logs, allowed: Bools | None) -> Ints:
+        if allowed is not None:
+            logs = numpy.where(allowed, logs, -numpy.inf)
         return logs.argmax(axis=1).astype("int32")
 
     def _likeliest(self, logs: Logs, top: int) -> tuple[Ints, NDArray[numpy.float32]]:
@@ -131,13 +143,3 @@ def log_softmax(scores: NDArray) -> NDArray:
     """Logarithms of probabilities, row by row."""
     scores = scores - scores.max(axis=1, keepdims=True)
     return scores - numpy.log(numpy.exp(scores).sum(axis=1, keepdims=True))
-
-
-def _blocks(starts: Ints) -> Iterator[tuple[slice, Ints]]:
-    """Tokens of some sentences at a time, and where these start: arrays of probabilities are large."""
-    if len(starts) < 2:
-        return
-    firsts = numpy.flatnonzero(numpy.diff(starts[:-1] // _TOKENS_AT_ONCE, prepend=-1))
-    for first, end in pairwise([*firsts.tolist(), len(starts) - 1]):
-        own = starts[first : end + 1]
-        yield slice(int(own[0]), int(own[-1])), own - own[0]

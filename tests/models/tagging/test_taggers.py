@@ -243,6 +243,29 @@ def test_given_tags_are_kept(product):
             assert chosen == free.classes[i]
 
 
+@pytest.mark.parametrize("kind", ["linear", "product"])
+def test_tags_fit_parts_of_speech(product, kind):
+    tagger = product if kind == "product" else product.experts[kind]
+    sentences = words_of(DEV)
+    words = tagger.words([word for s in sentences for word in s])
+    starts = numpy.cumsum([0, *map(len, sentences)], dtype="int32")
+    free = tagger.tag_words(words, starts)
+    parts = numpy.full(len(free.classes), -1, dtype="int32")
+    assert same(tagger.tag_words(words, starts, parts=parts), free)
+    parts[::2] = numpy.arange(len(parts[::2])) % len(tagger.parts)
+    found = tagger.tag_words(words, starts, parts=parts)
+    chosen = [tagger.tag_classes[i][1] for i in found.classes]
+    assert all(
+        part < 0 or tagger.parts[part] == own for part, own in zip(parts, chosen, strict=True)
+    )
+    # what is asked for anyway changes nothing
+    parts[:] = [tagger.parts.index(tagger.tag_classes[i][1]) for i in free.classes]
+    same_parts = tagger.tag_words(words, starts, parts=parts)
+    assert [tagger.tag_classes[i][1] for i in same_parts.classes] == [
+        tagger.tag_classes[i][1] for i in free.classes
+    ]
+
+
 def test_same_data_same_bytes(product):
     recipe = ProductTaggerRecipe({"linear": TaggerRecipe(epochs=2), "neural": NEURAL})
     assert recipe.fit(TRAIN, vectors=Vectors(), dev=DEV).to_bytes() == product.to_bytes()
