@@ -535,6 +535,19 @@ class Errors(metaclass=_WithCodes):
         "The setting 'multiword' of the tokenizer is {value}. Choose one of: {choices}; documents hold the "
         "tokens of the text, or words."
     )
+    S640 = (
+        "spacy-spectral.{model} can't learn from silver trees. Set 'silver_corpus' to null, or use "
+        "spacy-spectral.LogLinear.v1."
+    )
+    S641 = (
+        "{path}, the sentence at line {line}: can't read the probabilities '{misc}' of word {word}. They are "
+        "written as HeadProb=0.9|DepProb=0.9|Alt=3:obj:0.1, by 'spacy spectral parse --probs'."
+    )
+    S642 = (
+        "{path}, the sentence at line {line}: word {word} has no probabilities, but 'min_prob' chooses "
+        "sentences by them. Parse the text with 'spacy spectral parse --probs', or set 'min_prob' to 0."
+    )
+    S643 = "The setting '{setting}' of spacy-spectral.Silver.v1 must be {bounds}, not {value}."
     S650 = (
         "Can't listen on {host}, port {port}: {reason}. Give another --port, or stop what uses it."
     )

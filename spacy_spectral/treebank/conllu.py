@@ -91,6 +91,7 @@ class Sentence:
     what `SpacesAfter` has.
     heads: 0-based; the root points to itself, a missing head is `MISSING`.
     multiword: First word, last word (both 0-based), form.
+    misc: What the last column has, as it is; nothing of words that were merged.
     line: The line of the first token, 1-based.
     """
 
@@ -104,6 +105,7 @@ class Sentence:
     deps: list[str] = field(default_factory=list)
     multiword: list[tuple[int, int, str]] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
+    misc: list[str] = field(default_factory=list)
     before: str = ""
     line: int = 0
 
@@ -264,6 +266,7 @@ def read_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[in
             sentence.xpos.append("" if xpos == "_" else xpos)
             sentence.feats.append("" if feats == "_" else feats)
             sentence.deps.append("" if dep == "_" else dep)
+            sentence.misc.append("" if misc == "_" else misc)
             if upos not in _UPOS:
                 problems.append((number, Errors.S016.format(upos=upos)))
             if feats != "_" and not _FEATS.fullmatch(feats):
