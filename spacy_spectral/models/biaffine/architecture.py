@@ -100,7 +100,6 @@ class BiaffineRecipe(NetworkSettings):
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> BiaffineParser:
         """A parser; see `trees.interface.Recipe`."""
-        treebank.require_gold("Biaffine.v2")
         return BiaffineParser.fit(treebank, self, **given)
 
 
