@@ -1,4 +1,5 @@
-"""The registered reader `spacy-spectral.Corpus.v1`: training and evaluation on gold annotation.
+"""The registered readers `spacy-spectral.Corpus.v1`: training and evaluation on gold annotation; and
+`spacy-spectral.Silver.v1`: trees that another parser has made.
 
 spaCy's own corpus reader hands every component a document with nothing but words. A parser that is
 to be learnt and measured on gold tags inside gold sentences (the usual setting of the literature)
@@ -6,8 +7,12 @@ needs them on the *predicted* document, where it looks for them at run time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from math import exp, log, nan
 from pathlib import Path
 
+import numpy
 from spacy.attrs import LEMMA, MORPH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -15,10 +20,13 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from .base.errors import Errors, SpectralError
+from .pipeline.annotations import OtherArcs, ParseValues, store_parse, store_weight
 from .pipeline.constituents import gold_docs, stored_trees
+from .pipeline.table import ReadArcs, read_arc_probs
 from .pipeline.words import fitted, merged, surface
 from .treebank.brackets import is_bracketed
-from .treebank.documents import MULTIWORD, read_docs
+from .treebank.conllu import Sentence, TreebankError, scan_conllu
+from .treebank.documents import CONLLU_SUFFIXES, MULTIWORD, read_docs, sentences_to_doc
 
 ANNOTATIONS = {"tag": TAG, "pos": POS, "morph": MORPH, "lemma": LEMMA, "sents": SENT_START}
 
@@ -104,6 +112,146 @@ class Corpus:
             syntactic_words=self.syntactic_words,
             trees=self.trees,
         )
+
+
+class SilverCorpus:
+    """Reads trees that a parser has made, as `spacy spectral parse` writes them (CoNLL-U), for the setting
+    `silver_corpus` of parsers."""
+
+    def __init__(
+        self,
+        path: str | Path | None,
+        weight: float = 0.3,
+        soft: bool = True,
+        min_prob: float = 0.0,
+        min_length: int = 3,
+        max_length: int = 100,
+        limit: int = 0,
+    ) -> None:
+        """path (Optional[Union[str, Path]]): A CoNLL-U file, perhaps compressed (.gz), or a directory of such
+            files; there are no silver trees without.
+        weight (float): How much a sentence counts; a gold one counts 1.
+        soft (bool): Whether to learn from the probabilities of arcs that `parse --probs` has written, where
+            there are some: from the tree and the likeliest other arcs, each as far as it is likely. Otherwise
+            from the tree alone.
+        min_prob (float): Leave out sentences whose arcs are less likely than this: the geometric mean of the
+            probabilities of their arcs with labels.
+        min_length, max_length (int): Leave out shorter and longer sentences.
+        limit (int): The largest number of tokens. Defaults to 0, no limit.
+        """
+        bounds = {
+            "weight": (0 < weight <= 100, "more than 0 and at most 100", weight),
+            "min_prob": (0 <= min_prob <= 1, "from 0 to 1", min_prob),
+            "min_length": (min_length >= 1, "1 or more", min_length),
+            "max_length": (max_length >= min_length, "no less than 'min_length'", max_length),
+            "limit": (limit >= 0, "0 or more", limit),
+        }
+        for setting, (is_sound, range_, value) in bounds.items():
+            if not is_sound:
+                error = Errors.S643.format(setting=setting, bounds=range_, value=value)
+                raise SpectralError(error)
+        self.path = Path(path) if path is not None else None
+        self.weight = weight
+        self.soft = soft
+        self.min_prob = min_prob
+        self.min_length = min_length
+        self.max_length = max_length
+        self.limit = limit
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        """nlp (Language): The pipeline whose vocabulary the documents share.
+        YIELDS (Example): Some sentences each; predicted documents have the tags of the file, too.
+        """
+        sentences = ((sentence, arcs) for _, sentence, arcs in self.sentences())
+        while group := list(islice(sentences, _SILVER_SENTENCES)):
+            doc = sentences_to_doc([sentence for sentence, _ in group], nlp.vocab)
+            store_weight(doc, self.weight)
+            if self.soft:
+                _store_arcs(doc, group)
+            yield Example(copy_words(doc, ANNOTATIONS), doc)
+
+    def sentences(self) -> Iterator[tuple[Path, Sentence, list[ReadArcs | None]]]:
+        """The sentences to learn from: their file, and what is known of their arcs."""
+        n_tokens = 0
+        for path in self._files():
+            for item in scan_conllu(path):
+                if isinstance(item, TreebankError):
+                    raise item
+                if not self.min_length <= len(item) <= self.max_length:
+                    continue
+                arcs = _read_arcs(path, item) if self.soft or self.min_prob else []
+                if self.min_prob and self.mean_prob(path, item, arcs) < self.min_prob:
+                    continue
+                if self.limit and n_tokens + len(item) > self.limit:
+                    return
+                n_tokens += len(item)
+                # words and single spaces: this is for parsers, which see nothing else
+                after = [" "] * (len(item) - 1) + [""]
+                yield path, replace(item, multiword=[], before="", after=after), arcs
+
+    @staticmethod
+    def mean_prob(path: Path, sentence: Sentence, arcs: Sequence[ReadArcs | None]) -> float:
+        """The geometric mean of the probabilities of a sentence's arcs with labels."""
+        total = 0.0
+        for i, arc in enumerate(arcs, start=1):
+            if arc is None:
+                raise SpectralError(Errors.S642.format(path=path, line=sentence.line, word=i))
+            # they are written with three digits
+            total += log(max(arc.head_prob, 1e-3)) + log(max(arc.dep_prob, 1e-3))
+        return exp(total / len(arcs))
+
+    def _files(self) -> list[Path]:
+        if self.path is None:
+            return []
+        endings = (*CONLLU_SUFFIXES, *(f"{suffix}.gz" for suffix in CONLLU_SUFFIXES))
+        if not self.path.is_dir():
+            return [self.path]
+        files = sorted(file for file in self.path.rglob("*") if file.name.endswith(endings))
+        if not files:
+            raise TreebankError(self.path, "", Errors.S029)
+        return files
+
+
+# How many silver sentences are one document.
+_SILVER_SENTENCES = 64
+
+
+def _read_arcs(path: Path, sentence: Sentence) -> list[ReadArcs | None]:
+    arcs = []
+    for i, misc in enumerate(sentence.misc, start=1):
+        try:
+            read = read_arc_probs(misc)
+        except ValueError as error:
+            found = Errors.S641.format(path=path, line=sentence.line, misc=misc, word=i)
+            raise SpectralError(found) from error
+        if read is not None and read.other is not None and read.other[0] > len(sentence):
+            raise SpectralError(
+                Errors.S641.format(path=path, line=sentence.line, misc=misc, word=i)
+            )
+        arcs.append(read)
+    return arcs
+
+
+def _store_arcs(doc: Doc, group: Sequence[tuple[Sentence, list[ReadArcs | None]]]) -> None:
+    """Keep the probabilities of arcs on a document of some sentences, as a parser does."""
+    arcs = [arc for _, own in group for arc in own]
+    names: dict[str, int] = {}
+    heads, labels = (numpy.full(len(doc), value, dtype="int32") for value in (0, -1))
+    probs = numpy.zeros(len(doc), dtype="float32")
+    place, starts = 0, [0]
+    for sentence, own in group:
+        for i, arc in enumerate(own):
+            if arc is not None and arc.other is not None:
+                head, dep, probs[place + i] = arc.other
+                heads[place + i] = head - 1 - i if head else 0
+                labels[place + i] = names.setdefault(dep, len(names))
+        place += len(sentence)
+        starts.append(place)
+    pairs = [(arc.head_prob, arc.dep_prob) if arc is not None else (nan, nan) for arc in arcs]
+    head_prob, dep_prob = numpy.array(pairs, dtype="float32").T
+    others = OtherArcs(list(names), heads, labels, probs)
+    sents = numpy.array(starts, dtype="int32")
+    store_parse(doc, ParseValues(sents, head_prob, dep_prob, alternative=others))
 
 
 def predicted_example(nlp: Language, gold: Doc) -> Example:

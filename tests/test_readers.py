@@ -7,9 +7,12 @@ from spacy.cli._util import app
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
+from spacy_spectral.base.errors import SpectralError
 from spacy_spectral.cli.evaluate import evaluate
+from spacy_spectral.pipeline.annotations import alternative, dep_prob, head_prob, silver_weight
 from spacy_spectral.pipeline.constituents import stored_trees
-from spacy_spectral.readers import Corpus
+from spacy_spectral.pipeline.documents import TokenReader, training_treebank
+from spacy_spectral.readers import Corpus, SilverCorpus
 from spacy_spectral.treebank.conllu import TreebankError
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
@@ -125,3 +128,91 @@ def test_check_command(treebank, tmp_path):
     result = CliRunner().invoke(app, ["spectral", "check", str(treebank), str(bad)])
     assert result.exit_code == 1
     assert f"{bad}:1: [S013]" in result.output.replace("\n", "")
+
+
+SILVER = """# text = A dog
+1	A	a	DET	DT	_	2	det	_	SpaceAfter=No|HeadProb=0.900|DepProb=1.000|Alt=0:root:0.100
+2	dog	dog	NOUN	NN	_	0	root	_	HeadProb=0.800|DepProb=0.500|Alt=1:nmod:poss:0.100
+
+1-2	du	_	_	_	_	_	_	_	SpacesAfter=\\n
+1	de	de	ADP	IN	_	3	case	_	HeadProb=1.000|DepProb=1.000
+2	le	le	DET	DT	_	3	det	_	HeadProb=1.000|DepProb=0.990
+3	Vin	vin	NOUN	NN	_	0	root	_	HeadProb=0.990|DepProb=1.000
+
+"""
+
+
+def test_silver_trees_carry_what_their_parser_has_written(tmp_path):
+    (tmp_path / "parsed").mkdir()
+    (tmp_path / "parsed" / "a.conllu").write_text(SILVER, "utf8")
+    nlp = spacy.blank("en")
+    reader = spacy.registry.readers.get("spacy-spectral.Silver.v1")
+    (eg,) = reader(tmp_path / "parsed", weight=0.25, min_length=1)(nlp)
+    assert [token.text for token in eg.y] == ["A", "dog", "de", "le", "Vin"]
+    assert [sent.text for sent in eg.y.sents] == ["A dog", "de le Vin"]
+    assert [token.tag_ for token in eg.x] == ["DT", "NN", "IN", "DT", "NN"]
+    assert silver_weight(eg.y) == 0.25 and silver_weight(eg.x) is None
+    # as on a document that was parsed
+    assert [head_prob(token) for token in eg.y] == pytest.approx([0.9, 0.8, 1, 1, 0.99])
+    assert dep_prob(eg.y[1]) == pytest.approx(0.5)
+    other = alternative(eg.y[1])
+    assert (other.head.i, other.dep) == (0, "nmod:poss") and other.prob == pytest.approx(0.1)
+    assert alternative(eg.y[0]).dep == "ROOT" and alternative(eg.y[2]) is None
+    # and as a parser learns from it
+    treebank = training_treebank([eg], [eg.x], TokenReader(["TAG"], name="parser"))
+    trust = treebank.trust
+    assert treebank.heads.tolist() == [2, 0, 3, 3, 0] and trust.weights.tolist() == [0.25, 0.25]
+    assert trust.heads.tolist() == [0, 1, -1, -1, -1]
+    assert trust.labels == ["ROOT", "nmod:poss", "", "", ""]
+    assert trust.shares.tolist() == pytest.approx([0.9, 0.8, 1, 1, 1])
+    (eg,) = SilverCorpus(tmp_path / "parsed", soft=False)(nlp)
+    hard = training_treebank([eg], [eg.x], TokenReader(["TAG"], name="parser"))
+    assert hard.trust.heads.tolist() == [-1] * 3 and hard.trust.shares.tolist() == [1] * 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"min_length": 1}, ["A dog", "de le Vin"]),
+        ({}, ["de le Vin"]),
+        ({"min_length": 1, "max_length": 2}, ["A dog"]),
+        ({"min_length": 1, "min_prob": 0.599}, ["A dog", "de le Vin"]),
+        ({"min_length": 1, "min_prob": 0.601}, ["de le Vin"]),
+        ({"min_length": 1, "min_prob": 0.601, "soft": False}, ["de le Vin"]),
+        ({"min_length": 1, "limit": 4}, ["A dog"]),
+    ],
+)
+def test_silver_trees_are_chosen(tmp_path, settings, words):
+    """Of the first sentence the mean is sqrt(0.9 x 0.8 x 0.5) = 0.6."""
+    path = tmp_path / "a.conllu"
+    path.write_text(SILVER, "utf8")
+    docs = [eg.y for eg in SilverCorpus(path, **settings)(spacy.blank("en"))]
+    assert [sent.text for doc in docs for sent in doc.sents] == words
+
+
+def test_bad_silver_trees_are_told(tmp_path):
+    nlp = spacy.blank("en")
+    assert list(SilverCorpus(None)(nlp)) == []
+    with pytest.raises(TreebankError, match="S029"):
+        list(SilverCorpus(tmp_path)(nlp))
+    path = tmp_path / "a.conllu"
+    for old, new, code in (
+        ("HeadProb=0.800", "HeadProb=high", "S641"),
+        ("HeadProb=0.800", "HeadProb=1.800", "S641"),
+        ("Alt=1:", "Alt=3:", "S641"),
+        ("Alt=1:nmod:poss:", "Alt=1:", "S641"),
+        ("HeadProb=0.800|", "", "S642"),
+        ("\t2\tdet", "\t5\tdet", "S021"),
+    ):
+        path.write_text(SILVER.replace(old, new), "utf8")
+        with pytest.raises(ValueError, match=rf"a\.conllu.*{code}|{code}.*a\.conllu"):
+            list(SilverCorpus(path, min_length=1, min_prob=0.1)(nlp))
+    for setting, value in (
+        ("weight", 0),
+        ("min_prob", 1.5),
+        ("min_length", 0),
+        ("max_length", 2),
+        ("limit", -1),
+    ):
+        with pytest.raises(SpectralError, match=rf"S643.*{setting}"):
+            SilverCorpus(path, **{setting: value})

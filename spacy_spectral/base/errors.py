@@ -549,6 +549,33 @@ class Errors(metaclass=_WithCodes):
         "The setting 'multiword' of the tokenizer is {value}. Choose one of: {choices}; documents hold the "
         "tokens of the text, or words."
     )
+    S640 = (
+        "spacy-spectral.{model} can't learn from silver trees. Set 'silver_corpus' to null, or use "
+        "spacy-spectral.LogLinear.v1, Biaffine.v2 or a product of these."
+    )
+    S641 = (
+        "{path}, the sentence at line {line}: can't read the probabilities '{misc}' of word {word}. They are "
+        "written as HeadProb=0.9|DepProb=0.9|Alt=3:obj:0.1, by 'spacy spectral parse --probs'."
+    )
+    S642 = (
+        "{path}, the sentence at line {line}: word {word} has no probabilities, but 'min_prob' chooses "
+        "sentences by them. Parse the text with 'spacy spectral parse --probs', or set 'min_prob' to 0."
+    )
+    S643 = "The setting '{setting}' of spacy-spectral.Silver.v1 must be {bounds}, not {value}."
+    S645 = "{path}: the config has no spectral_parser that could be taught. Use e.g. configs/pipeline.cfg."
+    S646 = (
+        "{path}: 'corpora.{name}.path' is not what was given. Write path = ${{paths.{name}}} in the block "
+        "[corpora.{name}]."
+    )
+    S647 = (
+        "{path} has pipelines that were not taught there. Give another --output, or --overwrite to replace "
+        "them."
+    )
+    S648 = "{path} is damaged. Give another --output, or --overwrite to begin anew."
+    S649 = (
+        "{path} was begun with something else ({names}). Give another --output, or --overwrite to begin "
+        "anew."
+    )
     S650 = (
         "Can't listen on {host}, port {port}: {reason}. Give another --port, or stop what uses it."
     )

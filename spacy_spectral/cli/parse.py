@@ -95,12 +95,9 @@ def parse_cli(
     """
     from wasabi import msg
 
-    from ..base.distribute import open_workers
     from ..base.errors import Errors, SpectralError
-    from .parse_record import Record, fingerprint
 
-    record = Record(output) if output is not None else None
-    with reported(), _interruptible(record is not None, overwrite):
+    with reported(), interruptible(output is not None, overwrite):
         if format_ not in FORMATS:
             raise SpectralError(Errors.S705.format(value=format_, choices=", ".join(FORMATS)))
         if output is None and format_ == "spacy":
@@ -108,38 +105,68 @@ def parse_cli(
         if min_prob and format_ not in _PARTIAL:
             raise SpectralError(Errors.S623.format(format=format_))
         way = Way(format_, probs=probs, min_prob=min_prob, keep=keep)
-        jobs = find_jobs(files, record, FORMATS[format_])
-        _require_apart(jobs, lines)
-        # workers may stand in other directories
-        name = str(Path(model).absolute()) if Path(model).exists() else model
-        nlp = load_pipeline(name, load=partial(_pipeline, way=way))
-        if format_ == "conllu" and _has_constituents_only(nlp):
-            raise SpectralError(Errors.S620.format(model=model))
-        if record is not None:
-            known = {"pipeline": fingerprint(nlp), "format": format_, "lines": lines}
-            # what is as it always was is not told, for records of earlier versions
-            record.begin(jobs, known | way.changed(), overwrite=overwrite)
-        total = Total()
-        with (
-            _bar(jobs) as bar,
-            open_workers(workers=workers, scheduler=scheduler) as pool,
-        ):
-            parts = _parts(jobs, record, total, bar.update, lines=lines)
-            work = partial(parse_part, name, way=way)
-            for work_item, (data, counts) in pool.stream(work, parts):
-                if record is None:
-                    text = data.decode("utf8")
-                    if total.docs and format_ == "table":
-                        text = text.partition("\n")[2]  # one header is enough
-                    print(text, end="", flush=True)
-                elif not work_item.job.has_changed():
-                    record.write(work_item, data)
-                total.add(counts)
-                bar.update(work_item.size)
-        if changed := [str(job.path) for job in jobs if job.has_changed()]:
-            raise SpectralError(Errors.S621.format(paths=", ".join(changed)))
+        total = parse_files(
+            model,
+            files,
+            output,
+            way,
+            lines=lines,
+            workers=workers,
+            scheduler=scheduler,
+            overwrite=overwrite,
+        )
     if output is not None:
         msg.good(f"{total}: {output}")
+
+
+def parse_files(
+    model: str,
+    files: Iterable[Path],
+    output: Path | None,
+    way: "Way",
+    *,
+    lines: bool = False,
+    workers: int = 1,
+    scheduler: str | None = None,
+    overwrite: bool = False,
+) -> "Total":
+    """Parse files into a directory, or print what is found. What is there already is not parsed again."""
+    from ..base.distribute import open_workers
+    from ..base.errors import Errors, SpectralError
+    from .parse_record import Record, fingerprint
+
+    record = Record(output) if output is not None else None
+    jobs = find_jobs(files, record, FORMATS[way.format])
+    _require_apart(jobs, lines)
+    # workers may stand in other directories
+    name = str(Path(model).absolute()) if Path(model).exists() else model
+    nlp = load_pipeline(name, load=partial(_pipeline, way=way))
+    if way.format == "conllu" and _has_constituents_only(nlp):
+        raise SpectralError(Errors.S620.format(model=model))
+    if record is not None:
+        known = {"pipeline": fingerprint(nlp), "format": way.format, "lines": lines}
+        # what is as it always was is not told, for records of earlier versions
+        record.begin(jobs, known | way.changed(), overwrite=overwrite)
+    total = Total()
+    with (
+        _bar(jobs) as bar,
+        open_workers(workers=workers, scheduler=scheduler) as pool,
+    ):
+        parts = _parts(jobs, record, total, bar.update, lines=lines)
+        work = partial(parse_part, name, way=way)
+        for work_item, (data, counts) in pool.stream(work, parts):
+            if record is None:
+                text = data.decode("utf8")
+                if total.docs and way.format == "table":
+                    text = text.partition("\n")[2]  # one header is enough
+                print(text, end="", flush=True)
+            elif not work_item.job.has_changed():
+                record.write(work_item, data)
+            total.add(counts)
+            bar.update(work_item.size)
+    if changed := [str(job.path) for job in jobs if job.has_changed()]:
+        raise SpectralError(Errors.S621.format(paths=", ".join(changed)))
+    return total
 
 
 class Way(NamedTuple):
@@ -362,7 +389,7 @@ def _has_constituents_only(nlp: "Language") -> bool:
 
 
 @contextmanager
-def _interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
+def interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
     """Say how to go on after Ctrl-C."""
     from wasabi import msg
 

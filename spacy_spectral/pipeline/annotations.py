@@ -118,6 +118,7 @@ _PARSE = "spectral_parser"
 _CANDIDATES = "spectral_reranker"
 _SUB_TAGS = "spectral_refiner"
 _CONSTITUENTS = "spectral_constituency"
+_SILVER = "silver"
 
 
 @dataclass
@@ -219,6 +220,26 @@ def store_parse(doc: Doc, values: ParseValues) -> None:
     if values.alternative is not None:
         found["alternative"] = values.alternative._asdict()
     store_entry(doc, _PARSE, found)
+
+
+def store_weight(doc: Doc, weight: float) -> None:
+    """Keep how much the trees of a document count in training that a parser has made."""
+    store_entry(doc, _SILVER, {"weight": weight})
+
+
+def silver_weight(doc: Doc) -> float | None:
+    """How much the trees of a document count in training; None for gold ones."""
+    entry = whole_entry(doc, _SILVER)
+    return None if entry is None else float(entry["weight"])
+
+
+def kept_arcs(doc: Doc) -> tuple[NDArray[numpy.float32], OtherArcs] | None:
+    """How likely the labelled arcs of a document's tokens are, and the likeliest other ones, as was kept of
+    its parse; None without both."""
+    entry = whole_entry(doc, _PARSE)
+    if entry is None or not {"head_prob", "dep_prob", "alternative"} <= entry.keys():
+        return None
+    return entry["head_prob"] * entry["dep_prob"], OtherArcs(**entry["alternative"])
 
 
 def store_candidates(

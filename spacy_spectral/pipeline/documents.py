@@ -27,8 +27,15 @@ from ..base.cache import Repeated, distinct
 from ..base.errors import Errors, SpectralError
 from ..trees.interface import Parses
 from ..trees.pseudoprojective import DELIMITER, plain
-from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank
-from .annotations import OtherArcs, ParseValues, SentenceParse, tag_guesses
+from ..trees.sentences import MISSING, Batch, SecondTags, Tokens, Treebank, Trust
+from .annotations import (
+    OtherArcs,
+    ParseValues,
+    SentenceParse,
+    kept_arcs,
+    silver_weight,
+    tag_guesses,
+)
 from .words import with_words, word_example
 
 WHITESPACE_LABEL = "dep"
@@ -199,9 +206,42 @@ def training_batch(
             labels[place] if head != MISSING else ""
             for place, head in zip(batch.places.tolist(), positions.tolist(), strict=True)
         ],
+        _trust([example.reference for example in examples], batch),
     )
     _require_plain_labels(treebank)
     return batch, treebank
+
+
+def _trust(references: Sequence[Doc], batch: Batch) -> Trust | None:
+    """How far the trees of documents are to be believed that a parser has made; None if all are gold. The
+    predicted documents have the same tokens."""
+    weights = [silver_weight(doc) for doc in references]
+    if all(weight is None for weight in weights):
+        return None
+    n = int(batch.offsets[-1])
+    own = Trust.whole(0, n)
+    places = numpy.full(n, MISSING, dtype="int64")
+    for doc, weight, (begin, end) in zip(
+        references, weights, pairwise(batch.offsets.tolist()), strict=True
+    ):
+        kept = None if weight is None or len(doc) != end - begin else kept_arcs(doc)
+        if kept is None:
+            continue
+        prob, other = kept
+        known = (other.labels >= 0) & (other.probs > 0) & (prob > 0)
+        at = begin + numpy.flatnonzero(known)
+        own.shares[at] = (prob / (prob + other.probs))[known]
+        places[at] = at + other.heads[known]
+        for i, label in zip(at.tolist(), other.labels[known].tolist(), strict=True):
+            own.labels[i] = other.names[label]
+    heads = _heads_at(batch, places[batch.places])
+    document = numpy.searchsorted(batch.offsets, batch.places[batch.tokens.starts[:-1]], "right")
+    by_document = numpy.array([1 if w is None else w for w in weights], dtype="float32")
+    labels = [
+        own.labels[place] if head != MISSING else ""
+        for place, head in zip(batch.places.tolist(), heads.tolist(), strict=True)
+    ]
+    return Trust(by_document[document - 1], own.shares[batch.places], heads, labels)
 
 
 def _require_plain_labels(treebank: Treebank) -> None:

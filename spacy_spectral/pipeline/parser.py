@@ -165,6 +165,7 @@ class SpectralParser(FirstStage):
         clusters: str | Path | None = None,
         vectors: str | Path | None = None,
         dev_corpus: str | None = None,
+        silver_corpus: str | None = None,
     ) -> None:
         """Learn from all training examples; this is the whole training of models with a recipe.
 
@@ -174,10 +175,16 @@ class SpectralParser(FirstStage):
         look at them; vectors are copied. By default those of the vocabulary are used if there are some.
         dev_corpus: The corpus of the config to stop training by, e.g. "corpora.dev", for models that are
         trained in epochs; and to learn from how confident the parser may be.
+        silver_corpus: A corpus of the config with trees that another parser has made, e.g. "corpora.silver",
+        by the reader `spacy-spectral.Silver.v1`, for models that can learn from such. Nothing else in the
+        pipeline learns from it.
         """
-        self.learner.check(clusters=clusters, vectors=vectors, dev_corpus=dev_corpus)
+        self.learner.check(
+            clusters=clusters, vectors=vectors, dev_corpus=dev_corpus, silver_corpus=silver_corpus
+        )
         data = replace(
             self._data(nlp, dev_corpus),
+            silver_corpus=silver_corpus,
             labels=labels,
             clusters=find_clusters(clusters, self.vocab),
             vectors=find_word_vectors(vectors, self.vocab),

@@ -1,7 +1,7 @@
 """Documents as plain values: tables and JSON, with probabilities. Arcs that are not likely enough can be left
 out."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from spacy.attrs import DEP, HEAD
@@ -108,6 +108,34 @@ def arc_probs(doc: Doc) -> dict[int, list[str]]:
             found.append(f"Alt={row['alt_head']}:{dep}:{row['alt_prob']:.3f}")
         words[token.i] = found
     return words
+
+
+class ReadArcs(NamedTuple):
+    """What `arc_probs` writes of a word: the probabilities of its head and of its label given the head; and
+    head, label and probability of the likeliest other arc, or None."""
+
+    head_prob: float
+    dep_prob: float
+    other: tuple[int, str, float] | None
+
+
+def read_arc_probs(misc: str) -> ReadArcs | None:
+    """What `arc_probs` has written into the column MISC; None if there is nothing of it. A ValueError if it
+    can't be read."""
+    found = dict(item.split("=", 1) for item in misc.split("|") if "=" in item)
+    if "HeadProb" not in found or "DepProb" not in found:
+        return None
+    other = None
+    if "Alt" in found:
+        head, _, rest = found["Alt"].partition(":")
+        dep, _, prob = rest.rpartition(":")
+        # spaCy writes the label of a root in capitals
+        other = int(head), dep if int(head) else "ROOT", float(prob)
+    read = ReadArcs(float(found["HeadProb"]), float(found["DepProb"]), other)
+    probs = [read.head_prob, read.dep_prob, other[2] if other else 0.0]
+    if not all(0 <= prob <= 1 for prob in probs) or (other and (other[0] < 0 or not other[1])):
+        raise ValueError(misc)
+    return read
 
 
 def leave_out_unlikely(doc: Doc, min_prob: float) -> None:

@@ -170,16 +170,39 @@ class ParserData:
     jackknife: str | None
     dev_corpus: str | None
     report: Callable[[str], None]
+    silver_corpus: str | None = None
     labels: Sequence[str] | None = None
     clusters: Clusters | None = None
     vectors: Vectors | None = None
 
     def treebank(self, examples: list[Example]) -> Treebank:
-        """Gold trees of examples, on tags as the settings have them."""
+        """Gold trees of examples, on tags as the settings have them, and silver trees."""
         if self.jackknife is None:
-            return self._annotated(self.annotate_with, examples)
-        docs = jackknifed(self.jackknife, examples, self.nlp, parser=self.name, report=self.report)
-        return training_treebank(examples, docs, self.read)
+            gold = self._annotated(self.annotate_with, examples)
+        else:
+            tagger, nlp = self.jackknife, self.nlp
+            docs = jackknifed(tagger, examples, nlp, parser=self.name, report=self.report)
+            gold = training_treebank(examples, docs, self.read)
+        silver = self.silver()
+        if silver is None:
+            return gold
+        self.report(f"{len(gold.heads):,} gold tokens, {len(silver.heads):,} silver tokens")
+        # pruners are trained on either half: it is to have something of both
+        pairs = zip(gold.halves(), silver.halves(), strict=True)
+        return Treebank.joined([half for pair in pairs for half in pair])
+
+    def silver(self) -> Treebank | None:
+        """Trees that a parser has made, if there are some. No tagger was trained on them, so they are tagged
+        as texts will be: in this way the parser learns from the same tags, with the same errors."""
+        if not self.silver_corpus:
+            return None
+        examples = corpus_examples(self.nlp, self.silver_corpus, parser=self.name)
+        return self._annotated(self._taggers, examples) if examples else None
+
+    @property
+    def _taggers(self) -> Sequence[str]:
+        """What tags texts that it was not trained on."""
+        return [self.jackknife] if self.jackknife is not None else self.annotate_with
 
     def dev(self) -> Treebank | None:
         """The trees of the development corpus, if it has some."""
@@ -188,8 +211,7 @@ class ParserData:
         examples = corpus_examples(self.nlp, self.dev_corpus, parser=self.name)
         if not examples:
             return None
-        taggers = [self.jackknife] if self.jackknife is not None else self.annotate_with
-        treebank = self._annotated(taggers, examples)
+        treebank = self._annotated(self._taggers, examples)
         if (treebank.heads == MISSING).all():
             logger.warning(Warnings.W103.format(name=self.name, corpus=self.dev_corpus))
             return None

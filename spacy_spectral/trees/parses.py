@@ -36,7 +36,7 @@ from .conditions import (
 from .interface import ArcMask, ArcProbs, BestTree, Parse, Parses, TreeDistribution
 from .posterior import MixedPosterior, Posterior
 from .pseudoprojective import Inventory
-from .sentences import MISSING, Bools, Floats, Ints, Longs, Tokens, Treebank
+from .sentences import MISSING, Bools, Floats, Ints, Longs, Tokens, Treebank, Trust
 
 # (sentences, a head for each of their tokens, trees these arcs are to be seen in) -> P(label | arc) for each
 LabelDistributions = Callable[[Sequence[int], Sequence[NDArray], Sequence[NDArray]], Floats]
@@ -345,7 +345,18 @@ def cut_treebank(treebank: Treebank, max_length: int) -> Treebank:
     for i in numpy.flatnonzero(outside & ~whole & (heads != 0)):
         labels[i] = ""
     columns = (tokens.words, tokens.symbols, tokens.second, tokens.pos, tokens.morphs)
-    return Treebank(Tokens(layout.starts, *columns), result, labels)
+    trust = treebank.trust
+    if trust is not None:
+        others = layout.local(trust.heads)
+        lost = (others < 0) | (others > sizes[piece]) | ((trust.heads > 0) & (others < 1))
+        lost |= ~whole & (trust.heads == 0)
+        trust = Trust(
+            trust.weights[layout.sentence],
+            numpy.where(lost, 1, trust.shares).astype("float32"),
+            numpy.where(lost, MISSING, others).astype("int32"),
+            ["" if gone else label for gone, label in zip(lost, trust.labels, strict=True)],
+        )
+    return Treebank(Tokens(layout.starts, *columns), result, labels, trust)
 
 
 class _Layout(NamedTuple):

@@ -12,6 +12,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from ..base.errors import Errors, SpectralError
+
 MISSING = -1
 # Arrays, by what they hold.
 Ints = NDArray[numpy.int32]
@@ -87,12 +89,44 @@ class Tokens:
 
 
 @dataclass
+class Trust:
+    """How far trees are to be believed that a parser has made.
+
+    weights: Of sentences; those of gold trees are 1.
+    shares: By token, what the arc of the tree has; the rest is that of another arc.
+    heads, labels: That arc; MISSING and "" where the tree's has everything.
+    """
+
+    weights: NDArray[numpy.float32]
+    shares: NDArray[numpy.float32]
+    heads: Ints
+    labels: list[str]
+
+    @classmethod
+    def whole(cls, n_sentences: int, n_tokens: int, weight: float = 1.0) -> "Trust":
+        """The trees as they are."""
+        return cls(
+            numpy.full(n_sentences, weight, dtype="float32"),
+            numpy.ones(n_tokens, dtype="float32"),
+            numpy.full(n_tokens, MISSING, dtype="int32"),
+            [""] * n_tokens,
+        )
+
+
+@dataclass
 class Treebank:
-    """Sentences with their trees: heads, MISSING where not annotated, and relations, "" there."""
+    """Sentences with their trees: heads, MISSING where not annotated, and relations, "" there. If some trees
+    are not gold, `trust` tells how far to believe them."""
 
     tokens: Tokens
     heads: Ints
     labels: list[str]
+    trust: Trust | None = None
+
+    def require_gold(self, model: str) -> None:
+        """Raise an error if trees have weights, for models that can't learn from such."""
+        if self.trust is not None:
+            raise SpectralError(Errors.S640.format(model=model))
 
     def trees(self) -> list[Tree]:
         """The sentences as single trees."""
@@ -111,12 +145,30 @@ class Treebank:
         columns = [[v for part in parts for v in getattr(part.tokens, name)] for name in names]
         tokens = Tokens(starts.astype("int32"), *columns)
         heads = numpy.concatenate([part.heads for part in parts])
-        return cls(tokens, heads, [label for part in parts for label in part.labels])
+        labels = [label for part in parts for label in part.labels]
+        if all(part.trust is None for part in parts):
+            return cls(tokens, heads, labels)
+        own = [part.trust or Trust.whole(len(part.tokens), len(part.heads)) for part in parts]
+        whole = Trust(
+            numpy.concatenate([trust.weights for trust in own]),
+            numpy.concatenate([trust.shares for trust in own]),
+            numpy.concatenate([trust.heads for trust in own]),
+            [label for trust in own for label in trust.labels],
+        )
+        return cls(tokens, heads, labels, whole)
 
     def select(self, chosen: Bools) -> "Treebank":
         mask = numpy.repeat(chosen, numpy.diff(self.tokens.starts))
-        labels = list(compress(self.labels, mask.tolist()))
-        return Treebank(self.tokens.select(chosen), self.heads[mask], labels)
+        labels, trust = list(compress(self.labels, mask.tolist())), self.trust
+        if trust is not None:
+            others = list(compress(trust.labels, mask.tolist()))
+            trust = Trust(trust.weights[chosen], trust.shares[mask], trust.heads[mask], others)
+        return Treebank(self.tokens.select(chosen), self.heads[mask], labels, trust)
+
+    def halves(self) -> tuple["Treebank", "Treebank"]:
+        """The first and the second half of its sentences."""
+        is_first = numpy.arange(len(self.tokens)) < len(self.tokens) // 2
+        return self.select(is_first), self.select(~is_first)
 
 
 @dataclass

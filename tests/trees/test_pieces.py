@@ -13,7 +13,7 @@ from spacy_spectral.trees._eisner import is_part_of_tree
 from spacy_spectral.trees.interface import ArcProbs, Parse
 from spacy_spectral.trees.parses import cut_treebank, parse_in_pieces
 from spacy_spectral.trees.posterior import possible
-from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
+from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank, Trust
 
 LABELS = 2
 
@@ -327,3 +327,32 @@ def test_treebanks_are_cut():
     assert cut.heads.tolist() == [2, 0, 2, 2, 0, 2, 0, 1, 1, 1]
     assert cut.labels[6] == "" and cut.labels[:6] == labels[:6]
     assert cut_treebank(Treebank(tokens, heads, labels), 7).heads is heads
+
+
+def test_what_is_believed_of_trees_is_cut_with_them():
+    tokens = Tokens(numpy.array([0, 3, 10], "int32"), *([list("abcdefghij")] * 5))
+    heads = numpy.array([2, 0, 2, 2, 0, 2, 2, 4, 4, 4], dtype="int32")
+    others = numpy.array([0, -1, 1, 3, -1, 5, -1, 1, 6, 0], dtype="int32")
+    names = ["" if head < 0 else f"m{i}" for i, head in enumerate(others.tolist())]
+    shares = numpy.linspace(0.5, 0.95, 10, dtype="float32")
+    weights = numpy.array([1, 0.25], dtype="float32")
+    trust = Trust(weights, shares, others, names)
+    bank = Treebank(tokens, heads, [f"l{i}" for i in range(10)], trust)
+    cut = cut_treebank(bank, 4).trust
+    assert cut.weights.tolist() == [1, 0.25, 0.25]
+    # arcs from another piece are not there, and roots of a piece are not those of the sentence
+    assert cut.heads.tolist() == [0, -1, 1, 3, -1, -1, -1, -1, 3, -1]
+    assert cut.labels == ["m0", "", "m2", "m3", "", "", "", "", "m8", ""]
+    assert [i for i, share in enumerate(cut.shares) if share < 1] == [0, 2, 3, 8]
+    # halves, put together again; gold trees are believed wholly
+    first, second = bank.halves()
+    joined = Treebank.joined([first, second, Treebank(tokens, heads, bank.labels)])
+    assert joined.trust.weights.tolist() == [1, 0.25, 1, 1]
+    assert joined.trust.heads.tolist() == [*others.tolist(), *[MISSING] * 10]
+    assert joined.trust.labels == [*names, *[""] * 10]
+    assert (
+        joined.trust.shares[:10].tolist() == shares.tolist()
+        and (joined.trust.shares[10:] == 1).all()
+    )
+    with pytest.raises(ValueError, match=r"S640.*SHAG"):
+        bank.require_gold("SHAG.v1")

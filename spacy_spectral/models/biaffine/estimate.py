@@ -194,7 +194,8 @@ def fit(
     """Train a network.
 
     treebank: The training data. Crossing arcs are lifted, with decorated labels where there are enough of
-        them; missing heads are summed out.
+        them; missing heads are summed out. Silver trees count by their weights; the arcs that they could
+        have instead are not looked at.
     """
     treebank = cut_treebank(treebank, settings.max_length)
     heads, names = projective_trees(treebank)
@@ -202,14 +203,17 @@ def fit(
         raise SpectralError(Errors.S401)
     inventory = Inventory.from_labels(names, min_decorated=MIN_DECORATED)
     labels, inputs = inventory.encode(names), lexicon(treebank.tokens)
-    starts = treebank.tokens.starts
+    starts, trust = treebank.tokens.starts, treebank.trust
+    weights = None if trust is None else numpy.repeat(trust.weights, numpy.diff(starts))
     with seeded(settings.seed), use_ops("numpy"):
         network = build_network(settings, lexicon, inventory)
         first = next(node for node in network.encoder.walk() if node.name == "embeddings")
         first.attrs["rate"] = settings.word_dropout
 
         def step(tokens: Longs, own: Ints) -> float:
-            return network.step(inputs.select(tokens, own), own, heads[tokens], labels[tokens])
+            weight = None if weights is None else weights[tokens]
+            batch = inputs.select(tokens, own)
+            return network.step(batch, own, heads[tokens], labels[tokens], weight)
 
         train(
             network.layers,

@@ -43,21 +43,38 @@ class Network:
         """All layers, in the order in which files have their weights."""
         return self.encoder, self.arcs, self.labels
 
-    def step(self, X: Any, starts: NDArray, heads: Ints, labels: Ints) -> float:
+    def step(
+        self,
+        X: Any,
+        starts: NDArray,
+        heads: Ints,
+        labels: Ints,
+        weights: NDArray[numpy.float32] | None = None,
+    ) -> float:
         """Add the gradients of a batch, with projective trees, MISSING where there is no annotation, to
-        those of the layers. Gives the loss, summed over all tokens."""
+        those of the layers. Gives the loss, summed over all tokens.
+
+        weights: By token how much its sentence counts."""
         vectors, backprop_vectors = self.encoder.begin_update(X)
-        loss, d_vectors = self._arc_loss(vectors, starts, heads)
+        loss, d_vectors = self._arc_loss(vectors, starts, heads, weights)
         known = (heads != MISSING) & (labels != MISSING)
         trees = numpy.split(numpy.maximum(heads, 0), starts[1:-1])
         wanted = ArcRows.of_trees(vectors, starts, range(len(trees)), trees).only(known)
         scores, backprop_labels = self.labels.begin_update(wanted)
         label_loss, d_scores = _label_loss(self.labels, scores, labels[known])
+        if weights is not None:
+            d_scores *= self.labels.ops.asarray(weights[known])[:, None]
         d_vectors.data += backprop_labels(d_scores).data
         backprop_vectors(d_vectors)
         return loss + label_loss
 
-    def _arc_loss(self, vectors: Ragged, starts: NDArray, heads: Ints) -> tuple[float, Ragged]:
+    def _arc_loss(
+        self,
+        vectors: Ragged,
+        starts: NDArray,
+        heads: Ints,
+        weights: NDArray[numpy.float32] | None,
+    ) -> tuple[float, Ragged]:
         """The loss of the arcs of short sentences, and the gradient of all vectors."""
         ops, lengths = self.arcs.ops, numpy.diff(starts)
         short = lengths <= self.max_length
@@ -66,10 +83,11 @@ class Network:
         scores, backprop = self.arcs.begin_update(chosen)
         total, gradients = 0.0, []
         trees = numpy.split(heads, starts[1:-1])
-        for own, tree in zip(scores, compress(trees, short.tolist()), strict=True):
+        firsts = starts[:-1][short].tolist()
+        for own, tree, first in zip(scores, compress(trees, short.tolist()), firsts, strict=True):
             loss, gradient = tree_loss(own, tree) or (0.0, numpy.zeros_like(own))
             total += loss
-            gradients.append(gradient)
+            gradients.append(gradient if weights is None else gradient * weights[first])
         data = ops.xp.zeros_like(vectors.data)
         data[rows] = backprop(gradients).data
         return total, Ragged(data, vectors.lengths)

@@ -5,18 +5,26 @@ The gradient of log p(tree | x) for a feature is its count in the tree minus the
 gives the expected counts (Geman & Johnson 2002: it is the packed forest). Tokens without annotation are summed
 out: their tree count becomes the expected count under the annotation, from a second chart in which everything
 that contradicts it has potential 0.
+
+A tree that another parser made need not be believed. Its sentence has a weight w, and tokens may have a second arc,
+each of the two with its share t(a). In place of a tree there are then all trees of these arcs,
+
+    q(tree) ~ prod_{a in tree} t(a),        gradient = w (E_q[features] - E_p[features])
+
+the gradient of the cross-entropy w sum_y q(y) log p(y). E_q comes from a chart of these arcs alone, in which
+neighbours and moves have the potential 1. If the tree has the whole share, q is the tree.
 """
 import numpy
 
-from libc.math cimport INFINITY, NAN, fabs, isfinite
+from libc.math cimport INFINITY, NAN, fabs, isfinite, log
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy
 
 from ...base._linear cimport Slope, climb
 from ...base._arena cimport Arena, arena_free, arena_reset, take, take_zeros
 from ...trees._lengths cimport N_DISTANCES
-from ._chart cimport Chart
+from ._chart cimport Chart, chart_inside, chart_layout, chart_outside
 from ._features cimport (
     Machine, Scored, block_width, direction_of, move_size, score_sentence, state_potentials, token_width,
 )
@@ -28,6 +36,14 @@ cdef double NEGLIGIBLE = 1e-5  # gradients below it are not worth a visit to mem
 cdef struct Sloped:
     float gradient
     Slope slope
+
+
+cdef struct Trust:
+    # how far the tree of a sentence is to be believed, see `trees.sentences.Trust`; NULL: it is gold
+    double weight
+    const float* shares
+    const int32_t* heads
+    const int32_t* labels
 
 
 cdef class Learner:
@@ -81,12 +97,16 @@ cdef class Learner:
         const int32_t[::1] tags not None, const int32_t[::1] arc_start not None,
         const int32_t[::1] arc_head not None, const int32_t[::1] heads not None,
         const int32_t[::1] labels not None, const int32_t[::1] batch not None, run=map,
+        const float[::1] weights=None, const float[::1] shares=None,
+        const int32_t[::1] other_heads=None, const int32_t[::1] other_labels=None,
     ):
         """Add the gradient of the log-likelihood of some sentences.
 
         heads, labels: The annotation, -1 where it is missing; annotated arcs must be kept.
         batch: Which sentences.
         run: `map`, or that of an executor.
+        weights: Of sentences; shares: of the annotated arcs, the rest is that of the other ones (-1: of none).
+            All four or none are given.
         RETURNS (Tuple[float, int]): The negative log-likelihood of the annotation, and how many sentences
             were left out because their charts failed or no tree agrees with the annotation.
         """
@@ -95,6 +115,8 @@ cdef class Learner:
 
         def compute(int worker):
             cdef int k = worker, s, n, start, bad = 0
+            cdef Trust trust
+            trust.weight, trust.shares = 1, NULL
             with nogil:
                 while k < end - begin and not bad:
                     s = batch[begin + k]
@@ -107,8 +129,11 @@ cdef class Learner:
                         bad = score_sentence(
                             self.machine, &self.scored[k], &self.arenas[k], &columns[start, 0],
                             &tags[start], n, &arc_start[start], &arc_head[0], NULL, INFINITY)
+                        if weights is not None:
+                            trust.weight, trust.shares = weights[s], &shares[start]
+                            trust.heads, trust.labels = &other_heads[start], &other_labels[start]
                         bad = bad or self._differentiate(
-                            &self.scored[k], &self.arenas[k], &heads[start], &labels[start])
+                            &self.scored[k], &self.arenas[k], &heads[start], &labels[start], &trust)
                     k += self.n_threads
             return bad
 
@@ -128,12 +153,13 @@ cdef class Learner:
         return loss, skipped
 
     cdef int _differentiate(
-        self, Scored* scored, Arena* arena, const int32_t* heads, const int32_t* labels
+        self, Scored* scored, Arena* arena, const int32_t* heads, const int32_t* labels,
+        const Trust* trust
     ) noexcept nogil:
         """Gradients of the potentials of a sentence, and its log-likelihood."""
         cdef int n = scored.n, m, i, n_arcs = scored.n_arcs, n_labels = self.machine.n_labels
         cdef int size = move_size(self.machine) // 2
-        cdef bint complete = True
+        cdef bint complete = True, soft = False
         cdef double log_z
         cdef double** counts = <double**>take(arena, (2 * n + 2) * sizeof(double*))
         scored.gradient = <double*>take_zeros(arena, n_arcs * n_labels * sizeof(double))
@@ -156,13 +182,99 @@ cdef class Learner:
             scored.move_gradient[i] = -scored.move_gradient[i]
         for m in range(n):
             complete = complete and heads[m] >= 0 and labels[m] >= 0
+            soft = soft or trust.shares != NULL and trust.heads[m] >= 0
         log_z = scored.log_z
-        if complete:
+        if soft and complete:
+            if self._add_soft(scored, arena, heads, labels, trust, counts):
+                return -1
+        elif complete:
             scored.likelihood = tree_score(self.machine, scored, heads, labels, True) - log_z
-            return 0
-        if self._add_given(scored, arena, heads, labels, counts):
+        else:
+            if self._add_given(scored, arena, heads, labels, counts):
+                return -1
+            scored.likelihood = scored.log_z - log_z
+        if trust.weight != 1:
+            scored.likelihood *= trust.weight
+            for i in range(n_arcs * n_labels):
+                scored.gradient[i] *= trust.weight
+            for i in range(scored.chart.n_siblings):
+                scored.sibling_gradient[i] *= trust.weight
+            for i in range((2 * n + 2) * size):
+                scored.move_gradient[i] *= trust.weight
+        return 0
+
+    cdef int _add_soft(
+        self, Scored* scored, Arena* arena, const int32_t* heads, const int32_t* labels,
+        const Trust* trust, double** counts
+    ) noexcept nogil:
+        """What trees of the believed arcs expect, by a chart of these; and their expected log-likelihood."""
+        cdef Chart* chart = &scored.chart
+        cdef Chart soft
+        cdef int a, b, c, h, i, m, r, l, s, side, n = scored.n, n_soft = 0
+        cdef int n_labels = self.machine.n_labels, n_states = self.machine.n_states
+        cdef int size = (n_states + 1) * (n_states + 1)
+        cdef double value, score = 0
+        cdef double* share = <double*>take_zeros(arena, 2 * n * n_labels * sizeof(double))
+        cdef double* ones = <double*>take(arena, size * sizeof(double))
+        cdef double* before = <double*>take(arena, (2 * n + 2) * size * sizeof(double))
+        cdef int* origin = <int*>take(arena, 2 * n * sizeof(int))
+        cdef int* head = <int*>take(arena, 2 * n * sizeof(int))
+        cdef int* mod = <int*>take(arena, 2 * n * sizeof(int))
+        if share == NULL or ones == NULL or before == NULL or origin == NULL or head == NULL or mod == NULL:
             return -1
-        scored.likelihood = scored.log_z - log_z
+        for a in range(scored.n_arcs):
+            h, m = chart.head[a], chart.mod[a] - 1
+            if h != heads[m] and h != trust.heads[m]:
+                continue
+            for i in range(2):
+                if h != (trust.heads[m] if i else heads[m]):
+                    continue
+                l = trust.labels[m] if i else labels[m]
+                if self.machine.allowed[(h == 0) * n_labels + l]:
+                    share[n_soft * n_labels + l] += 1 - trust.shares[m] if i else trust.shares[m]
+            origin[n_soft], head[n_soft], mod[n_soft] = a, h, m + 1
+            n_soft += 1
+        if chart_layout(&soft, arena, n, n_soft, n_states, head, mod):
+            return -1
+        state_potentials(self.machine, share, n_soft, soft.phi)
+        for i in range(soft.n_siblings):
+            soft.sibling[i] = 1
+        for i in range(size):
+            ones[i] = 1
+        for i in range(2, 2 * n + 2):
+            soft.moves[i] = ones
+        if chart_inside(&soft, arena):
+            return -1
+        if not 1e-250 < soft.z < INFINITY:  # the tree is not in the chart
+            scored.likelihood = NAN
+            return 0
+        memcpy(before, scored.move_gradient, (2 * n + 2) * size * sizeof(double))
+        if chart_outside(&soft, arena, counts):
+            return -1
+        for b in range(n_soft):
+            a, h = origin[b], head[b]
+            for l in range(n_labels):
+                if share[b * n_labels + l] > 0:
+                    c = b * n_states + self.machine.label_state[l]
+                    value = soft.mu[c] * (share[b * n_labels + l] / soft.phi[c])
+                    scored.gradient[a * n_labels + l] += value
+                    score += value * scored.score[a * n_labels + l]
+            if h == 0:
+                continue
+            side = soft.side_start[2 * h + (mod[b] > h)]
+            for r in range(soft.rank[b] + 1):
+                i = chart.pair_start[a]
+                if r:
+                    i += chart.rank[origin[soft.side_arcs[side + r - 1]]] + 1
+                score += _count_pair(scored, i, soft.mu_sibling[soft.pair_start[b] + r])
+            score += _count_pair(scored, chart.last_at + a, soft.mu_sibling[soft.last_at + b])
+        for i in range(2, 2 * n + 2):
+            score += _count_pair(scored, chart.empty_at + i, soft.mu_sibling[soft.empty_at + i])
+            for s in range(size):
+                value = scored.move_gradient[i * size + s] - before[i * size + s]
+                if value != 0:
+                    score += value * log(chart.moves[i][s])
+        scored.likelihood = score - scored.log_z
         return 0
 
     cdef int _add_given(
@@ -326,6 +438,12 @@ cdef class Learner:
         for i in range(out_moves.shape[0]):
             out_moves[i] = weights[i] - self.move_slopes[i].slope.drift / (self.n_steps + 1)
         return entries, moves.reshape(numpy.asarray(self.engine.moves).shape)
+
+
+cdef inline double _count_pair(Scored* scored, int at, double count) noexcept nogil:
+    """Count a pair of neighbours. RETURNS: What it adds to the score."""
+    scored.sibling_gradient[at] += count
+    return count * scored.sibling_score[at] if count else 0
 
 
 cdef inline void _adagrad(

@@ -169,11 +169,11 @@ cdef int _arc_marginals(Candidates* some, Arena* arena) noexcept nogil:
 
 
 cdef int _learn_arcs(
-    const Pruner* pruner, const Candidates* some, const int32_t* heads, float* weights, float* squares,
-    double rate, Arena* arena
+    const Pruner* pruner, const Candidates* some, const int32_t* heads, double trust, float* weights,
+    float* squares, double rate, Arena* arena
 ) noexcept nogil:
-    """One step of AdaGrad on the log-likelihood, after `_arc_marginals`. Slot 0 is not used and stays 0. RETURNS
-    (int): 0, or -1 without memory."""
+    """One step of AdaGrad on the log-likelihood, times the weight of the sentence (`trust`), after `_arc_marginals`.
+    Slot 0 is not used and stays 0. RETURNS (int): 0, or -1 without memory."""
     cdef int a, t
     cdef uint32_t slots[MAX_TEMPLATES]
     cdef float gradient
@@ -182,7 +182,7 @@ cdef int _learn_arcs(
     if target == NULL or _find_target(some, heads, target, arena):
         return -1
     for a in range(some.arcs.n_arcs):
-        gradient = target[a] - some.mu[a]
+        gradient = trust * (target[a] - some.mu[a])
         if fabs(gradient) < NEGLIGIBLE:
             continue
         _slots_of(pruner, some, some.arcs.head[a], some.arcs.mod[a], some.between[a], slots)
@@ -314,9 +314,9 @@ def train_pruner(
     const int32_t[::1] tags not None, const int32_t[::1] heads not None,
     const int32_t[:, :, ::1] composites not None, const int32_t[:, ::1] templates not None,
     const uint8_t[::1] between_bit not None, float[::1] weights not None, float[::1] squares not None,
-    const int32_t[::1] order not None, double rate, int reach, int n_far,
+    const int32_t[::1] order not None, double rate, int reach, int n_far, const float[::1] trust=None,
 ):
-    """Some sentences' worth of AdaGrad."""
+    """Some sentences' worth of AdaGrad. `trust` is the weight of every sentence, 1 without."""
     cdef Pruner pruner
     cdef Candidates some
     cdef int i, n, failed = 0
@@ -326,7 +326,8 @@ def train_pruner(
         for i in range(order.shape[0]):
             n = _open_sentence(&pruner, order[i], &some)
             failed = n < 0 or n > 0 and _learn_arcs(
-                &pruner, &some, &heads[starts[order[i]]], &weights[0], &squares[0], rate, &pruner.arena)
+                &pruner, &some, &heads[starts[order[i]]], 1 if trust is None else trust[order[i]],
+                &weights[0], &squares[0], rate, &pruner.arena)
             if failed:
                 break
         arena_free(&pruner.arena)

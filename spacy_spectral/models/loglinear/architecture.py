@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy
+
 from ...base.errors import Errors, SpectralError
 from ...base.learnt import architecture
 from ...trees.interface import Resources
 from ...trees.parses import cut_treebank
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
-from ...trees.sentences import Ints, Tokens, Treebank
+from ...trees.sentences import MISSING, Bools, Ints, Tokens, Treebank, Trust
 from .encode import Encoder
-from .estimate import Annotated, Epoch, Settings, fit
+from .estimate import Annotated, Believed, Epoch, Settings, fit
 from .parser import LogLinearParser, encode_tokens
 
 if TYPE_CHECKING:
@@ -52,12 +54,16 @@ class LogLinearRecipe(Settings):
             encoded = encode_tokens(encoder, tokens, clusters)
             return Annotated(encoded, heads, inventory.encode(names))
 
+        train = annotated(treebank.tokens, heads, names)
+        if treebank.trust is not None:
+            train.trust = _believed(treebank.trust, inventory, heads == treebank.heads)
+
         def progress(epoch: Epoch) -> None:
             scores = "" if epoch.las is None else f", dev UAS {epoch.uas:.2%}, LAS {epoch.las:.2%}"
             report(f"epoch {epoch.epoch} of {epoch.n_epochs}: loss {epoch.loss:.4f}{scores}")
 
         model = fit(
-            annotated(treebank.tokens, heads, names),
+            train,
             tags=tags,
             labels=inventory.names,
             dev=None if dev is None else annotated(dev.tokens, dev.heads, dev.labels),
@@ -65,6 +71,15 @@ class LogLinearRecipe(Settings):
             progress=progress,
         )
         return LogLinearParser(model, clusters, max_length=self.max_length)
+
+
+def _believed(trust: Trust, inventory: Inventory, is_plain: Bools) -> Believed:
+    """What is to be believed, with numbers of labels. Of lifted arcs only the tree is known."""
+    labels = inventory.encode(trust.labels)
+    gone = (labels < 0) | ~is_plain
+    heads = numpy.where(gone, MISSING, trust.heads).astype("int32")
+    shares = numpy.where(heads < 0, 1, trust.shares).astype("float32")
+    return Believed(trust.weights, shares, heads, labels)
 
 
 build_loglinear = architecture(

@@ -42,9 +42,20 @@ class Annotated:
 
     heads: int32, positions in the sentence, 0 for the root, -1 where not annotated.
     labels: int32, indices into the labels, -1 where not annotated.
+    trust: How far trees are to be believed that are not gold.
     """
 
     sentences: Sentences
+    heads: NDArray[numpy.int32]
+    labels: NDArray[numpy.int32]
+    trust: "Believed | None" = None
+
+
+class Believed(NamedTuple):
+    """What `trees.sentences.Trust` is, with indices of labels."""
+
+    weights: NDArray[numpy.float32]
+    shares: NDArray[numpy.float32]
     heads: NDArray[numpy.int32]
     labels: NDArray[numpy.int32]
 
@@ -176,6 +187,7 @@ def fit(
         epochs=settings.prune_epochs,
         rate=settings.prune_rate,
         seed=settings.seed,
+        weights=None if train.trust is None else train.trust.weights,
     )
     templates = compile_templates(
         missing,
@@ -219,7 +231,7 @@ def fit(
     )
     if dev is not None and not (dev.heads >= 0).any():
         dev = None
-    gold = Annotated(data, heads, gold_labels)
+    gold = Annotated(data, heads, gold_labels, train.trust)
     return _climb(model, keys, row_starts, gold, arcs, settings, dev, progress)
 
 
@@ -234,6 +246,7 @@ def fit_pruner(
     epochs: int,
     rate: float,
     seed: int,
+    weights: NDArray[numpy.float32] | None = None,
 ) -> tuple[ArcPruner, Arcs]:
     """Train a pruner, and prune its training data as if it had never seen it.
 
@@ -244,6 +257,7 @@ def fit_pruner(
     missing: Columns the data does not have.
     epochs: Passes over either half; the first does not count for the average unless it is the
         only one.
+    weights: Of sentences.
     """
     templates = compile_templates(missing, pairs=PRUNER, unaries="", siblings="")
     rng = numpy.random.default_rng(seed)
@@ -256,14 +270,14 @@ def fit_pruner(
             for part in numpy.array_split(rng.permutation(half), _PARTS):
                 train_pruner(
                     data.columns, data.starts, data.tags, heads, templates.composites,
-                    templates.pairs, between_bit, current, squares, part, rate, REACH, N_FAR,
+                    templates.pairs, between_bit, current, squares, part, rate, REACH, N_FAR, weights,
                 )  # fmt: skip
                 if epoch or epochs == 1:
                     total += current
         return (total / (_PARTS * max(epochs - 1, 1))).astype("float32")
 
-    def pruner(weights: NDArray[numpy.float32]) -> ArcPruner:
-        return ArcPruner(templates, weights, between_bit, threshold, most)
+    def pruner(learnt: NDArray[numpy.float32]) -> ArcPruner:
+        return ArcPruner(templates, learnt, between_bit, threshold, most)
 
     first = train(sentences[:middle] if middle else sentences)
     second = train(sentences[middle:])
@@ -326,6 +340,7 @@ def _climb(
                     gold.labels,
                     order[start : start + settings.batch_size],
                     run,
+                    *(gold.trust or ()),
                 )
                 learner.step(settings.rate, settings.decay)
                 loss += batch_loss

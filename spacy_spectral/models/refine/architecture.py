@@ -74,6 +74,7 @@ class RefinedRecipe:
         """The grammar of a treebank, crossing arcs lifted, without what is not annotated; see
         `trees.interface.Recipe`."""
         report = given.get("report", print)
+        treebank.require_gold("Refined.v1")
         if not (treebank.heads >= 0).any():
             raise SpectralError(Errors.S104)
         heads, names = projective_trees(treebank)

@@ -20,6 +20,7 @@ class ShagRecipe(GrammarSettings):
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> Grammar:
         """The grammar of a treebank; see `trees.interface.Recipe`."""
+        treebank.require_gold("SHAG.v1")
         return Grammar.fit(treebank.trees(), self, progress=progress_bar("Head automata"))
 
 

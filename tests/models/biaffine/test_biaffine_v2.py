@@ -118,6 +118,37 @@ def test_gradients_of_every_parameter():
             clear()
 
 
+def test_sentences_count_as_much_as_their_weights():
+    """The gradient of a batch is the sum of those of its sentences, each times its weight."""
+    data = treebank(2)
+    lexicon = TokenNumbers.fit(data.tokens, clusters=None, vectors=None)
+    inventory = Inventory.from_labels(data.labels)
+    with seeded(1):
+        network = build_network(NetworkSettings(**SMALL), lexicon, inventory)
+    for layer in network.layers:
+        set_dropout_rate(layer, 0.0)
+
+    def gradient(some, weights=None):
+        nodes = [node for layer in network.layers for node in layer.walk() if node.param_names]
+        for node in nodes:
+            for name in node.param_names:
+                node.set_grad(name, numpy.zeros_like(node.get_param(name)))
+        part = data.select(numpy.isin(numpy.arange(len(data.tokens)), some))
+        labels = inventory.encode(part.labels)
+        if weights is not None:
+            lengths = numpy.diff(part.tokens.starts)
+            weights = numpy.repeat(numpy.array(weights, dtype="float32"), lengths)
+        network.step(lexicon(part.tokens), part.tokens.starts, part.heads, labels, weights)
+        return numpy.concatenate([n.get_grad(k).ravel() for n in nodes for k in n.param_names])
+
+    assert len(data.tokens) >= 2
+    first, second = gradient([0]), gradient([1])
+    assert numpy.abs(first).max() > 0
+    found = gradient([0, 1], [0.25, 2.0])
+    assert found == pytest.approx(0.25 * first + 2.0 * second, abs=1e-4)
+    assert (gradient([0, 1], [1.0, 1.0]) == gradient([0, 1])).all()
+
+
 def test_learns(parser):
     test = treebank(30, seed=7)
     judged = judge(parser.parse(test.tokens), test, parser.label_names)

@@ -431,20 +431,93 @@ def test_missing_annotation_is_summed_out(random_model):
         assert np.exp(-loss) == pytest.approx(agree, abs=1e-5)
 
 
-@pytest.mark.parametrize("partial", [False, True])
-def test_gradient_is_that_of_finite_differences(random_model, partial):
+def believed(rng, data, arcs, heads, labels):
+    """Weights of sentences, shares of the arcs of a tree, and other arcs of some tokens."""
+    weights = rng.choice([0.25, 1, 1.5], len(data)).astype(np.float32)
+    shares = np.ones(len(heads), dtype=np.float32)
+    others, their_labels = (np.full(len(heads), -1, dtype=np.int32) for _ in range(2))
+    for m in np.flatnonzero(rng.random(len(heads)) < 0.7):
+        # another head, or the same one with another label
+        head = int(rng.choice(arcs.heads[arcs.starts[m] : arcs.starts[m + 1]]))
+        free = [] if head == 0 else [i for i in (1, 2, 3) if (head, i) != (heads[m], labels[m])]
+        if (head == 0) != (heads[m] == 0):
+            free = [0] if head == 0 else free
+        if free:
+            shares[m], others[m] = rng.uniform(0.2, 0.9), head
+            their_labels[m] = rng.choice(free)
+    return weights, shares, others, their_labels
+
+
+def test_silver_trees_count_as_far_as_they_are_believed(random_model):
+    """The loss is the cross-entropy towards the distribution of all trees of believed arcs."""
+    model, data, heads, labels = random_model
+    arcs = all_arcs(data.starts)
+    trust = believed(np.random.default_rng(3), data, arcs, heads, labels)
+    weights, shares, others, their_labels = trust
+    n_several = 0
+    for sentence in range(len(data)):
+        first = data.starts[sentence]
+        found, skipped = Learner(model.engine(), 1.0).gradient(
+            data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels,
+            np.asarray([sentence], dtype=np.int32), map, *trust,
+        )  # fmt: skip
+        target = {}
+        for tree in (trees := enumerate_sentence(model, data, arcs, sentence)):
+            weight = 1.0
+            for m, arc in enumerate(zip(*tree, strict=True), start=first):
+                is_own = arc == (heads[m], labels[m])
+                is_other = arc == (others[m], their_labels[m])
+                weight *= shares[m] * is_own + (1 - shares[m]) * is_other
+            if weight:
+                target[tree] = weight
+        n_several += len(target) > 1
+        total = sum(target.values())
+        expected = -sum(weight / total * np.log(trees[tree]) for tree, weight in target.items())
+        assert found == pytest.approx(weights[sentence] * expected, rel=1e-5) and not skipped
+    assert n_several > len(data) // 2
+
+
+def test_trees_that_are_wholly_believed_are_gold_bit_by_bit(random_model):
+    model, data, heads, labels = random_model
+    arcs = pruned_arcs(np.random.default_rng(7), data, heads)
+    batch = np.arange(len(data), dtype=np.int32)
+    whole, none = np.ones(len(heads), dtype=np.float32), np.full(len(heads), -1, dtype=np.int32)
+    # another arc that has no share
+    some = np.where(np.arange(len(heads)) % 2, heads, none).astype(np.int32)
+    same = np.where(some < 0, -1, np.maximum(labels, 1)).astype(np.int32)
+    gradients = []
+    for trust in [
+        (),
+        (whole[: len(data)], whole, none, none),
+        (whole[: len(data)], whole, some, same),
+    ]:
+        learner = Learner(model.engine(), 1.0)
+        loss, _ = learner.gradient(
+            data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels, batch,
+            map, *trust,
+        )  # fmt: skip
+        gradients.append((loss, *learner.gradients()))
+    for loss, entries, moves in gradients[1:]:
+        assert loss == pytest.approx(gradients[0][0], rel=1e-6)
+        assert (entries == gradients[0][1]).all() and (moves == gradients[0][2]).all()
+
+
+@pytest.mark.parametrize("kind", ["whole", "partial", "silver"])
+def test_gradient_is_that_of_finite_differences(random_model, kind):
     model, data, heads, labels = random_model
     rng = np.random.default_rng(7)
     arcs = pruned_arcs(rng, data, heads)
-    if partial:
+    trust = believed(rng, data, arcs, heads, labels) if kind == "silver" else ()
+    if kind == "partial":
         heads, labels = hide(rng, heads, labels)
     model = replace(model, entries=model.entries.copy(), moves=model.moves.copy())
     batch = np.arange(len(data), dtype=np.int32)
 
     def loss(learner):
         return learner.gradient(
-            data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels, batch
-        )[0]
+            data.columns, data.starts, data.tags, arcs.starts, arcs.heads, heads, labels, batch,
+            map, *trust,
+        )[0]  # fmt: skip
 
     learner = Learner(model.engine(), 1.0)
     assert loss(learner) > 0

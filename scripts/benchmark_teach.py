@@ -1,0 +1,186 @@
+"""What a fast parser learns from a better one: trees and arcs, weights, chosen sentences, amounts, sources.
+
+    python scripts/benchmark_teach.py TRAIN DEV --teacher MODEL --text FILE... [--vectors DIR] [--keep DIR]
+        [--part 0.8] [--epochs 4] [--only NAME...] [--json FILE]
+
+The teacher parses the text (kept in --keep). The tagger and the parser of configs/pipeline.cfg are trained on
+the first part of TRAIN; the rest, which neither has seen, is what is measured on, and DEV beside it. Settings
+are to be chosen by the rest. With --part 1 only DEV is left.
+
+Every row is one parser: with which silver trees, how many tokens of them, how much they count, UAS and LAS on
+the rest and on DEV, CPU seconds of its training, and microseconds a token of its parsing.
+"""
+
+import one_thread  # noqa: F401
+
+# isort: split
+import argparse
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy
+import spacy
+import srsly
+from arguments import parser_with
+from benchmark_pipeline import CONFIGS, percent, print_table
+from spacy.language import Language
+from spacy.training import Example
+from wasabi import msg
+
+from spacy_spectral.base.files import require_writable, write_atomically
+from spacy_spectral.cli.parse import Way, parse_files
+from spacy_spectral.pipeline.parser import SpectralParser
+from spacy_spectral.readers import Corpus, SilverCorpus
+from spacy_spectral.trees.calibration import judge
+from spacy_spectral.trees.sentences import Floats, Treebank, Trust
+
+WEIGHTS = (0.3, 1.0)
+
+
+@dataclass
+class Silver:
+    """Silver trees: how many tokens of them (a share of all there are), whether by the probabilities of arcs,
+    how much they count, and whether the likeliest sentences are chosen."""
+
+    share: float
+    soft: bool
+    weight: float
+    chosen: bool = False
+
+    def __str__(self) -> str:
+        return ("soft arcs" if self.soft else "hard trees") + ", the likeliest" * self.chosen
+
+
+ROWS: dict[str, Silver | None] = {
+    "untaught": None,
+    **{f"hard-{w:g}": Silver(0.5, False, w) for w in WEIGHTS},
+    **{f"soft-{w:g}": Silver(0.5, True, w) for w in WEIGHTS},
+    "chosen": Silver(0.5, True, 1.0, chosen=True),
+    "quarter": Silver(0.25, True, 1.0),
+    "all": Silver(1.0, True, 1.0),
+}
+
+
+def main() -> None:
+    parser = parser_with(__doc__, "train", "dev", "--vectors", "--lang", "--keep", "--json")
+    parser.add_argument("--teacher", required=True, help="a trained pipeline")
+    parser.add_argument("--text", type=Path, nargs="+", required=True, help="one document a line")
+    parser.add_argument("--part", type=float, default=0.8, help="of TRAIN that is trained on")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS))
+    options = parser.parse_args()
+    if options.json is not None:
+        require_writable(options.json)
+    with tempfile.TemporaryDirectory() as directory:
+        found = list(run(options, options.keep or Path(directory)))
+    header = ("", "Tokens", "Weight", "UAS", "LAS", "DEV UAS", "DEV LAS", "Training, CPU s")
+    cells = [
+        (
+            row["trees"],
+            f"{row['tokens']:,}",
+            f"{row['weight']:g}",
+            *(percent(row[key]) if key in row else "" for key in SCORES),
+            f"{row['seconds']:,.0f}",
+            f"{row['microseconds']:.1f}",
+        )
+        for row in found
+    ]
+    print_table(cells, (*header, "\N{MICRO SIGN}s a token"))
+    if options.json is not None:
+        write_atomically(options.json, srsly.json_dumps(found, indent=2) + "\n")
+
+
+SCORES = ("uas", "las", "dev_uas", "dev_las")
+
+
+def run(options: argparse.Namespace, directory: Path) -> Iterator[dict[str, Any]]:
+    """Train and measure one parser after the other."""
+    way = Way("conllu", probs=True)
+    parse_files(options.teacher, options.text, directory / "silver", way, lines=True)
+    nlp, gold, held_out = prepare(options)
+    dev = Corpus(options.dev, ["sents"], syntactic_words=True)(nlp)
+    sets = {"dev_": treebank_of(nlp, dev)}
+    if held_out:
+        sets[""] = treebank_of(nlp, held_out)
+    reader = SilverCorpus(directory / "silver", weight=1.0)
+    silver = treebank_of(nlp, reader(nlp))
+    probs = numpy.array([reader.mean_prob(*found) for found in reader.sentences()])
+    clusters = nlp.get_pipe("spectral_tagger").clusters
+    recipe = nlp.get_pipe("spectral_parser").model.attrs["recipe"]
+    for name in options.only:
+        row = ROWS[name]
+        treebank, n_tokens = gold, 0
+        if row is not None:
+            own = weighed(part_of(silver, row, probs), row)
+            pairs = zip(gold.halves(), own.halves(), strict=True)
+            treebank = Treebank.joined([half for pair in pairs for half in pair])
+            n_tokens = len(own.heads)
+        started = process_time()
+        learnt = recipe.fit(treebank, clusters=clusters, report=lambda message: None)
+        seconds = process_time() - started
+        figures: dict[str, Any] = {}
+        for prefix, treebank in sets.items():
+            started = process_time()
+            judged = judge(learnt.parse(treebank.tokens), treebank, learnt.label_names)
+            figures["microseconds"] = 1e6 * (process_time() - started) / len(treebank.heads)
+            figures |= {f"{prefix}uas": judged.uas, f"{prefix}las": judged.las}
+        figures |= {"tokens": n_tokens, "weight": row.weight if row else 0, "seconds": seconds}
+        msg.info(f"{name}: {figures}")
+        yield {"name": name, "trees": str(row or "untaught")} | figures
+
+
+def prepare(options: argparse.Namespace) -> tuple[Language, Treebank, list[Example]]:
+    """A pipeline with a tagger that is trained on a part of the treebank, this part on jack-knifed tags, and
+    the rest."""
+    config = spacy.util.load_config(CONFIGS / "pipeline.cfg")
+    config["nlp"]["lang"] = options.lang
+    config["nlp"]["pipeline"] = ["spectral_tagger", "spectral_parser"]
+    config["components"]["spectral_parser"]["model"]["epochs"] = options.epochs
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    corpus = Corpus(options.train, ["sents"], n_sents=10, syntactic_words=True)
+    examples = list(corpus(nlp))
+    middle = round(options.part * len(examples))
+    examples, held_out = examples[:middle], examples[middle:]
+    vectors = str(options.vectors) if options.vectors else None
+    nlp.get_pipe("spectral_tagger").initialize(lambda: examples, nlp=nlp, clusters=vectors)
+    return nlp, parser_of(nlp).training_treebank(examples, nlp), held_out
+
+
+def parser_of(nlp: Language) -> SpectralParser:
+    parser = nlp.get_pipe("spectral_parser")
+    assert isinstance(parser, SpectralParser)
+    return parser
+
+
+def treebank_of(nlp: Language, examples: Any) -> Treebank:
+    """Trees on the tags of the tagger."""
+    parser = parser_of(nlp)
+    return replace(
+        parser._data(nlp, None), jackknife=None, annotate_with=["spectral_tagger"]
+    ).treebank(list(examples))
+
+
+def part_of(silver: Treebank, row: Silver, probs: Floats) -> Treebank:
+    """The first sentences, or the likeliest ones, up to that share of the tokens."""
+    lengths = numpy.diff(silver.tokens.starts)
+    order = numpy.argsort(-probs, kind="stable") if row.chosen else numpy.arange(len(lengths))
+    n_before = numpy.cumsum(lengths[order]) - lengths[order]
+    mask = numpy.zeros(len(lengths), dtype=bool)
+    mask[order[n_before < row.share * lengths.sum()]] = True
+    return silver.select(mask)
+
+
+def weighed(silver: Treebank, row: Silver) -> Treebank:
+    assert silver.trust is not None
+    trust = replace(silver.trust, weights=silver.trust.weights * numpy.float32(row.weight))
+    if not row.soft:
+        trust = Trust.whole(len(silver.tokens), len(silver.heads), row.weight)
+    return replace(silver, trust=trust)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""`spacy spectral teach`: a fast pipeline learns from a better one, by texts that the better one has parsed.
+
+The directory keeps what is done: the parsed texts with their own record (see `parse_record`), the pipelines,
+and `teach.json`, which says what they were made of and is written after each of them. So the command can be
+killed at any moment; started again it does what is left.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._app import load_pipeline, output_option, reported, spectral_cli
+from .parse import Way, interruptible, parse_files
+
+if TYPE_CHECKING:
+    from thinc.api import Config
+
+RECORD = "teach.json"
+CORPUS = "corpora.silver"
+# Models that can learn from silver trees.
+_LEARNERS = ("LogLinear.v1", "Biaffine.v2", "Product.v1")
+_SCORES = {"UAS": "uas", "LAS": "las", "Tags": "tag_acc"}
+
+
+@spectral_cli.command("teach", short_help="Let a fast pipeline learn from a better one.")
+def teach_cli(
+    teacher: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    texts: Annotated[
+        list[Path], typer.Argument(help="Text, .jsonl, CoNLL-U (.gz, too), directories")
+    ],
+    gold: Annotated[Path, typer.Option("--gold", help="The training treebank")],
+    dev: Annotated[Path, typer.Option("--dev", help="The development treebank")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="The config of the student")],
+    output: Annotated[
+        Path, output_option("--output", "-o", help="Directory to write to", first=RECORD)
+    ],
+    against: Annotated[
+        str | None,
+        typer.Option("--against", help="What to compare with; else a student is trained untaught"),
+    ] = None,
+    changed: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Another value in the config, e.g. corpora.silver.weight=0.5"),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Every line of a text is a document of its own")
+    ] = False,
+    workers: Annotated[int, typer.Option("--workers", "-j", help="Processes", min=1)] = 1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew, whatever is in the directory")
+    ] = False,
+) -> None:
+    """Let a fast pipeline learn from a better one.
+
+    The teacher parses the texts. The student is trained on the gold treebank, and its parser on the
+    teacher's trees, too. In the end both are scored on the development treebank, beside a student that was
+    not taught.
+
+    What is finished when the command is started again is not done again.
+    """
+    from spacy.cli._util import parse_config_overrides
+    from wasabi import msg
+
+    with reported(), interruptible(True, overwrite):
+        overrides = parse_config_overrides([f"--{setting}" for setting in changed or ()])
+        student = student_config(config, gold, dev, output / "silver", overrides)
+        inputs = {
+            "teacher": _pipeline_digest(teacher),
+            "texts": [digest_of(path) for path in texts],
+            "lines": lines,
+            "gold": digest_of(gold),
+            "dev": digest_of(dev),
+            "vectors": _digest_or_none(student.interpolate()["paths"].get("vectors")),
+            "student": _without_paths(student),
+        }
+        done = Done.begin(output, inputs, overwrite=overwrite)
+        msg.divider("Texts parsed by the teacher")
+        way = Way("conllu", probs=True)
+        total = parse_files(
+            teacher,
+            texts,
+            output / "silver",
+            way,
+            lines=lines,
+            workers=workers,
+            overwrite=overwrite,
+        )
+        msg.good(f"{total}: {output / 'silver'}")
+        done.train("taught", student, output)
+        pipelines = {"taught": str(output / "model-best")}
+        if against is None:
+            untaught = student.copy()
+            untaught["paths"]["silver"] = None
+            done.train("untaught", untaught, output / "untaught")
+            pipelines["untaught"] = str(output / "untaught" / "model-best")
+        else:
+            pipelines[against] = against
+        pipelines["teacher"] = teacher
+        msg.divider(f"Scores on {dev.name}")
+        print_scores({name: done.score(name, model, dev) for name, model in pipelines.items()})
+    msg.good(f"Pipeline in {output / 'model-best'}")
+
+
+def student_config(
+    path: Path, gold: Path, dev: Path, silver: Path, overrides: dict[str, Any]
+) -> "Config":
+    """The config of the student, which is all that `spacy train` needs."""
+    from spacy.util import load_config
+
+    from ..base.errors import Errors, SpectralError
+
+    for given in (path, gold, dev):
+        if not given.exists():
+            raise SpectralError(Errors.S201.format(path=given))
+    config = load_config(path, overrides=overrides, interpolate=False)
+    config.setdefault("paths", {}).update(train=str(gold), dev=str(dev), silver=str(silver))
+    section, _, name = CORPUS.partition(".")
+    reader = config.setdefault(section, {}).setdefault(name, {})
+    reader.setdefault("@readers", "spacy-spectral.Silver.v1")
+    reader["path"] = "${paths.silver}"
+    parsers = {
+        name: block
+        for name, block in config["components"].items()
+        if block.get("factory") == "spectral_parser"
+    }
+    if not parsers:
+        raise SpectralError(Errors.S645.format(path=path))
+    for name, block in parsers.items():
+        model = block.get("model", {}).get("@architectures", "spacy-spectral.SHAG.v1")
+        model = model.removeprefix("spacy-spectral.")
+        if model not in _LEARNERS:
+            raise SpectralError(Errors.S640.format(model=model))
+        own = config["initialize"].setdefault("components", {}).setdefault(name, {})
+        own["silver_corpus"] = CORPUS
+    read = config.interpolate()
+    for name, wanted in (("train", gold), ("dev", dev)):
+        if read["corpora"].get(name, {}).get("path") != str(wanted):
+            raise SpectralError(Errors.S646.format(path=path, name=name))
+    return config
+
+
+@dataclass
+class Done:
+    """What was done in a directory before, and is done now."""
+
+    directory: Path
+    inputs: dict[str, Any]
+    stages: list[str] = field(default_factory=list)
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, directory: Path, inputs: dict[str, Any], *, overwrite: bool) -> "Done":
+        """Read what was done of the same inputs."""
+        import srsly
+
+        from ..base.errors import Errors, SpectralError
+
+        path = directory / RECORD
+        if overwrite or not path.exists():
+            if not overwrite and any(
+                (directory / name).exists() for name in ("model-best", "untaught")
+            ):
+                raise SpectralError(Errors.S647.format(path=directory))
+            done = cls(directory, inputs)
+            done.write()
+            return done
+        try:
+            found = srsly.read_json(path)
+            read = cls(directory, found["inputs"], list(found["stages"]), dict(found["scores"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpectralError(Errors.S648.format(path=path)) from error
+        other = [name for name in inputs if read.inputs.get(name) != inputs[name]]
+        if other:
+            raise SpectralError(Errors.S649.format(path=directory, names=", ".join(other)))
+        return read
+
+    def write(self) -> None:
+        import srsly
+
+        from ..base.files import write_atomically
+
+        known = {"inputs": self.inputs, "stages": self.stages, "scores": self.scores}
+        write_atomically(self.directory / RECORD, srsly.json_dumps(known, indent=2) + "\n")
+
+    def train(self, stage: str, config: "Config", directory: Path) -> None:
+        """Train a pipeline by `spacy train`, unless that is done, and write it, with its config, when it is
+        whole."""
+        from spacy.cli.train import train
+        from wasabi import msg
+
+        from ..base.files import write_directory
+
+        if stage in self.stages and (directory / "model-best").is_dir():
+            msg.good(f"Trained before: {directory / 'model-best'}")
+            return
+
+        def write(new: Path) -> None:
+            config.to_disk(new / "config.cfg")
+            train(new / "config.cfg", new)
+            rmtree(new / "model-last", ignore_errors=True)
+
+        msg.divider(f"The {stage} student")
+        write_directory(directory, write)
+        self.stages = sorted({*self.stages, stage})
+        self.write()
+
+    def score(self, name: str, model: str, dev: Path) -> dict[str, float]:
+        """Scores on the treebank's words and sentences. Those of pipelines of this directory are
+        remembered."""
+        from .evaluate import evaluate
+
+        if name not in self.scores:
+            scores, _ = evaluate(load_pipeline(model), dev)
+            found = {key: scores[key] for key in _SCORES.values() if scores[key] is not None}
+            if name not in ("taught", "untaught", "teacher"):
+                return found
+            self.scores[name] = found
+            self.write()
+        return self.scores[name]
+
+
+def print_scores(scores: dict[str, dict[str, float]]) -> None:
+    """Scores of pipelines, and what the first has gained over the second."""
+    from wasabi import msg
+
+    rows = [
+        (name, *(f"{100 * own[key]:.2f} %" if key in own else "-" for key in _SCORES.values()))
+        for name, own in scores.items()
+    ]
+    taught, other = list(scores.values())[:2]
+    gained = (
+        f"{100 * (taught[key] - other[key]):+.2f}" if key in taught and key in other else "-"
+        for key in _SCORES.values()
+    )
+    rows.insert(2, ("gained", *gained))
+    msg.table(rows, header=("", *_SCORES), divider=True, aligns=("l", "r", "r", "r"))
+
+
+def digest_of(path: Path) -> str:
+    """What tells the contents of a file, or of the files of a directory, from others."""
+    from ..base.errors import Errors, SpectralError
+
+    if not path.exists():
+        raise SpectralError(Errors.S201.format(path=path))
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    digest = blake2b(digest_size=16)
+    for file in files:
+        if path.is_dir():
+            digest.update(file.relative_to(path).as_posix().encode() + b"\0")
+        digest.update(_file_digest(file))
+    return digest.hexdigest()
+
+
+def _file_digest(path: Path) -> bytes:
+    digest = blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.digest()
+
+
+def _digest_or_none(path: str | None) -> str | None:
+    return None if path is None else digest_of(Path(path))
+
+
+def _pipeline_digest(name: str) -> str:
+    from .parse_record import fingerprint
+
+    return fingerprint(load_pipeline(name))
+
+
+def _without_paths(config: "Config") -> str:
+    """The config as text, the same wherever files are."""
+    other = config.copy()
+    other["paths"] = dict.fromkeys(sorted(config["paths"]))
+    return blake2b(other.to_str(interpolate=False).encode(), digest_size=16).hexdigest()

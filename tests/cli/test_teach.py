@@ -1,0 +1,159 @@
+"""`spacy spectral teach`: a pipeline learns from the trees of another."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.cli._util import app
+from spacy.cli.train import train
+from typer.testing import CliRunner
+
+from pipelines import from_raw_text
+from spacy_spectral.cli import teach as teach_module
+from spacy_spectral.treebank.documents import read_docs
+
+ROOT = Path(__file__).parents[2]
+# a student that is trained in a second or two
+SMALL = {
+    "components.spectral_tagger.model.epochs": 1,
+    "components.spectral_lemmatizer.model.epochs": 1,
+    "components.spectral_senter.model.epochs": 1,
+    "components.spectral_parser.model.epochs": 1,
+    "nlp.tokenizer.epochs": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def place(sample, tmp_path_factory):
+    """A directory with a teacher, a text and a small treebank."""
+    path = tmp_path_factory.mktemp("teach")
+    own = {"spectral_parser": {"model": {"@architectures": "spacy-spectral.LogLinear.v1"}}}
+    from_raw_text(sample["train"], limit=150, **own).to_disk(path / "teacher")
+    sentences = sample["train"].read_text("utf8").split("\n\n")
+    (path / "gold.conllu").write_text("\n\n".join(sentences[:60]) + "\n\n", "utf8")
+    sentences = sample["dev"].read_text("utf8").split("\n\n")
+    (path / "dev.conllu").write_text("\n\n".join(sentences[:30]) + "\n\n", "utf8")
+    docs = read_docs(sample["test"], spacy.blank("en").vocab)
+    (path / "text.txt").write_text("\n".join(doc.text for doc in docs), "utf8")
+    return path
+
+
+def command(
+    *more, config=ROOT / "configs" / "pipeline.cfg", output="out", changed=SMALL, **options
+):
+    settings = {
+        "gold": "gold.conllu",
+        "dev": "dev.conllu",
+        "config": config,
+        "output": output,
+    } | options
+    arguments = ["teacher", "text.txt", "--lines"]
+    for name, value in settings.items():
+        arguments += [f"--{name}", str(value)]
+    for name, value in changed.items():
+        arguments += ["--set", f"{name}={value}"]
+    return CliRunner().invoke(app, ["spectral", "teach", *arguments, *map(str, more)])
+
+
+def taught(*more, **options):
+    result = command(*more, **options)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def failure(*more, **options):
+    result = command(*more, **options)
+    assert result.exit_code == 1, result.output
+    return " ".join(result.output.split())
+
+
+def files(directory):
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.name != "parse.jsonl"
+    }
+
+
+def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(place, monkeypatch):
+    monkeypatch.chdir(place)
+    whole = taught()
+    assert re.search(r"gained +[+-]\d", whole)
+    expected = files(place / "out")
+    names = set(expected)
+    assert {"teach.json", "config.cfg", "silver/text.conllu"} <= names
+    assert {"model-best/config.cfg", "untaught/model-best/config.cfg"} <= names
+    record = json.loads(expected["teach.json"])
+    assert record["stages"] == ["taught", "untaught"]
+    assert set(record["scores"]) == {"taught", "untaught", "teacher"}
+    # the student has learnt from silver trees, and its tagger has not
+    assert (
+        expected["model-best/spectral_parser/model"]
+        != expected["untaught/model-best/spectral_parser/model"]
+    )
+    assert (
+        expected["model-best/spectral_tagger/model"]
+        == expected["untaught/model-best/spectral_tagger/model"]
+    )
+
+    # the config trains the same again
+    train(place / "out" / "config.cfg", place / "again")
+    for name, content in expected.items():
+        if name.startswith("model-best/"):
+            assert (place / "again" / name).read_bytes() == content
+
+    def killed(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    # in another place, with the same names: first while texts are parsed, then in training, then in scoring
+    other = place / "other"
+    other.mkdir()
+    for name in ("teacher", "text.txt", "gold.conllu", "dev.conllu"):
+        (other / name).symlink_to(place / name)
+    monkeypatch.chdir(other)
+    for owner, name in (
+        (teach_module, "parse_files"),
+        (teach_module.Done, "train"),
+        (teach_module.Done, "score"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, killed)
+            result = command()
+            assert result.exit_code == 130 and "goes on" in result.output
+        if name == "train":
+            assert (other / "out" / "silver" / "text.conllu").exists()
+            assert not (other / "out" / "model-best").exists()
+    output = taught()
+    assert "finished before" in output and output.count("Trained before") == 2
+    assert files(other / "out") == expected
+    # once more, everything is there; what a pipeline is compared with can be another
+    assert taught("--against", "teacher").count("Trained before") == 1
+    assert files(other / "out") == expected
+
+
+def test_other_inputs_and_settings_are_told(place, monkeypatch, tmp_path):
+    monkeypatch.chdir(place)
+    out = tmp_path / "out"
+    out.mkdir()
+    digests = dict.fromkeys(("teacher", "texts", "lines", "gold", "vectors", "student"), "other")
+    record = {"inputs": digests, "stages": ["taught"], "scores": {}}
+    (out / "teach.json").write_text(json.dumps(record), "utf8")
+    assert "[S649]" in failure(output=out) and "gold, " in failure(output=out)
+    (out / "teach.json").write_text("{", "utf8")
+    assert "[S648]" in failure(output=out)
+    (out / "teach.json").unlink()
+    (out / "model-best").mkdir()
+    assert "[S647]" in failure(output=out)
+    for wrong in ("gold", "dev", "config"):
+        assert "[S201]" in failure(output=tmp_path / "new", **{wrong: "nowhere.conllu"})
+    for config, code in (("shag.cfg", "S640"), ("tagger.cfg", "S645")):
+        path = ROOT / "configs" / config
+        assert f"[{code}]" in failure(output=tmp_path / "new", config=path, changed={})
+    text = (ROOT / "configs" / "pipeline.cfg").read_text("utf8")
+    other = tmp_path / "other.cfg"
+    other.write_text(text.replace("path = ${paths.dev}", 'path = "x.conllu"'), "utf8")
+    assert "[S646]" in failure(output=tmp_path / "new", config=other)
+    # before any work
+    assert not (tmp_path / "new").exists() or not list((tmp_path / "new").iterdir())
