@@ -12,6 +12,7 @@ from . import (  # noqa: F401
     parse,
     report,
     score,
+    serve,
     treebanks,
 )
 from ._app import spectral_cli
