@@ -43,6 +43,7 @@ from .models import PARSER, TAGGER, Model, Models
 
 _MOST_NBEST, _MOST_WAITING = 50, 128
 _LIMITS = Limits(body=16 * 2**20)
+_FILES = {"parse.js": "parse.js", "favicon.ico": "icon.svg"}
 _FIELDS = {
     "text": str,
     "sentences": list,
@@ -155,7 +156,7 @@ def service_app(
     async def page(request: Request) -> Response:
         name = request.path_params.get("name")
         if name:
-            return page_response(name if name in ("parse.js", "icon.svg") else "")
+            return page_response(_FILES.get(name, ""))
         return HTMLResponse(page_html())
 
     @asynccontextmanager

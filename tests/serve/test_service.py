@@ -25,23 +25,13 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture(scope="module")
-def path(learnt, tmp_path_factory):
-    """A pipeline from raw text."""
-    nlp = util.load_model(learnt)
-    nlp.add_pipe("sentencizer", first=True)
-    path = tmp_path_factory.mktemp("served") / "model"
-    nlp.to_disk(path)
-    return path
+def nlp(served):
+    return util.load_model(served)
 
 
 @pytest.fixture(scope="module")
-def nlp(path):
-    return util.load_model(path)
-
-
-@pytest.fixture(scope="module")
-def models(path):
-    return Models([Model.load(f"en_small-1={path}"), Model.load(str(path))])
+def models(served):
+    return Models([Model.load(f"en_small-1={served}"), Model.load(str(served))])
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +49,7 @@ def parse(port, **fields):
     return ask(port, "POST", "/parse", json.dumps(fields))
 
 
-def test_models_are_found_by_name(port, path, models):
+def test_models_are_found_by_name(port, models):
     found = ask(port, "GET", "/models").json
     assert found["default_model"] == "en_small-1"
     assert found["models"]["en_pipeline"] == ["tokenizer", "tagger", "parser"]
@@ -258,7 +248,7 @@ def test_the_page(port):
     page = ask(port, "GET", "/")
     assert page.status == 200 and b"<textarea" in page.body and b"https:" not in page.body
     assert b"http:" not in page.body
-    for name in ("parse.js", "icon.svg"):
+    for name in ("parse.js", "favicon.ico"):
         assert ask(port, "GET", f"/{name}").status == 200
     # the other page is another command's
     for name in ("index.html", "app.js", "openapi.js", "..%2Fservice.py", "%00.js"):
