@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     evaluate,
     nbest,
     parse,
+    pick,
     report,
     score,
     serve,
