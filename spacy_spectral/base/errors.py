@@ -625,6 +625,29 @@ class Errors(metaclass=_WithCodes):
     S673 = "There is nothing to undo or redo."
     S674 = "Nothing was changed: '{name}' is missing or not a possible value here."
     S675 = "{path} has no sentence to annotate."
+    S676 = "Two models have the name '{name}'. Give one of them another: NAME=MODEL."
+    S677 = "There is no model '{name}' here. Choose one of: {known}."
+    S678 = "'{name}' can't be {value}. It may be: {allowed}."
+    S679 = "The request has no '{name}'."
+    S680 = "A text may have {most:,} characters, this one has {found:,}. Send it in parts."
+    S681 = "The model '{model}' has no {what}, so that '{name}' is not possible with it."
+    S682 = "Sentence {number} of the input: {reason}"
+    S683 = "The CAS can't be read: {reason}."
+    S684 = (
+        "Layer '{layer}' with the feature '{feature}' can't be predicted here. These can: {known}."
+    )
+    S685 = (
+        "This recommender does not learn. In INCEpTION, untick 'Trainable' in its settings; to learn from "
+        "annotation, use 'spacy spectral annotate'."
+    )
+    S686 = (
+        "The answer took more than {seconds:g} seconds. Send less text at once, or fewer requests."
+    )
+    S687 = "Too many requests are waiting. Try again later."
+    S688 = (
+        "The pipeline '{model}' stores no probabilities to order sentences by: it needs a spectral_parser "
+        "(it has: {known})."
+    )
     S701 = "Unknown estimator '{value}' of a grammar with states. Choose one of: {choices}."
     S702 = "A parser for constituents needs {bounds}, not {found}."
     S703 = (

@@ -10,8 +10,10 @@ from . import (  # noqa: F401
     evaluate,
     nbest,
     parse,
+    pick,
     report,
     score,
+    serve,
     teach,
     treebanks,
 )

@@ -140,7 +140,7 @@ def parse_files(
     _require_apart(jobs, lines)
     # workers may stand in other directories
     name = str(Path(model).absolute()) if Path(model).exists() else model
-    nlp = load_pipeline(name, load=partial(_pipeline, way=way))
+    nlp = load_pipeline(name, load=partial(pipeline_for, way=way))
     if way.format == "conllu" and _has_constituents_only(nlp):
         raise SpectralError(Errors.S620.format(model=model))
     if record is not None:
@@ -412,7 +412,7 @@ def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[in
     from ..treebank.conllu import as_tokens
 
     with _parsing:
-        nlp = _pipeline(model, way=way)
+        nlp = pipeline_for(model, way=way)
     sources = item.part.sources
     if not has_words(nlp):
         # its components have learnt tokens
@@ -420,7 +420,7 @@ def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[in
         sources = [replace(source, sentences=s) for source, s in zip(sources, own, strict=True)]
     try:
         with _parsing, nlp.memory_zone():
-            docs = list(_parsed(nlp, sources, keep=way.keep))
+            docs = list(parsed_docs(nlp, sources, keep=way.keep))
             if way.format == "conllu":
                 docs = list(map(with_words, docs))
             if way.min_prob:
@@ -437,7 +437,7 @@ def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[in
 
 
 @lru_cache(maxsize=1)
-def _pipeline(model: str, way: Way) -> "Language":
+def pipeline_for(model: str, way: Way) -> "Language":
     """The pipeline, loaded once in each process."""
     from spacy.util import load_model
 
@@ -446,7 +446,8 @@ def _pipeline(model: str, way: Way) -> "Language":
     return load_model(model, config=overrides) if overrides else nlp
 
 
-def _parsed(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iterator["Doc"]:
+def parsed_docs(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iterator["Doc"]:
+    """The documents of a file, parsed; `keep`: what is annotated already stays."""
     from ..pipeline.component import SecondStage
     from ..readers import superseded
 

@@ -7,7 +7,6 @@ are kept by `session`, what was done is on disk by `journal`, and `learner` trai
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import blake2b
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +15,6 @@ from spacy import util
 from spacy.language import Language
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -31,17 +29,11 @@ from ..treebank.texts import read_parts, stem
 from ..treebank.write import write_doc
 from . import blocks
 from .engine import Engine, parser_of
-from .http import Limits, application, read_json
+from .http import Limits, application, page_response, read_json
 from .journal import Journal
 from .learner import Learner, require_whole
 from .session import Session
 
-_KINDS = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
 _LIMITS = Limits(body=1 << 16)
 
 
@@ -173,12 +165,7 @@ def annotation_app(work: Work, token: str) -> ASGIApp:
     session, learner = work.session, work.learner
 
     async def page(request: Request) -> Response:
-        name = request.path_params.get("name") or "index.html"
-        file = resources.files(__package__).joinpath("page", name)
-        kind = _KINDS.get(Path(name).suffix)
-        if kind is None or "/" in name or not file.is_file():
-            raise HTTPException(404, "There is no such page.")
-        return Response(file.read_bytes(), media_type=kind)
+        return page_response(request.path_params.get("name") or "index.html")
 
     async def view(request: Request) -> Response:
         wanted = _parameter(request, "sentence", None)

@@ -14,6 +14,8 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from hmac import compare_digest
+from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -40,6 +42,17 @@ _HEADERS = {
     "content-security-policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
 }
+_KINDS = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+_ANY_PAGE = {
+    "access-control-allow-origin": "*",
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "content-type",
+}
 # What a connection may wait for: the head of a request, the next one, a client that reads its answer.
 _HEAD_SECONDS, _KEEP_SECONDS, _READ_SECONDS = 10.0, 5, 30.0
 _STOP_SECONDS = 10
@@ -61,6 +74,7 @@ def application(
     limits: Limits | None = None,
     hosts: Collection[str] | None = LOOPBACK,
     token: str = "",
+    any_page: bool = False,
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
 ) -> ASGIApp:
     """Make an application of routes.
@@ -69,6 +83,7 @@ def application(
     hosts: What the server may be called in an address, so that no other page can have its name point here;
         None for any name.
     token: A secret that every path begins with; pages must use relative addresses.
+    any_page: Whether pages of other servers may ask this one.
     lifespan: What is open while the application runs.
     """
     app = Starlette(
@@ -80,7 +95,7 @@ def application(
             Exception: _answer_failure,
         },
     )
-    return Guard(app, limits or Limits(), hosts, token)
+    return Guard(app, limits or Limits(), hosts, token, any_page)
 
 
 def error_response(status: int, message: str, headers: Any = None) -> Response:
@@ -105,12 +120,19 @@ class Guard:
     """An application behind checks: what comes through has the right host, origin, token, size and time."""
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, hosts: Collection[str] | None, token: str
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        hosts: Collection[str] | None,
+        token: str,
+        any_page: bool,
     ) -> None:
         self.app = app
         self.limits = limits
         self.hosts = None if hosts is None else {host.lower() for host in hosts}
         self.prefix = f"/{token}" if token else ""
+        self.headers = _HEADERS | (_ANY_PAGE if any_page else {})
+        self.any_page = any_page
         self.held = 0  # bytes of requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,7 +144,7 @@ class Guard:
         async def send_safe(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in self.headers.items():
                     headers.setdefault(name, value)
                 headers.setdefault("cache-control", "no-store")
             await send(message)
@@ -131,6 +153,9 @@ class Guard:
         try:
             self._check(scope)
             body = await self._read(scope, receive, held)
+            if self.any_page and scope["method"] == "OPTIONS":
+                await Response(status_code=204)(scope, receive, send_safe)
+                return
             await self.app(self._inside(scope), _replay(body, receive), send_safe)
         except HTTPException as error:
             await _refuse(scope, receive, send_safe, error)
@@ -151,6 +176,18 @@ class Guard:
             raise HTTPException(400, "A request needs one header Host.")
         if self.hosts is not None and name not in self.hosts:
             raise HTTPException(421, "This server does not have that name.")
+        if not self.any_page:
+            self._check_page(scope, headers, host)
+        if self.prefix:
+            path = scope["path"].encode("utf8", "replace") + b"/"
+            own = self.prefix.encode() + b"/"
+            if not compare_digest(path[: len(own)], own):
+                raise HTTPException(
+                    403, "The address has no valid token: copy it from the terminal."
+                )
+
+    def _check_page(self, scope: Scope, headers: Headers, host: str) -> None:
+        """Refuse what a page of another server asks."""
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
             raise HTTPException(403, "Pages of other servers may not ask this one.")
@@ -159,13 +196,6 @@ class Guard:
             scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
         ):
             raise HTTPException(403, "Pages of other servers may not ask this one.")
-        if self.prefix:
-            path = scope["path"].encode("utf8", "replace") + b"/"
-            own = self.prefix.encode() + b"/"
-            if not compare_digest(path[: len(own)], own):
-                raise HTTPException(
-                    403, "The address has no valid token: copy it from the terminal."
-                )
 
     def _inside(self, scope: Scope) -> Scope:
         """The request as the application sees it: without the token."""
@@ -235,6 +265,22 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, error: HTTPExcepti
     with suppress(asyncio.TimeoutError):
         await asyncio.wait_for(read_on(), 5.0)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def page_response(name: str) -> Response:
+    """A file of the pages that servers show."""
+    kind = _KINDS.get(Path(name).suffix)
+    if kind is None:
+        raise HTTPException(404, "There is no such page.")
+    return Response(page_file(name), media_type=kind)
+
+
+def page_file(name: str) -> bytes:
+    """The bytes of one of these files."""
+    file = resources.files(__package__).joinpath("page", name)
+    if "/" in name or not file.is_file():
+        raise HTTPException(404, "There is no such page.")
+    return file.read_bytes()
 
 
 async def read_form(request: Request) -> dict[str, str]:

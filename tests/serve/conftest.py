@@ -1,6 +1,7 @@
 """A small pipeline, and sentences of the sample treebank, to be annotated."""
 
 import pytest
+from spacy import util
 
 from spacy_spectral.serve import blocks
 from spacy_spectral.serve.learner import train
@@ -11,6 +12,16 @@ def learnt(few, tmp_path_factory):
     """The directory of a trained pipeline."""
     path = tmp_path_factory.mktemp("learnt") / "model"
     train(few["train"], lang="en").to_disk(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def served(learnt, tmp_path_factory):
+    """The directory of a pipeline from raw text."""
+    nlp = util.load_model(learnt)
+    nlp.add_pipe("sentencizer", first=True)
+    path = tmp_path_factory.mktemp("served") / "model"
+    nlp.to_disk(path)
     return path
 
 

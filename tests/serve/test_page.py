@@ -1,4 +1,4 @@
-"""The annotation page in a real browser: Debian's chromium, driven by playwright."""
+"""The pages in a real browser: Debian's chromium, driven by playwright."""
 
 import os
 import shutil
@@ -9,6 +9,8 @@ import pytest
 from servers import running
 from spacy_spectral.serve import blocks
 from spacy_spectral.serve.annotate import annotation_app, open_work
+from spacy_spectral.serve.models import Model, Models
+from spacy_spectral.serve.service import service_app
 from spacy_spectral.treebank.conllu import scan_conllu
 
 TOKEN = "secret"
@@ -277,3 +279,40 @@ def test_a_fix_is_drawn_soon(page, address, bare):
     page.keyboard.press("2" if head_of(page, 1) == 0 else "r")
     page.wait_for_selector(".arc.pinned", state="attached")
     assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_that_parses(browser, served, scheme):
+    models = Models([Model.load(f"one={served}"), Model.load(f"two={served}")])
+    context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    page, told = context.new_page(), []
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("request", lambda own: told.append(own.url) if "127.0.0.1" not in own.url else None)
+    with running(service_app(models)) as port:
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.fill("textarea", "The old cook laughed at <b>. The dog saw the cook in the garden!")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("figure")
+        assert (
+            page.locator("figure").count() == 2
+            and page.locator("figure b >> text=<b>").count() == 0
+        )
+        assert page.locator("figure li").count() >= 4 and "P(tree)" in page.inner_text("figure")
+        assert page.locator("figure .column").first.is_visible()
+        assert not page.locator("figure .row").first.is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (paper == "rgb(18, 24, 30)") == (scheme == "dark")
+        page.select_option("select", "two")
+        page.fill("textarea", "x" * 5000)
+        page.click("button")
+        page.wait_for_selector("figure:has-text('xxxx')")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert told == []
+        # what is wrong is told
+        page.evaluate("document.querySelector('select').append(new Option('three'))")
+        page.select_option("select", "three")
+        page.click("button")
+        page.wait_for_selector("#told.wrong:has-text('S677')")
+    context.close()
