@@ -330,6 +330,10 @@ class Errors(metaclass=_WithCodes):
         "spacy-spectral.ProductTagger.v1 needs at least one expert. Give it models of spacy-spectral: "
         "LinearTagger.v1 or NeuralTagger.v1."
     )
+    S311 = (
+        "The lexicon '{path}' has {value!r:.80}. Lookups have the lemma of each form, or a list of its "
+        'lemmas: {{"dogs": "dog"}}.'
+    )
     S401 = (
         "There is nothing to train the parser on: no token has both a head and a label. Check that "
         "the training data contains dependency trees."

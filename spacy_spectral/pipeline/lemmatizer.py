@@ -1,25 +1,35 @@
 """The pipeline component `spectral_lemmatizer`."""
 
+import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy
+import srsly
 from numpy.typing import NDArray
 from spacy.attrs import LEMMA, MORPH, ORTH, POS, TAG
 from spacy.language import Language
+from spacy.strings import hash_string  # type: ignore[attr-defined]
+from spacy.symbols import IDS
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
+from ..base.errors import Errors, SpectralError
 from ..base.progress import EpochBar
-from ..models.linear.analyses import read_analyses
+from ..models.linear.analyses import LemmaTable, read_analyses
 from ..models.linear.lemmatizer import Reading
 from .component import SpectralPipe
 from .documents import string_finder, string_values
 from .training_data import aligned, annotated_by, jackknifed, with_gold_tags
 
+# The table of spaCy's lookups that has lemmas, and files that have such tables.
+_TABLE = "lemma_lookup"
+_JSON = re.compile(r"\.json(\.gz)?$", re.IGNORECASE)
+_SYMBOLS = {key: name for name, key in IDS.items()}
 # How an analysis without features is written in the string store.
 _NO_FEATURES = "_"
 _COLUMNS = [ORTH, TAG, POS, MORPH]
@@ -64,9 +74,14 @@ class SpectralLemmatizer(SpectralPipe):
     ) -> None:
         """Learn from the lemmas of all training examples; this is the whole training.
 
-        lexicon: A file with tabs between form, lemma, part of speech and features: lemmas of more forms.
+        lexicon: A file with tabs between form, lemma, part of speech and features, or JSON with the lemmas
+            of forms (.json, .json.gz): lemmas of more forms. By default the table "lemma_lookup" of the
+            vocabulary's lookups, if there is one.
         """
-        analyses = read_analyses(lexicon) if lexicon is not None else []
+        is_table = lexicon is None or _JSON.search(str(lexicon))
+        analyses = [] if lexicon is None or is_table else read_analyses(lexicon)
+        lemmas = lookup_lemmas(self.vocab, lexicon) if is_table else None
+        table = LemmaTable.of(lemmas) if lemmas is not None else None
         examples = self.training_examples(get_examples, nlp)
         tagged: list[Iterable[Doc]] = [with_gold_tags(examples)]
         if any(eg.reference.has_annotation("LEMMA") for eg in examples):
@@ -78,7 +93,7 @@ class SpectralLemmatizer(SpectralPipe):
                 tagged.append(annotated_by(self.annotate_with, examples, nlp, parser=self.name))
         readings = chain.from_iterable(_gold_readings(examples, docs) for docs in tagged)
         with EpochBar(self.name, self.recipe.epochs) as progress:
-            self.learn(self.recipe.fit(readings, lexicon=analyses, progress=progress))
+            self.learn(self.recipe.fit(readings, lexicon=analyses, table=table, progress=progress))
 
     def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.uint64]]:
         """The lemma of each token, as hashes, without changing documents; that of white space is itself."""
@@ -97,6 +112,37 @@ class SpectralLemmatizer(SpectralPipe):
                     given = doc.to_array([LEMMA]).ravel()
                     values = numpy.where(given != 0, given, values)
                 doc.from_array([LEMMA], values)
+
+
+def lookup_lemmas(vocab: Vocab, path: str | Path | None) -> dict[int, list[str]] | None:
+    """The lemmas of forms, by the hash of the form, that a JSON file has, or else spaCy's lookups; None if
+    there are none."""
+    if path is None:
+        if not vocab.lookups.has_table(_TABLE):
+            return None
+        table = vocab.lookups.get_table(_TABLE)
+        # the keys of tables are hashes, but for words that are names of symbols, as "case" is
+        found = {_SYMBOLS.get(key, key): lemma for key, lemma in table.items()}
+        path = _TABLE
+    else:
+        try:
+            found = (
+                srsly.read_gzip_json(path) if str(path).endswith(".gz") else srsly.read_json(path)
+            )
+        except (OSError, ValueError, EOFError, zlib.error) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            raise SpectralError(Errors.S307.format(path=path, reason=reason)) from error
+        if not isinstance(found, dict):
+            raise SpectralError(Errors.S311.format(path=path, value=found))
+    lemmas = {}
+    for form, own in found.items():
+        listed = [own] if isinstance(own, str) else own
+        if not isinstance(listed, list | tuple) or not all(
+            isinstance(lemma, str) and lemma for lemma in listed
+        ):
+            raise SpectralError(Errors.S311.format(path=path, value={form: own}))
+        lemmas[hash_string(form) if isinstance(form, str) else int(form)] = list(listed)
+    return lemmas
 
 
 class _Readings:

@@ -2,12 +2,15 @@
 
 import pytest
 import spacy
+import srsly
+from spacy.lookups import Lookups
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from pipelines import initialized
 from spacy_spectral.pipeline import tagger as tagger_module
 from spacy_spectral.readers import Corpus
+from spacy_spectral.treebank.conllu import read_conllu
 
 
 def train(sample, **config):
@@ -48,6 +51,44 @@ def test_a_lexicon_is_a_setting(sample, tmp_path):
         nlp.config["initialize"]["components"][name] = {"lexicon": str(path)}
     nlp = initialized(nlp, sample["train"])
     assert nlp("The glorks bark.")[1].lemma_ == "glark"
+
+
+@pytest.mark.parametrize("where", ["file", "compressed", "lookups"])
+def test_lookups_are_a_lexicon(sample, tmp_path, where):
+    # it is right about the sample, so it is trusted
+    table = {
+        word: lemma
+        for sentence in read_conllu(sample["train"])
+        for word, lemma in zip(sentence.words, sentence.lemmas, strict=True)
+    }
+    table |= {"glorks": ["glark"], "case": "kase"}
+    path = tmp_path / "lemmas.json"
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_lemmatizer")
+    config = nlp.config["initialize"]
+    if where == "lookups":
+        lookups = Lookups()
+        lookups.add_table("lemma_lookup", table)
+        nlp.vocab.lookups = lookups
+    else:
+        path = path.with_suffix(".json.gz") if where == "compressed" else path
+        (srsly.write_gzip_json if where == "compressed" else srsly.write_json)(path, table)
+        config["components"]["spectral_lemmatizer"] = {"lexicon": str(path)}
+    initialized(nlp, sample["train"])
+    doc = Doc(nlp.vocab, words=["The", "glorks", "bark"], pos=["DET", "NOUN", "VERB"])
+    assert nlp(doc)[1].lemma_ == "glark"
+    assert nlp(Doc(nlp.vocab, words=["case"], pos=["NOUN"]))[0].lemma_ == "kase"
+
+
+@pytest.mark.parametrize("text", ["[]", '{"a": 1}', '{"a": ["b", ""]}', "{"])
+def test_lookups_are_checked(sample, tmp_path, text):
+    path = tmp_path / "lemmas.json"
+    path.write_text(text)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("spectral_lemmatizer")
+    nlp.config["initialize"]["components"]["spectral_lemmatizer"] = {"lexicon": str(path)}
+    with pytest.raises(ValueError, match=r"S307|S311"):
+        initialized(nlp, sample["dev"])
 
 
 def test_given_lemmas_are_kept_unless_overwritten(nlp):

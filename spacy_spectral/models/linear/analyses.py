@@ -1,8 +1,9 @@
-"""Lexica: analyses of forms, from files with tabs between form, lemma, part of speech and features."""
+"""Lexica: analyses of forms, from files with tabs between form, lemma, part of speech and features; and
+tables that have the lemmas of forms and nothing else."""
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -92,3 +93,52 @@ class KnownForms:
         result = numpy.zeros((len(forms), 2), dtype="uint32")
         result[rows >= 0] = self.entries[rows[rows >= 0]]
         return result
+
+
+class LemmaTable:
+    """The lemmas of forms, without parts of speech, by the hashes that spaCy has of forms.
+
+    keys: uint64, in order.
+    rows: Which of the lemmas each key has; a form with several lemmas has its key several times.
+    """
+
+    def __init__(
+        self, keys: NDArray[numpy.uint64], rows: NDArray[numpy.int32], lemmas: Sequence[str]
+    ):
+        self.keys, self.rows, self.lemmas = keys, rows, list(lemmas)
+
+    @classmethod
+    def of(cls, lemmas: Mapping[int, Sequence[str]]) -> "LemmaTable":
+        """A table of lemmas by keys."""
+        numbers: dict[str, int] = {}
+        pairs = [
+            (key, numbers.setdefault(lemma, len(numbers)))
+            for key in sorted(lemmas)
+            for lemma in dict.fromkeys(lemmas[key])
+        ]
+        keys = numpy.array([key for key, _ in pairs], dtype="uint64")
+        return cls(keys, numpy.array([row for _, row in pairs], dtype="int32"), list(numbers))
+
+    def __getitem__(self, form: str) -> list[str]:
+        """The lemmas that a form may have."""
+        key = numpy.uint64(lookup_key(form))
+        first, end = (int(self.keys.searchsorted(key, side)) for side in ("left", "right"))
+        return [self.lemmas[row] for row in self.rows[first:end].tolist()]
+
+
+_MASK = (1 << 64) - 1
+_MIX = 0xC6A4A7935BD1E995
+
+
+def lookup_key(form: str) -> int:
+    """The hash that spaCy has of a form: MurmurHash64A of its bytes in UTF-8, with seed 1."""
+    data = form.encode("utf8", "surrogatepass")
+    key = 1 ^ (len(data) * _MIX & _MASK)
+    whole = len(data) & ~7
+    for at in range(0, whole, 8):
+        block = int.from_bytes(data[at : at + 8], "little") * _MIX & _MASK
+        key = (key ^ ((block ^ block >> 47) * _MIX & _MASK)) * _MIX & _MASK
+    if rest := data[whole:]:
+        key = (key ^ int.from_bytes(rest, "little")) * _MIX & _MASK
+    key = (key ^ key >> 47) * _MIX & _MASK
+    return key ^ key >> 47

@@ -8,11 +8,14 @@ learnt from once for every doubling of its count. The lemma of a reading is, in 
 3. if the classifier gets this form wrong, the most frequent lemma of the form;
 4. if the form is new, the lemma of the same form in small letters with this part of speech;
 5. what the classifier says: of the lemmas that its best scripts make, the one with the highest probability,
-   where those that are lemmas of this part of speech in training or in the lexicon count more.
+   where those that are lemmas of this part of speech in training or in the lexicon count more, and those that
+   a table has for the form.
 
-Exceptions are the readings of training for which steps 2 to 5 give something else. Steps 4 and 5 keep
-capitals where the training data does: if most lemmas of capitalised forms of a part of speech have their
-capital, too (proper nouns; in German all nouns), no lemma of a new form loses it.
+Such a table may be large, and tells no parts of speech. A part of speech trusts it as far as it is right
+about rare forms of the training data (q of n): what it says has a probability of `_LOOKED_UP` at least, which
+counts q / (n - q) times as much, if that is more than 1. With the tables of PyPI's spacy-lookups-data, gold
+tags, 2 blocks of 5 of the training sets (of UD_English-EWT 6,000 sentences), lemmas without and with it:
+Turkish 92.9, 97.9, Italian 98.6, 99.0, French 98.6, 98.8, English 98.9, 99.0.
 """
 
 from collections import Counter, defaultdict
@@ -26,10 +29,10 @@ from numpy.typing import NDArray
 
 from ...base.cache import Memory
 from ...base.errors import Errors, SpectralError
-from ...base.files import Array, Float, Format, Stored, Strings
+from ...base.files import Array, Float, Format, Record, Stored, Strings
 from ...base.learnt import architecture
 from ._strings import FORM_COLUMNS, form_attributes
-from .analyses import Analysis
+from .analyses import Analysis, LemmaTable
 from .classifier import (
     FORM,
     LOWER,
@@ -66,6 +69,10 @@ _LEAST_FORMS = 2
 # A part of speech keeps capitals if this share of its capitalised forms does. Tags by a tagger count, too, so
 # that some words are no proper nouns: there 78 % (Turkish) to 95 % (Italian) do, elsewhere 51 % at most.
 _KEPT_CAPITALS = 2 / 3
+_LOOKED_UP = 0.1
+# Forms that are not learnt from more often are like those that are new. Most are learnt from twice: by gold
+# and by predicted tags.
+_RARE = 4
 # As a part of speech: whichever it is.
 _ANY = ""
 
@@ -92,6 +99,15 @@ _FORMAT = Format(
     known_lemmas=Strings("known", optional=True),
     capitals=Strings(unique=True, optional=True),
     known_factor=Float(low=1.0, high=1e6, optional=True),
+    # only of models with a table: which of its lemmas forms have, by key; how much parts of speech trust it
+    table=Record(
+        lemmas=Strings("table_lemmas"),
+        keys=Array("uint64", "table", order="ascending"),
+        rows=Array("int32", "table", low=0, below="table_lemmas"),
+        parts=Strings("table_parts", unique=True),
+        trust=Array("float64", "table_parts", low=1.0, high=1e9),
+        optional=True,
+    ),
 )
 # Where the files have known forms.
 _KNOWN = ("known_forms", "known_parts", "form_known_parts", "known_lemmas")
@@ -122,9 +138,12 @@ class LemmaModel(Stored):
         known: dict[tuple[str, str], str] | None = None,
         capitals: Collection[str] = (),
         known_factor: float = _KNOWN_FACTOR,
+        table: LemmaTable | None = None,
+        trust: dict[str, float] | None = None,
     ):
         """pos: Parts of speech; group i + 1 of the classifier has the scripts of the i-th, group 0 all.
         known_factor: How much more probable a lemma is that training has with its part of speech.
+        table: Lemmas of forms; trust: how much more probable they are, by part of speech.
         """
         self.scripts = list(scripts)
         self._groups = {name: i + 1 for i, name in enumerate(pos)}
@@ -135,6 +154,7 @@ class LemmaModel(Stored):
         self._known_lemmas = frozenset((lemma, pos) for (_, pos), lemma in self._known.items())
         self._known_factor = known_factor
         self._capitals = frozenset(capitals)
+        self._table, self._trust = table, trust or {}
         self._memory = Memory(_CACHE_SIZE)
         self._no_scores = classifier.word_scores(numpy.zeros((1, COLUMNS), dtype="uint32"))
 
@@ -194,17 +214,24 @@ class LemmaModel(Stored):
         """The most probable lemma that scripts make of a form, the form itself if none fits it."""
         form, pos = reading.form, reading.pos
         keeps_capital = form[:1].isupper() and pos in self._capitals
+        trust = self._trust.get(pos, 1.0)
+        looked_up = table_lemmas(self._table, reading, self._capitals)
         best, highest = form, 0.0
+        for lemma in looked_up:
+            if _LOOKED_UP * trust > highest:
+                best, highest = lemma, _LOOKED_UP * trust
         for script, prob in zip(scripts, probs, strict=True):
             # they come in order: no later one can win
-            if prob * self._known_factor <= highest:
+            if prob * self._known_factor * trust <= highest:
                 break
-            lemma = self.scripts[script].apply(form) if script >= 0 else None
-            if lemma and not (keeps_capital and lemma[0].islower()):
-                if (lemma, pos) in self._known_lemmas:
+            made = self.scripts[script].apply(form) if script >= 0 else None
+            if made and not (keeps_capital and made[0].islower()):
+                if (made, pos) in self._known_lemmas:
                     prob *= self._known_factor
+                if made in looked_up:
+                    prob = max(prob, _LOOKED_UP) * trust
                 if prob > highest:
-                    best, highest = lemma, prob
+                    best, highest = made, prob
         return best
 
     def to_payload(self) -> dict[str, Any]:
@@ -219,6 +246,14 @@ class LemmaModel(Stored):
             "known_lemmas": list(self._known.values()),
             "capitals": sorted(self._capitals),
             "known_factor": self._known_factor,
+            "table": self._table
+            and {
+                "keys": self._table.keys,
+                "rows": self._table.rows,
+                "lemmas": self._table.lemmas,
+                "parts": list(self._trust),
+                "trust": numpy.array(list(self._trust.values()), dtype="float64"),
+            },
         }
         parts = numbered([pos for _, pos in self._known])
         payload["known_parts"], payload["form_known_parts"] = parts
@@ -247,9 +282,15 @@ class LemmaModel(Stored):
         pairs = ((form, parts[i]) for form, i in zip(forms, form_parts, strict=True))
         known = dict(zip(pairs, lemmas, strict=True))
         factor = read["known_factor"] or 1.0
+        table, trust = None, None
+        if own := read["table"]:
+            _FORMAT.require(all(own["lemmas"]), "table.lemmas", "has an empty lemma")
+            table = LemmaTable(own["keys"], own["rows"], own["lemmas"])
+            trust = dict(zip(own["parts"], own["trust"].tolist(), strict=True))
         return cls(
-            scripts, read["pos"], classifier, exceptions, known, read["capitals"] or (), factor
-        )
+            scripts, read["pos"], classifier, exceptions, known, read["capitals"] or (), factor,
+            table, trust,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -264,10 +305,11 @@ class LemmatizerRecipe:
         readings: Iterable[tuple[Reading, str]],
         *,
         lexicon: Iterable[Analysis] = (),
+        table: LemmaTable | None = None,
         progress: Progress | None = None,
     ) -> LemmaModel:
         """Train a lemmatizer on tagged forms with their lemmas, each as often as it occurs. A lexicon is
-        looked up for forms that are not among them."""
+        looked up for forms that are not among them; what a table says of these is weighed."""
         counts = Counter(readings)
         if not counts:
             raise SpectralError(Errors.S606)
@@ -315,6 +357,8 @@ class LemmatizerRecipe:
         of_form = _most_frequent(counts, lambda reading: reading.form)
         known |= {(form, _ANY): lemma for form, lemma in of_form.items() if form in irregular}
         capitals = _with_capitals(counts)
+        trust = _trust(table, counts, capitals) if table is not None else None
+        model = partial(model, table=table, trust=trust)
         exceptions = model({}, known, capitals)._wrong(best)
         return model(exceptions, known, capitals)
 
@@ -355,6 +399,34 @@ def _with_capitals(counts: Iterable[tuple[Reading, str]]) -> list[str]:
         if form[0].isupper():
             is_kept[pos].append(not lemma[0].islower())
     return sorted(pos for pos, kept in is_kept.items() if sum(kept) > _KEPT_CAPITALS * len(kept))
+
+
+def table_lemmas(
+    table: LemmaTable | None, reading: Reading, capitals: Collection[str]
+) -> list[str]:
+    """The lemmas that a table has for a form, or for the same form in small letters."""
+    if table is None:
+        return []
+    found = table[reading.form]
+    if not found and not (reading.form[:1].isupper() and reading.pos in capitals):
+        found = table[lower_case(reading.form)]
+    return found
+
+
+def _trust(
+    table: LemmaTable, counts: Counter[tuple[Reading, str]], capitals: Collection[str]
+) -> dict[str, float]:
+    """How much more probable a lemma is that a table has, by part of speech."""
+    of_form: Counter[str] = Counter()
+    for (reading, _), count in counts.items():
+        of_form[reading.form] += count
+    right: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for reading, lemma in counts:
+        if of_form[reading.form] <= _RARE:
+            found = table_lemmas(table, reading, capitals)
+            (right if lemma in found else wrong)[reading.pos] += bool(found)
+    return {pos: max(1.0, (right[pos] + 1) / (wrong[pos] + 1)) for pos in sorted({*right, *wrong})}
 
 
 def _attributes(readings: Sequence[Reading]) -> NDArray[numpy.uint32]:

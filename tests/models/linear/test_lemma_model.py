@@ -8,10 +8,11 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spacy.strings import hash_string
 
 from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.linear import lemmatizer
-from spacy_spectral.models.linear.analyses import read_analyses
+from spacy_spectral.models.linear.analyses import LemmaTable, lookup_key, read_analyses
 from spacy_spectral.models.linear.edits import Keep, Replace, Script, find_script
 from spacy_spectral.models.linear.lemmatizer import LemmaModel, LemmatizerRecipe, Reading
 
@@ -301,3 +302,32 @@ def test_damaged_contents_never_crash(data):
         assert re.match(r"\[S00[245]\]", str(error))
     else:
         assert all(model.lemmatize([reading for reading, _ in make_readings(9, seed=6)]))
+
+
+@settings(max_examples=300)
+@given(st.text(min_size=1, max_size=40))
+def test_keys_are_the_hashes_of_spacy(form):
+    assert lookup_key(form) == hash_string(form)
+
+
+def test_a_table_is_trusted_as_far_as_it_is_right():
+    rng = Random(5)
+    stems = [
+        "".join(rng.choice("bdgklmnprstv") + rng.choice("aeiou") for _ in range(3))
+        for _ in range(300)
+    ]
+    # verbs have any ending that their lemma does not tell; the table is right about them, wrong about nouns
+    pairs = [(Reading(stem + "x", "V", "VERB", ""), stem + rng.choice("fhjz")) for stem in stems]
+    nouns = [(Reading(stem + "s", "N", "NOUN", ""), stem) for stem in stems]
+    lemmas = {r.form: [lemma] for r, lemma in pairs} | {r.form: ["bad"] for r, _ in nouns}
+    table = LemmaTable.of({lookup_key(form): own for form, own in lemmas.items()})
+    assert table["no such form"] == [] and table[pairs[0][0].form] == [pairs[0][1]]
+    train, test = pairs[:200] + nouns[:200], pairs[200:] + nouns[200:]
+    readings, gold = [reading for reading, _ in test], [lemma for _, lemma in test]
+    plain, looked_up = (LemmatizerRecipe().fit(train, table=own) for own in (None, table))
+    assert plain.lemmatize(readings) != gold == looked_up.lemmatize(readings)
+    # in small letters, too
+    assert looked_up.lemmatize([readings[0]._replace(form=readings[0].form.title())]) == gold[:1]
+    again = LemmaModel.from_bytes(looked_up.to_bytes())
+    assert again.lemmatize(readings) == gold
+    assert again.to_bytes() == looked_up.to_bytes()
