@@ -407,17 +407,11 @@ def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[in
     sentences and words it has."""
     from ..base.errors import Errors, SpectralError
     from ..pipeline.table import leave_out_unlikely
-    from ..pipeline.tokenizer import has_words
     from ..pipeline.words import with_words
-    from ..treebank.conllu import as_tokens
 
     with _parsing:
         nlp = pipeline_for(model, way=way)
-    sources = item.part.sources
-    if not has_words(nlp):
-        # its components have learnt tokens
-        own = ([as_tokens(s) for s in source.sentences] for source in sources)
-        sources = [replace(source, sentences=s) for source, s in zip(sources, own, strict=True)]
+    sources = sources_for(nlp, item.part.sources)
     try:
         with _parsing, nlp.memory_zone():
             docs = list(parsed_docs(nlp, sources, keep=way.keep))
@@ -444,6 +438,17 @@ def pipeline_for(model: str, way: Way) -> "Language":
     nlp = load_model(model)
     overrides = way.overrides(nlp)
     return load_model(model, config=overrides) if overrides else nlp
+
+
+def sources_for(nlp: "Language", sources: list["Source"]) -> list["Source"]:
+    """What is to be parsed, its sentences in words or, if the pipeline has learnt tokens, in tokens."""
+    from ..pipeline.tokenizer import has_words
+    from ..treebank.conllu import as_tokens
+
+    if has_words(nlp):
+        return sources
+    own = ([as_tokens(sentence) for sentence in source.sentences] for source in sources)
+    return [replace(source, sentences=s) for source, s in zip(sources, own, strict=True)]
 
 
 def parsed_docs(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iterator["Doc"]:

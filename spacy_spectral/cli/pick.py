@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ._app import load_pipeline, output_option, reported, spectral_cli, write_output
-from .parse import Way, parsed_docs, pipeline_for
+from .parse import Way, parsed_docs, pipeline_for, sources_for
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -81,11 +81,11 @@ def scored_blocks(nlp: "Language", files: list[Path]) -> Iterator[tuple[float, s
     for path in files:
         for part in read_parts(path):
             with nlp.memory_zone():
-                docs = map(with_words, parsed_docs(nlp, part.sources, keep=False))
-                for doc, source in zip(docs, part.sources, strict=True):
-                    comments = [sentence.comments for sentence in source.sentences]
-                    own = comments if any(comments) else ()
-                    text = write_doc(doc, name=source.name, comments=own, misc=arc_probs(doc))
+                sources = sources_for(nlp, part.sources)
+                docs = map(with_words, parsed_docs(nlp, sources, keep=False))
+                for doc, source in zip(docs, sources, strict=True):
+                    own = source.sentences
+                    text = write_doc(doc, name=source.name, given=own, misc=arc_probs(doc))
                     sents = doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
                     spans = [sent for sent in sents if not all(w.is_space for w in sent)]
                     for span, block in zip(spans, split_blocks(text), strict=True):
