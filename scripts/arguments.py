@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from spacy.util import load_config
+
 from spacy_spectral.base.files import output_path
 
 _TREEBANK = {"type": Path, "help": "CoNLL-U or .spacy, or a directory"}
@@ -48,4 +50,20 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
         "paths.vectors": str(options.vectors) if options.vectors else None,
         "nlp.lang": options.lang,
         "components.spectral_parser.symbol": options.symbol,
+    }
+
+
+_SIZES = dict.fromkeys(("mix_size", "scan_size", "arc_size", "label_size"), 32)
+_SMALL = {**_SIZES, "scan_depth": 1, "epochs": 4}
+
+
+def small_networks(path: Path) -> dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Overrides of a config for a trial: a few epochs of small networks."""
+    config = load_config(path, interpolate=False)
+    return {
+        f"components.{component}.model.experts.{name}.{setting}": value
+        for component in ("spectral_tagger", "spectral_parser")
+        for name, expert in config["components"][component]["model"]["experts"].items()
+        for setting, value in _SMALL.items()
+        if "mix_size" in expert and setting in expert
     }

@@ -32,7 +32,7 @@ from time import process_time
 from typing import Any
 
 import srsly
-from arguments import SYSTEMS, parser_with, settings_of
+from arguments import SYSTEMS, parser_with, settings_of, small_networks
 from pipeline_picture import render
 from pipeline_rivals import (
     Curve,
@@ -57,8 +57,6 @@ from spacy_spectral.base.files import output_path, require_writable, write_atomi
 from spacy_spectral.base.progress import progress_bar
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-# of a trial (--quick)
-QUICK = {"components.spectral_parser.model.experts.biaffine.epochs": 2}
 LENGTHS = (10, 20, 50, 100, 150, 200)
 # rounds of timing, tokens of every length, lines of running text; in full and with --quick
 EFFORT = {False: (5, 4000, 2000), True: (1, 400, 20)}
@@ -221,7 +219,8 @@ class EpochLog(logging.Handler):
 
 
 def train_accurate(options: argparse.Namespace, path: Path) -> dict[str, Any]:
-    return train_ours(options, path, QUICK if options.quick else {}, config="accurate.cfg")
+    quick = small_networks(CONFIGS / "accurate.cfg") if options.quick else {}
+    return train_ours(options, path, quick, config="accurate.cfg")
 
 
 def train_ours(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy
-from arguments import parser_with, settings_of
+from arguments import parser_with, settings_of, small_networks
 from numpy.typing import NDArray
 from pipeline_rivals import note
 from spacy import util
@@ -35,7 +35,6 @@ from spacy_spectral.trees.pseudoprojective import plain
 from spacy_spectral.trees.sentences import MISSING, Treebank
 
 CONFIG = Path(__file__).parents[1] / "configs" / "accurate.cfg"
-EXPERTS = "components.spectral_parser.model.experts"
 BLOCK, HELD_OUT = 50, 15
 
 
@@ -44,7 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--sentences", type=int, default=0, help="train on about so many; 0 for all"
     )
-    parser.add_argument("--quick", action="store_true", help="a trial: two epochs of the network")
+    parser.add_argument("--quick", action="store_true", help="a trial: small networks")
     parser.add_argument("--stacked", action="store_true", help="second stages, too")
     options = parser.parse_args()
     train, held_out, recipes, known = prepare(options)
@@ -56,7 +55,9 @@ def main() -> None:
     measured = held_out.select(is_odd)
     rows = compare(experts, held_out.select(~is_odd), measured)
     if options.stacked:
-        rows |= stacked(experts["loglinear"], recipes, train, known, measured)
+        few = {"epochs": 1, "threshold": 0.05} if options.quick else {}
+        settings = ForestSettings(folds=2, **few)
+        rows |= stacked(experts["loglinear"], recipes, train, known, measured, settings)
     print_rows(rows)
 
 
@@ -65,7 +66,7 @@ def prepare(options: argparse.Namespace) -> tuple[Treebank, Treebank, dict[str, 
     what is known of words."""
     options.dev = options.train  # is not looked at
     settings = settings_of(options)
-    quick = {f"{EXPERTS}.biaffine.epochs": 2} if options.quick else {}
+    quick = small_networks(CONFIG) if options.quick else {}
     config = util.load_config(CONFIG, overrides=settings | quick)
     vectors = settings["paths.vectors"]
     nlp = util.load_model_from_config(config, auto_fill=True)
@@ -115,7 +116,12 @@ def compare(
 
 
 def stacked(
-    base: ParserModel, recipes: dict[str, Any], train: Treebank, known: dict, measured: Treebank
+    base: ParserModel,
+    recipes: dict[str, Any],
+    train: Treebank,
+    known: dict,
+    measured: Treebank,
+    settings: ForestSettings,
 ) -> dict[str, Judged]:
     """RETURNS (Dict[str, Judged]): Second stages on top of one expert."""
     is_odd = (numpy.arange(len(train.tokens)) // BLOCK) % 2 == 1
@@ -127,7 +133,6 @@ def stacked(
     rows = {}
     parses = base.parse(measured.tokens)
     for title, experts in (("alone", {}), ("on biaffine", {"biaffine": recipes["biaffine"]})):
-        settings = ForestSettings(folds=len(folds))
         settings.experts = settings.recipes = experts
         stage = settings.fit(folds, clusters=known["clusters"], report=note)
         found = stage.parse(measured.tokens, parses, base.label_names)

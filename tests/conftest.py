@@ -2,12 +2,14 @@
 
 # ruff: noqa: E402
 import os
+import sys
 
 # one thread a process: pytest-xdist runs one on every core. Read when numpy is loaded, in children, too.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -79,24 +81,38 @@ def constituency(brackets):
     return nlp
 
 
+@contextmanager
+def alone(path):
+    """One process at a time is here; others wait for it."""
+    with path.open("a") as file:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def saved(sample, tmp_path_factory):
     """Where a trained pipeline of a kind of scripts/kinds.py is; processes of pytest-xdist share them."""
     root = tmp_path_factory.getbasetemp()
     root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
     brackets = sample["train"].with_suffix(".ptb")
-    data = Data(tmp_path_factory.mktemp("kinds"), sample["train"], brackets, sentences=80)
+    data = Data(tmp_path_factory.mktemp("kinds"), sample["train"], brackets, 80, lang="xx")
     (root / "kinds").mkdir(exist_ok=True)
 
     def find(name):
         path = root / "kinds" / name
         if not path.exists():
-            own = Path(tempfile.mkdtemp(dir=root)) / name
-            train(KINDS[name], data).to_disk(own)
-            try:
-                own.rename(path)
-            except OSError:  # another process was faster
-                assert path.exists()
+            with alone(root / "kinds" / f"{name}.lock"):
+                if not path.exists():
+                    own = Path(tempfile.mkdtemp(dir=root)) / name
+                    train(KINDS[name], data).to_disk(own)
+                    own.rename(path)
         return path
 
     return find

@@ -55,6 +55,12 @@ def load(saved):
 
 
 @pytest.fixture(scope="module")
+def expected_of(load, texts):
+    """What a pipeline of a kind makes of every text, one after the other."""
+    return cache(lambda kind: run(load(kind), texts))
+
+
+@pytest.fixture(scope="module")
 def texts(examples):
     """Sentences alone and together, and all that is odd."""
     own = [eg.reference.text for eg in examples(spacy.blank("en"), "dev")]
@@ -103,7 +109,7 @@ def test_threads_give_what_one_gives(kind, load, texts, hurried):
     words = " ".join(texts).split()
     made = [f"{rng.choice(words)[:20]}{i}" for i in range(30)]
     many = [*texts, *(" ".join(rng.choices([*words[:80], *made], k=12)) + " ." for _ in range(20))]
-    expected = dict(zip(many, run(load(kind, new=True), many), strict=True))
+    expected = dict(zip(many, run(load(kind), many), strict=True))
     nlp = load(kind, new=True)
 
     def work(seed):
@@ -134,9 +140,8 @@ def test_threads_that_ended_keep_no_memory(kind, load, texts):
     assert resident_memory() - before < 20
 
 
-def test_batches_and_processes_give_what_a_call_gives(kind, load, texts):
-    nlp = load(kind)
-    expected = run(nlp, texts)
+def test_batches_and_processes_give_what_a_call_gives(kind, load, expected_of, texts):
+    nlp, expected = load(kind), expected_of(kind)
     for options in ({"batch_size": 1}, {"batch_size": 3}, {"batch_size": 100}):
         assert list(map(described, nlp.pipe(texts, **options))) == expected
     for _, pipe in nlp.pipeline[-1:]:  # the component by itself
@@ -152,7 +157,7 @@ def test_batches_and_processes_give_what_a_call_gives(kind, load, texts):
 def other_pipeline(nlp, kind, tmp_path=None):
     """A blank pipeline with another vocabulary, and all components of a pipeline sourced into it."""
     other = spacy.blank(
-        "en", config={"nlp": {"tokenizer": TOKENIZER}} if KINDS[kind].is_tokenizer else {}
+        nlp.lang, config={"nlp": {"tokenizer": TOKENIZER}} if KINDS[kind].is_tokenizer else {}
     )
     if KINDS[kind].is_tokenizer:
         other.tokenizer.from_bytes(nlp.tokenizer.to_bytes())
@@ -165,8 +170,8 @@ def other_pipeline(nlp, kind, tmp_path=None):
     return other
 
 
-def test_sourced_into_another_pipeline(kind, load, texts, tmp_path):
-    expected = run(load(kind), texts)
+def test_sourced_into_another_pipeline(kind, load, expected_of, texts, tmp_path):
+    expected = expected_of(kind)
     source = load(kind, new=True)
     other = other_pipeline(source, kind)
     assert other.vocab is not source.vocab
@@ -185,9 +190,8 @@ def test_sourced_into_another_pipeline(kind, load, texts, tmp_path):
     assert list(map(described, docs)) == expected
 
 
-def test_files_and_bytes(kind, load, texts, tmp_path):
-    nlp = load(kind)
-    expected = run(nlp, texts)
+def test_files_and_bytes(kind, load, expected_of, texts, tmp_path):
+    nlp, expected = load(kind), expected_of(kind)
     same = spacy.util.load_model_from_config(nlp.config, auto_fill=True).from_bytes(nlp.to_bytes())
     nlp.to_disk(tmp_path)
 
@@ -225,7 +229,7 @@ def test_merged_and_split_tokens(kind, load, texts):
     nlp = load(kind)
     doc = nlp(texts[8])
     if not doc.has_annotation("SENT_START"):
-        doc = spacy.blank("en", vocab=nlp.vocab).add_pipe("sentencizer")(doc)
+        doc = spacy.blank(nlp.lang, vocab=nlp.vocab).add_pipe("sentencizer")(doc)
     before = {(token.idx, token.text): token_values(token) for token in doc}
     sentences = {sent.text: span_values(sent) for sent in doc.sents}
     changed = list(sentences)[:2]
@@ -360,9 +364,8 @@ SPAWN = """
 
 def test_processes_that_are_spawned(saved, load, texts, tmp_path):
     """All components in one pipeline."""
-    nlp = spacy.blank(
-        "en", config={"nlp": {"tokenizer": TOKENIZER}}, vocab=load("eigenwords", new=True).vocab
-    )
+    vocab = load("eigenwords", new=True).vocab
+    nlp = spacy.blank(vocab.lang, config={"nlp": {"tokenizer": TOKENIZER}}, vocab=vocab)
     nlp.tokenizer.from_bytes(load("tokenizer").tokenizer.to_bytes())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"\[W113\]")  # vectors

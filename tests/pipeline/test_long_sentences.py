@@ -61,10 +61,12 @@ ELSEWHERE = {
     "LogLinear": ["product", "forest reranker"],
     "refiner": ["SHAG", "refined"],
     "reranker": ["forest reranker"],
-    "spans": ["constituency"],
+    "constituency": ["constituency with a network"],
+    "spans": ["constituency with a network"],
+    "neural spans": ["constituency with a network"],
 }
 # Sentences are cut into pieces: time grows with their number. These take the longest for one.
-SLOW = ("SHAG", "product", "grammar")
+SLOW = ("SHAG", "product", "grammar", "forest reranker")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ELSEWHERE])

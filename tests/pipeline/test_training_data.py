@@ -216,7 +216,7 @@ def unannotated(nlp):
 
 @pytest.fixture
 def data(sample, tmp_path):
-    return Data(tmp_path, sample["train"], sample["train"].with_suffix(".ptb"), 1)
+    return Data(tmp_path, sample["train"], sample["train"].with_suffix(".ptb"), 1, lang="xx")
 
 
 TRAINABLE = [kind for kind in KINDS if kind != "eigenwords"]

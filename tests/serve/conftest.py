@@ -1,18 +1,31 @@
 """A small pipeline, and sentences of the sample treebank, to be annotated."""
 
+import json
+
 import pytest
 from spacy import util
 
 from spacy_spectral.serve import blocks
-from spacy_spectral.serve.learner import train
+from spacy_spectral.serve.learner import Learner, run_job, train
 
 
 @pytest.fixture(scope="session")
 def learnt(few, tmp_path_factory):
     """The directory of a trained pipeline."""
     path = tmp_path_factory.mktemp("learnt") / "model"
-    train(few["train"], lang="en").to_disk(path)
+    train(few["train"], lang="xx").to_disk(path)  # English's rules for tokens take time to load
     return path
+
+
+@pytest.fixture
+def works_here(monkeypatch):
+    """Learners do their jobs in this process, as another takes a second to begin."""
+
+    def work(self, job):
+        run_job(json.loads(job.read_text(encoding="utf8")))
+        return ""
+
+    monkeypatch.setattr(Learner, "_work", work)
 
 
 @pytest.fixture(scope="session")

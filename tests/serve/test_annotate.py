@@ -22,7 +22,7 @@ def source(bare, tmp_path):
 
 
 @pytest.fixture
-def server(source, learnt):
+def server(source, learnt, works_here):
     work = open_work(source, model=str(learnt), every=0)
     with running(annotation_app(work, TOKEN)) as port:
         yield port, work
@@ -62,14 +62,12 @@ def test_a_sentence_is_annotated(server, source):
     assert source.read_text(encoding="utf8") != work.journal.output.read_text(encoding="utf8")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["view?sentence=x", "view?sentence=99", "choices", "choices?sentence=1&word=0", "trees", "x"],
-)
-def test_wrong_questions_get_clear_answers(server, path):
+def test_wrong_questions_get_clear_answers(server):
     port, _ = server
-    found = ask(port, "GET", f"/{TOKEN}/api/{path}")
-    assert found.status in (400, 404) and found.json["error"]
+    views = ["view?sentence=x", "view?sentence=99"]
+    for path in [*views, "choices", "choices?sentence=1&word=0", "trees", "x"]:
+        found = ask(port, "GET", f"/{TOKEN}/api/{path}")
+        assert found.status in (400, 404) and found.json["error"], path
 
 
 def test_others_are_refused(server):
@@ -107,6 +105,7 @@ def test_damaged_requests_change_nothing(server):
     assert [work.journal.output.read_bytes(), work.journal.path.read_bytes()] == before
 
 
+@pytest.mark.usefixtures("works_here")
 def test_text_becomes_sentences(tmp_path, learnt):
     path = tmp_path / "a.txt"
     path.write_text("The cook laughed. A dog saw the garden!\n\nWe left.", encoding="utf8")
@@ -148,6 +147,7 @@ def test_a_file_is_annotated_in_place(tmp_path, gold):
     work.close()
 
 
+@pytest.mark.usefixtures("works_here")
 def test_it_learns_from_nothing(few, tmp_path):
     """After some accepted sentences there is a model; after more, another; and after a restart, the last."""
     source = tmp_path / "in.conllu"
@@ -210,6 +210,7 @@ def test_failed_training_is_told(few, learnt, tmp_path, monkeypatch):
     work.close()
 
 
+@pytest.mark.usefixtures("works_here")
 def test_what_is_written_is_always_valid(source, learnt):
     """A script that clicks about."""
     work = open_work(source, model=str(learnt), every=0)

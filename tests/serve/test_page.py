@@ -51,7 +51,7 @@ def page(browser):
 
 
 @pytest.fixture
-def work(bare, learnt, tmp_path):
+def work(bare, learnt, tmp_path, works_here):
     path = tmp_path / "in.conllu"
     path.write_text("".join(bare), encoding="utf8")
     work = open_work(path, model=str(learnt), every=0)
@@ -256,7 +256,7 @@ def test_small_screens(browser, address, bare, scheme):
     context.close()
 
 
-def test_right_to_left(page, learnt, tmp_path):
+def test_right_to_left(page, learnt, tmp_path, works_here):
     path = tmp_path / "a.conllu"
     words = ["הילד", "אכל", "תפוח"]
     rows = [f"{i}\t{w}" + "\t_" * 8 for i, w in enumerate(words, 1)]

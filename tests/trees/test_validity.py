@@ -53,22 +53,28 @@ def trees(draw):
     return heads, labels, pos, morphs
 
 
-def validated(heads, labels, pos, morphs):
+@pytest.fixture(scope="module")
+def validator():
+    """It reads all of its data when it is made."""
+    return Validator(lang="ud", level=3, output=None)
+
+
+def validated(validator, heads, labels, pos, morphs):
     """The rules that the validator finds broken; how often, by sentence."""
     rows = [
         f"{i}\tw\tw\t{p}\t_\t{m or '_'}\t{h}\t{dep}\t_\t_"
         for i, (h, dep, p, m) in enumerate(zip(heads, labels, pos, morphs, strict=True), start=1)
     ]
     text = "\n".join([f"# sent_id = 1\n# text = {' '.join('w' * len(heads))}", *rows]) + "\n\n"
-    state = Validator(lang="ud", level=3, output=None).validate_file_handle(io.StringIO(text))
+    state = validator.validate_file_handle(io.StringIO(text))
     names = [incident.testid for incident in state.error_tracker]
     return Counter(n for n in names if re.match("leaf-|too-many-(subj|obj)|right-to-left-", n))
 
 
 @given(trees())
-def test_rules_are_those_of_the_validator(tree):
+def test_rules_are_those_of_the_validator(validator, tree):
     found = Counter(rule for _, rule in violations(*tree))
-    assert found == validated(*tree)
+    assert found == validated(validator, *tree)
 
 
 def test_what_is_broken_is_named():
