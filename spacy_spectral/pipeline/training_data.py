@@ -170,7 +170,7 @@ class ParserData:
     jackknife: str | None
     dev_corpus: str | None
     report: Callable[[str], None]
-    silver_corpus: str | None = None
+    silver_corpora: Sequence[str] = ()
     labels: Sequence[str] | None = None
     clusters: Clusters | None = None
     vectors: Vectors | None = None
@@ -194,9 +194,11 @@ class ParserData:
     def silver(self) -> Treebank | None:
         """Trees that a parser has made, if there are some. No tagger was trained on them, so they are tagged
         as texts will be: in this way the parser learns from the same tags, with the same errors."""
-        if not self.silver_corpus:
-            return None
-        examples = corpus_examples(self.nlp, self.silver_corpus, parser=self.name)
+        examples = [
+            example
+            for corpus in self.silver_corpora
+            for example in corpus_examples(self.nlp, corpus, parser=self.name)
+        ]
         return self._annotated(self._taggers, examples) if examples else None
 
     @property
