@@ -164,7 +164,7 @@ class SilverCorpus:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """nlp (Language): The pipeline whose vocabulary the documents share.
-        YIELDS (Example): Some sentences each; predicted documents have the tags of the file, too.
+        YIELDS (Example): Some sentences each. Predicted documents have no tags, which a tagger would keep.
         """
         sentences = ((sentence, arcs) for _, sentence, arcs in self.sentences())
         while group := list(islice(sentences, _SILVER_SENTENCES)):
@@ -172,7 +172,7 @@ class SilverCorpus:
             store_origin(doc, Origin(self.weight, self.source))
             if self.soft:
                 _store_arcs(doc, group)
-            yield Example(copy_words(doc, ANNOTATIONS), doc)
+            yield Example(copy_words(doc, ["sents"]), doc)
 
     def sentences(self) -> Iterator[tuple[Path, Sentence, list[ReadArcs | None]]]:
         """The sentences to learn from: their file, and what is known of their arcs."""
