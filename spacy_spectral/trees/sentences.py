@@ -171,8 +171,15 @@ class Treebank:
             trust = Trust(trust.weights[chosen], trust.shares[mask], trust.heads[mask], others)
         return Treebank(self.tokens.select(chosen), self.heads[mask], labels, trust)
 
-    def halves(self) -> tuple["Treebank", "Treebank"]:
-        """The first and the second half of its sentences."""
+    @classmethod
+    def mixed(cls, parts: Sequence["Treebank"]) -> "Treebank":
+        """The sentences of several, either half with a half of each: pruners are trained on either half."""
+        if len(parts) == 1:
+            return parts[0]
+        pairs = [part._halves() for part in parts]
+        return cls.joined([own[which] for which in (0, 1) for own in pairs])
+
+    def _halves(self) -> tuple["Treebank", "Treebank"]:
         is_first = numpy.arange(len(self.tokens)) < len(self.tokens) // 2
         return self.select(is_first), self.select(~is_first)
 
