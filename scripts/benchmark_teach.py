@@ -1,14 +1,17 @@
-"""What a fast parser learns from a better one: trees and arcs, weights, chosen sentences, amounts, sources.
+"""What a fast parser learns from a better one: trees or arcs, weights, chosen sentences, amounts, treebanks.
 
     python scripts/benchmark_teach.py TRAIN DEV --teacher MODEL --text FILE... [--vectors DIR] [--keep DIR]
-        [--part 0.8] [--epochs 4] [--only NAME...] [--json FILE]
+        [--part 0.8] [--epochs 4] [--limit WORDS] [--other FILE] [--only NAME...] [--json FILE]
 
 The teacher parses the text (kept in --keep). The tagger and the parser of configs/pipeline.cfg are trained on
 the first part of TRAIN; the rest, which neither has seen, is what is measured on, and DEV beside it. Settings
-are to be chosen by the rest. With --part 1 only DEV is left.
+are to be chosen by the rest. (The teacher may have seen it.) With --part 1 only DEV is left.
 
-Every row is one parser: with which silver trees, how many tokens of them, how much they count, UAS and LAS on
-the rest and on DEV, CPU seconds of its training, and microseconds a token of its parsing.
+--other is a treebank with other conventions, CoNLL-U, perhaps of another parser: without and with its name as
+a feature. With the name, DEV is parsed like it, and the rest like TRAIN.
+
+Every row is one parser: what it has learnt from beside gold trees, how many tokens, how much they count, UAS
+and LAS on the rest and on DEV, CPU seconds of its training, and microseconds a token of its parsing.
 """
 
 import one_thread  # noqa: F401
@@ -16,7 +19,7 @@ import one_thread  # noqa: F401
 # isort: split
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
@@ -33,7 +36,9 @@ from wasabi import msg
 
 from spacy_spectral.base.files import require_writable, write_atomically
 from spacy_spectral.cli.parse import Way, parse_files
+from spacy_spectral.pipeline.documents import training_treebank
 from spacy_spectral.pipeline.parser import SpectralParser
+from spacy_spectral.pipeline.training_data import annotated_by
 from spacy_spectral.readers import Corpus, SilverCorpus
 from spacy_spectral.trees.calibration import judge
 from spacy_spectral.trees.sentences import Floats, Treebank, Trust
@@ -42,27 +47,40 @@ WEIGHTS = (0.3, 1.0)
 
 
 @dataclass
-class Silver:
-    """Silver trees: how many tokens of them (a share of all there are), whether by the probabilities of arcs,
-    how much they count, and whether the likeliest sentences are chosen."""
+class Row:
+    """What a parser learns from beside gold trees: a share of the silver tokens, whether by the probabilities
+    of arcs, how much a sentence counts, whether the likeliest are chosen; whether from the other treebank,
+    and whether with its name."""
 
-    share: float
-    soft: bool
-    weight: float
+    share: float = 0.0
+    soft: bool = True
+    weight: float = 1.0
     chosen: bool = False
+    other: bool = False
+    named: bool = False
 
     def __str__(self) -> str:
-        return ("soft arcs" if self.soft else "hard trees") + ", the likeliest" * self.chosen
+        found = []
+        if self.share:
+            kind = "soft arcs" if self.soft else "hard trees"
+            found.append(kind + " of the likeliest" * self.chosen)
+        if self.other:
+            found.append("other trees" + ", named" * self.named)
+        return ", ".join(found) or "untaught"
 
 
-ROWS: dict[str, Silver | None] = {
-    "untaught": None,
-    **{f"hard-{w:g}": Silver(0.5, False, w) for w in WEIGHTS},
-    **{f"soft-{w:g}": Silver(0.5, True, w) for w in WEIGHTS},
-    "chosen": Silver(0.5, True, 1.0, chosen=True),
-    "quarter": Silver(0.25, True, 1.0),
-    "all": Silver(1.0, True, 1.0),
+ROWS = {
+    "untaught": Row(),
+    **{f"hard-{w:g}": Row(0.5, soft=False, weight=w) for w in WEIGHTS},
+    **{f"soft-{w:g}": Row(0.5, weight=w) for w in WEIGHTS},
+    "chosen": Row(0.5, chosen=True),
+    "quarter": Row(0.25),
+    "all": Row(1.0),
+    "other": Row(other=True),
+    "other-named": Row(other=True, named=True),
+    "both": Row(1.0, other=True, named=True),
 }
+_OWN, _OTHER = "own", "other"
 
 
 def main() -> None:
@@ -71,8 +89,14 @@ def main() -> None:
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="one document a line")
     parser.add_argument("--part", type=float, default=0.8, help="of TRAIN that is trained on")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--limit", type=int, default=0, help="so many words of silver trees")
+    parser.add_argument("--other", type=Path, help="a treebank with other conventions")
+    parser.add_argument("--only", nargs="+", choices=ROWS, help="some of the rows")
     options = parser.parse_args()
+    if options.only is None:
+        options.only = [name for name, row in ROWS.items() if options.other or not row.other]
+    if options.other is None and any(ROWS[name].other for name in options.only):
+        parser.error("--other is missing")
     if options.json is not None:
         require_writable(options.json)
     with tempfile.TemporaryDirectory() as directory:
@@ -106,31 +130,41 @@ def run(options: argparse.Namespace, directory: Path) -> Iterator[dict[str, Any]
     sets = {"dev_": treebank_of(nlp, dev)}
     if held_out:
         sets[""] = treebank_of(nlp, held_out)
-    reader = SilverCorpus(directory / "silver", weight=1.0)
+    reader = SilverCorpus(directory / "silver", weight=1.0, limit=options.limit)
     silver = treebank_of(nlp, reader(nlp))
     probs = numpy.array([reader.mean_prob(*found) for found in reader.sentences()])
+    other = None
+    if options.other is not None:
+        corpus = SilverCorpus(options.other, weight=1.0, soft=False, limit=options.limit)
+        other = treebank_of(nlp, corpus(nlp))
     clusters = nlp.get_pipe("spectral_tagger").clusters
     recipe = nlp.get_pipe("spectral_parser").model.attrs["recipe"]
     for name in options.only:
         row = ROWS[name]
-        treebank, n_tokens = gold, 0
-        if row is not None:
-            own = weighed(part_of(silver, row, probs), row)
-            pairs = zip(gold.halves(), own.halves(), strict=True)
-            treebank = Treebank.joined([half for pair in pairs for half in pair])
-            n_tokens = len(own.heads)
+        parts = [gold]
+        if row.share:
+            parts.append(weighed(part_of(silver, row, probs), row))
+        if row.named:
+            parts = [named(part, _OWN) for part in parts]
+        if row.other and other is not None:
+            parts.append(named(other, _OTHER) if row.named else other)
+        figures: dict[str, Any] = {"tokens": sum(len(part.heads) for part in parts[1:])}
         started = process_time()
-        learnt = recipe.fit(treebank, clusters=clusters, report=lambda message: None)
-        seconds = process_time() - started
-        figures: dict[str, Any] = {}
+        learnt = recipe.fit(Treebank.mixed(parts), clusters=clusters, report=lambda message: None)
+        figures |= {"seconds": process_time() - started, "weight": row.weight}
         for prefix, treebank in sets.items():
+            if row.named:
+                treebank = named(treebank, _OTHER if prefix else _OWN)
             started = process_time()
             judged = judge(learnt.parse(treebank.tokens), treebank, learnt.label_names)
             figures["microseconds"] = 1e6 * (process_time() - started) / len(treebank.heads)
             figures |= {f"{prefix}uas": judged.uas, f"{prefix}las": judged.las}
-        figures |= {"tokens": n_tokens, "weight": row.weight if row else 0, "seconds": seconds}
         msg.info(f"{name}: {figures}")
-        yield {"name": name, "trees": str(row or "untaught")} | figures
+        yield {"name": name, "trees": str(row)} | figures
+
+
+def named(treebank: Treebank, name: str) -> Treebank:
+    return replace(treebank, tokens=replace(treebank.tokens, sources=[name] * len(treebank.heads)))
 
 
 def prepare(options: argparse.Namespace) -> tuple[Language, Treebank, list[Example]]:
@@ -156,15 +190,14 @@ def parser_of(nlp: Language) -> SpectralParser:
     return parser
 
 
-def treebank_of(nlp: Language, examples: Any) -> Treebank:
+def treebank_of(nlp: Language, examples: Iterable[Example]) -> Treebank:
     """Trees on the tags of the tagger."""
-    parser = parser_of(nlp)
-    return replace(
-        parser._data(nlp, None), jackknife=None, annotate_with=["spectral_tagger"]
-    ).treebank(list(examples))
+    examples = list(examples)
+    docs = annotated_by(["spectral_tagger"], examples, nlp, parser="spectral_parser")
+    return training_treebank(examples, docs, parser_of(nlp).read)
 
 
-def part_of(silver: Treebank, row: Silver, probs: Floats) -> Treebank:
+def part_of(silver: Treebank, row: Row, probs: Floats) -> Treebank:
     """The first sentences, or the likeliest ones, up to that share of the tokens."""
     lengths = numpy.diff(silver.tokens.starts)
     order = numpy.argsort(-probs, kind="stable") if row.chosen else numpy.arange(len(lengths))
@@ -174,7 +207,7 @@ def part_of(silver: Treebank, row: Silver, probs: Floats) -> Treebank:
     return silver.select(mask)
 
 
-def weighed(silver: Treebank, row: Silver) -> Treebank:
+def weighed(silver: Treebank, row: Row) -> Treebank:
     assert silver.trust is not None
     trust = replace(silver.trust, weights=silver.trust.weights * numpy.float32(row.weight))
     if not row.soft:

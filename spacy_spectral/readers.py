@@ -20,7 +20,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from .base.errors import Errors, SpectralError
-from .pipeline.annotations import OtherArcs, ParseValues, store_parse, store_weight
+from .pipeline.annotations import Origin, OtherArcs, ParseValues, store_origin, store_parse
 from .pipeline.constituents import gold_docs, stored_trees
 from .pipeline.table import ReadArcs, read_arc_probs
 from .pipeline.words import fitted, merged, surface
@@ -122,6 +122,7 @@ class SilverCorpus:
         self,
         path: str | Path | None,
         weight: float = 0.3,
+        source: str | None = None,
         soft: bool = True,
         min_prob: float = 0.0,
         min_length: int = 3,
@@ -131,6 +132,8 @@ class SilverCorpus:
         """path (Optional[Union[str, Path]]): A CoNLL-U file, perhaps compressed (.gz), or a directory of such
             files; there are no silver trees without.
         weight (float): How much a sentence counts; a gold one counts 1.
+        source (Optional[str]): What the treebank is called that the trees are like; None if they are like the
+            gold ones. See the setting `source` of parsers.
         soft (bool): Whether to learn from the probabilities of arcs that `parse --probs` has written, where
             there are some: from the tree and the likeliest other arcs, each as far as it is likely. Otherwise
             from the tree alone.
@@ -152,6 +155,7 @@ class SilverCorpus:
                 raise SpectralError(error)
         self.path = Path(path) if path is not None else None
         self.weight = weight
+        self.source = source
         self.soft = soft
         self.min_prob = min_prob
         self.min_length = min_length
@@ -160,15 +164,15 @@ class SilverCorpus:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """nlp (Language): The pipeline whose vocabulary the documents share.
-        YIELDS (Example): Some sentences each; predicted documents have the tags of the file, too.
+        YIELDS (Example): Some sentences each. Predicted documents have no tags, which a tagger would keep.
         """
         sentences = ((sentence, arcs) for _, sentence, arcs in self.sentences())
         while group := list(islice(sentences, _SILVER_SENTENCES)):
             doc = sentences_to_doc([sentence for sentence, _ in group], nlp.vocab)
-            store_weight(doc, self.weight)
+            store_origin(doc, Origin(self.weight, self.source))
             if self.soft:
                 _store_arcs(doc, group)
-            yield Example(copy_words(doc, ANNOTATIONS), doc)
+            yield Example(copy_words(doc, ["sents"]), doc)
 
     def sentences(self) -> Iterator[tuple[Path, Sentence, list[ReadArcs | None]]]:
         """The sentences to learn from: their file, and what is known of their arcs."""

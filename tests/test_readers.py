@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from spacy_spectral.base.errors import SpectralError
 from spacy_spectral.cli.evaluate import evaluate
-from spacy_spectral.pipeline.annotations import alternative, dep_prob, head_prob, silver_weight
+from spacy_spectral.pipeline.annotations import alternative, dep_prob, head_prob, origin_of
 from spacy_spectral.pipeline.constituents import stored_trees
 from spacy_spectral.pipeline.documents import TokenReader, training_treebank
 from spacy_spectral.readers import Corpus, SilverCorpus
@@ -147,11 +147,12 @@ def test_silver_trees_carry_what_their_parser_has_written(tmp_path):
     (tmp_path / "parsed" / "a.conllu").write_text(SILVER, "utf8")
     nlp = spacy.blank("en")
     reader = spacy.registry.readers.get("spacy-spectral.Silver.v1")
-    (eg,) = reader(tmp_path / "parsed", weight=0.25, min_length=1)(nlp)
+    (eg,) = reader(tmp_path / "parsed", weight=0.25, source="x", min_length=1)(nlp)
     assert [token.text for token in eg.y] == ["A", "dog", "de", "le", "Vin"]
     assert [sent.text for sent in eg.y.sents] == ["A dog", "de le Vin"]
-    assert [token.tag_ for token in eg.x] == ["DT", "NN", "IN", "DT", "NN"]
-    assert silver_weight(eg.y) == 0.25 and silver_weight(eg.x) is None
+    assert [token.tag_ for token in eg.y] == ["DT", "NN", "IN", "DT", "NN"]
+    assert not eg.x.has_annotation("TAG")
+    assert origin_of(eg.y) == (0.25, "x") and origin_of(eg.x) is None
     # as on a document that was parsed
     assert [head_prob(token) for token in eg.y] == pytest.approx([0.9, 0.8, 1, 1, 0.99])
     assert dep_prob(eg.y[1]) == pytest.approx(0.5)
@@ -159,14 +160,16 @@ def test_silver_trees_carry_what_their_parser_has_written(tmp_path):
     assert (other.head.i, other.dep) == (0, "nmod:poss") and other.prob == pytest.approx(0.1)
     assert alternative(eg.y[0]).dep == "ROOT" and alternative(eg.y[2]) is None
     # and as a parser learns from it
-    treebank = training_treebank([eg], [eg.x], TokenReader(["TAG"], name="parser"))
+    treebank = training_treebank([eg], [eg.y], TokenReader(["TAG"], name="parser"))
     trust = treebank.trust
     assert treebank.heads.tolist() == [2, 0, 3, 3, 0] and trust.weights.tolist() == [0.25, 0.25]
     assert trust.heads.tolist() == [0, 1, -1, -1, -1]
+    assert list(treebank.tokens.sources) == ["x"] * 5
     assert trust.labels == ["ROOT", "nmod:poss", "", "", ""]
     assert trust.shares.tolist() == pytest.approx([0.9, 0.8, 1, 1, 1])
     (eg,) = SilverCorpus(tmp_path / "parsed", soft=False)(nlp)
-    hard = training_treebank([eg], [eg.x], TokenReader(["TAG"], name="parser"))
+    hard = training_treebank([eg], [eg.y], TokenReader(["TAG"], name="parser"))
+    assert len(hard.tokens.sources) == 0
     assert hard.trust.heads.tolist() == [-1] * 3 and hard.trust.shares.tolist() == [1] * 3
 
 

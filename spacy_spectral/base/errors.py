@@ -566,6 +566,10 @@ class Errors(metaclass=_WithCodes):
         "sentences by them. Parse the text with 'spacy spectral parse --probs', or set 'min_prob' to 0."
     )
     S643 = "The setting '{setting}' of spacy-spectral.Silver.v1 must be {bounds}, not {value}."
+    S644 = (
+        "The parser can't parse like the treebank '{source}': it has not learnt from it. Set 'source' of "
+        "spectral_parser to one of those that it knows ({known}), or to null."
+    )
     S645 = "{path}: the config has no spectral_parser that could be taught. Use e.g. configs/pipeline.cfg."
     S646 = (
         "{path}: 'corpora.{name}.path' is not what was given. Write path = ${{paths.{name}}} in the block "

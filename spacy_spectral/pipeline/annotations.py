@@ -222,15 +222,23 @@ def store_parse(doc: Doc, values: ParseValues) -> None:
     store_entry(doc, _PARSE, found)
 
 
-def store_weight(doc: Doc, weight: float) -> None:
-    """Keep how much the trees of a document count in training that a parser has made."""
-    store_entry(doc, _SILVER, {"weight": weight})
+class Origin(NamedTuple):
+    """Of the trees of a document: how much they count in training, and the treebank that they are like, None
+    for that of the gold trees."""
+
+    weight: float
+    source: str | None
 
 
-def silver_weight(doc: Doc) -> float | None:
-    """How much the trees of a document count in training; None for gold ones."""
+def store_origin(doc: Doc, origin: Origin) -> None:
+    """Keep where the trees of a document are from that another parser has made."""
+    store_entry(doc, _SILVER, origin._asdict())
+
+
+def origin_of(doc: Doc) -> Origin | None:
+    """Where the trees of a document are from; None for gold ones."""
     entry = whole_entry(doc, _SILVER)
-    return None if entry is None else float(entry["weight"])
+    return None if entry is None else Origin(entry["weight"], entry["source"])
 
 
 def kept_arcs(doc: Doc) -> tuple[NDArray[numpy.float32], OtherArcs] | None:

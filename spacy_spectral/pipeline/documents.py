@@ -10,7 +10,7 @@ are made for other labels, and for most languages there is none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +33,7 @@ from .annotations import (
     ParseValues,
     SentenceParse,
     kept_arcs,
-    silver_weight,
+    origin_of,
     tag_guesses,
 )
 from .words import with_words, word_example
@@ -45,11 +45,19 @@ _ANNOTATED = ("TAG", "POS", "MORPH", "LEMMA")
 class TokenReader:
     """Reads what parsers see of documents."""
 
-    def __init__(self, symbol: Sequence[str], *, name: str, required: bool = True):
+    def __init__(
+        self,
+        symbol: Sequence[str],
+        *,
+        name: str,
+        required: bool = True,
+        source: str | None = None,
+    ):
         """symbol: The token attributes that make a symbol, e.g. ["TAG"] or ["POS", "MORPH"]; several are
-        joined. Whether documents must have them is `required`."""
+        joined. Whether documents must have them is `required`. `source`: The treebank to parse like."""
         self.name = name
         self.required = required
+        self.source = source
         self.attributes = [attribute.upper() for attribute in symbol]
         self._ids = [intify_attr(attribute) for attribute in self.attributes]
         if not self._ids or None in self._ids:
@@ -94,8 +102,24 @@ class TokenReader:
             second=_second_tags(docs, offsets, places),
             pos=column([2]),
             morphs=column([3]),
+            sources=self._sources(numpy.zeros(len(places), dtype="int64"), []),
         )
         return Batch(docs, offsets, places, tokens, values)
+
+    def _sources(self, which: NDArray[numpy.int64], others: Sequence[str]) -> Sequence[str]:
+        """The treebanks of tokens, by which each has: 0 for the reader's own, then others."""
+        names = [self.source or "", *others]
+        return Repeated(names, which) if any(names) else ()
+
+    def with_origins(self, batch: Batch, references: Sequence[Doc]) -> Batch:
+        """A batch whose tokens have the treebanks that gold documents tell of."""
+        origins = map(origin_of, references)
+        named = [(origin.source if origin else None) or self.source or "" for origin in origins]
+        others = sorted(set(named))
+        numbers = numpy.array([others.index(name) + 1 for name in named], dtype="int64")
+        which = numpy.searchsorted(batch.offsets, batch.places, side="right") - 1
+        tokens = replace(batch.tokens, sources=self._sources(numbers[which], others))
+        return replace(batch, tokens=tokens)
 
     def _values(self, docs: list[Doc]) -> NDArray[numpy.uint64]:
         """What is read of every token; the second column is 1 where sentences start."""
@@ -194,6 +218,7 @@ def training_batch(
     pairs = zip(examples, docs, strict=True)
     aligned = [_aligned(word_example(example, doc)) for example, doc in pairs]
     batch = read(docs, [starts for _, _, starts in aligned])
+    batch = read.with_origins(batch, [example.reference for example in examples])
     heads = [numpy.zeros(0, dtype="int64")]
     for (own, _, _), offset in zip(aligned, batch.offsets.tolist(), strict=False):
         heads.append(numpy.where(own == MISSING, MISSING, own + offset))
@@ -215,7 +240,7 @@ def training_batch(
 def _trust(references: Sequence[Doc], batch: Batch) -> Trust | None:
     """How far the trees of documents are to be believed that a parser has made; None if all are gold. The
     predicted documents have the same tokens."""
-    weights = [silver_weight(doc) for doc in references]
+    weights = [origin.weight if (origin := origin_of(doc)) else None for doc in references]
     if all(weight is None for weight in weights):
         return None
     n = int(batch.offsets[-1])

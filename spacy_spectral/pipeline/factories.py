@@ -48,6 +48,7 @@ _PARSE_SCORES = {
         "store": ["head_prob", "dep_prob", "parse_logprob"],
         "annotate_with": [],
         "jackknife": None,
+        "source": None,
         "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
     },
     default_score_weights=_PARSE_SCORES,
@@ -63,6 +64,7 @@ def make_spectral_parser(
     store: list[str],
     annotate_with: list[str],
     jackknife: str | None,
+    source: str | None,
     scorer: Callable | None,
 ) -> "SpectralParser":
     """Make a parser; see `SpectralParser`."""
@@ -79,6 +81,7 @@ def make_spectral_parser(
         store=store,
         annotate_with=annotate_with,
         jackknife=jackknife,
+        source=source,
         scorer=scorer,
     )
 

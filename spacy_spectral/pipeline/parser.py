@@ -91,6 +91,7 @@ class SpectralParser(FirstStage):
         store: Sequence[str] = (),
         annotate_with: Sequence[str] = (),
         jackknife: str | None = None,
+        source: str | None = None,
         scorer: Callable | None = None,
     ):
         """model: From `spacy-spectral.SHAG.v1`, `spacy-spectral.LogLinear.v1`,
@@ -108,7 +109,9 @@ class SpectralParser(FirstStage):
         gold tags.
         jackknife: A `spectral_tagger` that is trained in the same run. The training documents are tagged
         by five taggers with its settings but for `epochs`, which is 2: each is trained without the
-        documents it tags."""
+        documents it tags.
+        source: What the gold treebank is called, if the parser learns from several. A trained parser parses
+        like the one that is named here."""
         super().__init__(vocab, model, name, scorer=scorer)
         unknown = [item for item in store if item not in STORABLE]
         if unknown:
@@ -126,7 +129,8 @@ class SpectralParser(FirstStage):
         self.learner: WholeLearner | StepwiseLearner = kind(model, name=name)
         self.learner.check(annotate_with=annotate_with, jackknife=jackknife)
         symbols = [symbol] if isinstance(symbol, str) else symbol
-        self.read = TokenReader(symbols, name=name, required=self.learner.needs_tags)
+        needs_tags = self.learner.needs_tags
+        self.read = TokenReader(symbols, name=name, required=needs_tags, source=source)
         register("spectral_parser")
         use_ud_noun_chunks(vocab)
 
@@ -165,7 +169,7 @@ class SpectralParser(FirstStage):
         clusters: str | Path | None = None,
         vectors: str | Path | None = None,
         dev_corpus: str | None = None,
-        silver_corpus: str | None = None,
+        silver_corpus: str | Sequence[str] | None = None,
     ) -> None:
         """Learn from all training examples; this is the whole training of models with a recipe.
 
@@ -176,15 +180,17 @@ class SpectralParser(FirstStage):
         dev_corpus: The corpus of the config to stop training by, e.g. "corpora.dev", for models that are
         trained in epochs; and to learn from how confident the parser may be.
         silver_corpus: A corpus of the config with trees that another parser has made, e.g. "corpora.silver",
-        by the reader `spacy-spectral.Silver.v1`, for models that can learn from such. Nothing else in the
-        pipeline learns from it.
+        or several, by the reader `spacy-spectral.Silver.v1`, for models that can learn from such. Nothing
+        else in the pipeline learns from them.
         """
         self.learner.check(
             clusters=clusters, vectors=vectors, dev_corpus=dev_corpus, silver_corpus=silver_corpus
         )
         data = replace(
             self._data(nlp, dev_corpus),
-            silver_corpus=silver_corpus,
+            silver_corpora=[silver_corpus]
+            if isinstance(silver_corpus, str)
+            else silver_corpus or [],
             labels=labels,
             clusters=find_clusters(clusters, self.vocab),
             vectors=find_word_vectors(vectors, self.vocab),

@@ -170,7 +170,7 @@ class ParserData:
     jackknife: str | None
     dev_corpus: str | None
     report: Callable[[str], None]
-    silver_corpus: str | None = None
+    silver_corpora: Sequence[str] = ()
     labels: Sequence[str] | None = None
     clusters: Clusters | None = None
     vectors: Vectors | None = None
@@ -184,20 +184,18 @@ class ParserData:
             docs = jackknifed(tagger, examples, nlp, parser=self.name, report=self.report)
             gold = training_treebank(examples, docs, self.read)
         silver = self.silver()
-        if silver is None:
-            return gold
-        self.report(f"{len(gold.heads):,} gold tokens, {len(silver.heads):,} silver tokens")
-        # pruners are trained on either half: it is to have something of both
-        pairs = zip(gold.halves(), silver.halves(), strict=True)
-        return Treebank.joined([half for pair in pairs for half in pair])
+        if silver:
+            n = sum(len(part.heads) for part in silver)
+            self.report(f"{len(gold.heads):,} gold tokens, {n:,} silver tokens")
+        return Treebank.mixed([gold, *silver])
 
-    def silver(self) -> Treebank | None:
-        """Trees that a parser has made, if there are some. No tagger was trained on them, so they are tagged
-        as texts will be: in this way the parser learns from the same tags, with the same errors."""
-        if not self.silver_corpus:
-            return None
-        examples = corpus_examples(self.nlp, self.silver_corpus, parser=self.name)
-        return self._annotated(self._taggers, examples) if examples else None
+    def silver(self) -> list[Treebank]:
+        """Trees that a parser has made, by corpus. No tagger was trained on them, so they are tagged as texts
+        will be: in this way the parser learns from the same tags, with the same errors."""
+        corpora = [
+            corpus_examples(self.nlp, corpus, parser=self.name) for corpus in self.silver_corpora
+        ]
+        return [self._annotated(self._taggers, examples) for examples in corpora if examples]
 
     @property
     def _taggers(self) -> Sequence[str]:

@@ -344,7 +344,14 @@ def cut_treebank(treebank: Treebank, max_length: int) -> Treebank:
     # what a token is to a head in another piece says nothing of roots
     for i in numpy.flatnonzero(outside & ~whole & (heads != 0)):
         labels[i] = ""
-    columns = (tokens.words, tokens.symbols, tokens.second, tokens.pos, tokens.morphs)
+    columns = (
+        tokens.words,
+        tokens.symbols,
+        tokens.second,
+        tokens.pos,
+        tokens.morphs,
+        tokens.sources,
+    )
     trust = treebank.trust
     if trust is not None:
         others = layout.local(trust.heads)

@@ -60,7 +60,8 @@ class Tree:
 class Tokens:
     """Sentences one after the other, as a parser sees them; starts are closed by the number of tokens.
     Symbols are tags, or whatever the setting `symbol` names; `second` is the tagger's second guess and
-    its probability, None where there is none; other values are "" where there are none."""
+    its probability, None where there is none; other values are "" where there are none. `sources` are
+    treebanks to parse like; none if nothing is said of them."""
 
     starts: Ints
     words: list[str]
@@ -68,6 +69,7 @@ class Tokens:
     second: Sequence[tuple[str, float] | None]
     pos: list[str]
     morphs: list[str]
+    sources: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -80,6 +82,7 @@ class Tokens:
         """Some of the tokens, as sentences that start there."""
         chosen = range(len(self.words))[places] if isinstance(places, slice) else places.tolist()
         columns: list[Any] = [self.words, self.symbols, self.second, self.pos, self.morphs]
+        columns += [self.sources] if len(self.sources) else []
         return Tokens(starts, *[[column[i] for i in chosen] for column in columns])
 
     def select(self, chosen: Bools) -> "Tokens":
@@ -143,6 +146,9 @@ class Treebank:
         starts = numpy.concatenate([[0], numpy.cumsum(numpy.concatenate(lengths))])
         names = ("words", "symbols", "second", "pos", "morphs")
         columns = [[v for part in parts for v in getattr(part.tokens, name)] for name in names]
+        if any(len(part.tokens.sources) for part in parts):
+            of_parts = [part.tokens.sources or [""] * len(part.heads) for part in parts]
+            columns.append([source for own in of_parts for source in own])
         tokens = Tokens(starts.astype("int32"), *columns)
         heads = numpy.concatenate([part.heads for part in parts])
         labels = [label for part in parts for label in part.labels]
@@ -165,8 +171,15 @@ class Treebank:
             trust = Trust(trust.weights[chosen], trust.shares[mask], trust.heads[mask], others)
         return Treebank(self.tokens.select(chosen), self.heads[mask], labels, trust)
 
-    def halves(self) -> tuple["Treebank", "Treebank"]:
-        """The first and the second half of its sentences."""
+    @classmethod
+    def mixed(cls, parts: Sequence["Treebank"]) -> "Treebank":
+        """The sentences of several, either half with a half of each: pruners are trained on either half."""
+        if len(parts) == 1:
+            return parts[0]
+        pairs = [part._halves() for part in parts]
+        return cls.joined([own[which] for which in (0, 1) for own in pairs])
+
+    def _halves(self) -> tuple["Treebank", "Treebank"]:
         is_first = numpy.arange(len(self.tokens)) < len(self.tokens) // 2
         return self.select(is_first), self.select(~is_first)
 

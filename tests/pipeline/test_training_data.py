@@ -1,5 +1,8 @@
 """Training data as users have it: tiny, partly annotated, without what is needed."""
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy
 import pytest
 import spacy
@@ -10,6 +13,7 @@ from spacy.training.initialize import init_nlp
 
 from kinds import KINDS, Data, blank
 from spacy_spectral.models.loglinear.architecture import LogLinearRecipe
+from spacy_spectral.readers import Corpus
 from spacy_spectral.trees.sentences import Tokens, Treebank
 
 TOK2VEC = {
@@ -263,3 +267,88 @@ def test_a_development_set_without_annotation(kind, saved):
         assert numpy.isfinite(numbers).all()
         for name in ("tag_acc", "lemma_acc", "dep_uas", "dep_las", "bracket_f", "subtag_acc"):
             assert scores.get(name) is None
+
+
+@pytest.fixture(scope="module")
+def two_treebanks(few, tmp_path_factory):
+    """A pipeline whose parser has learnt from the sample, and from a part of it with other labels."""
+    path = tmp_path_factory.mktemp("silver")
+    gold = few["train"].read_text("utf8")
+    other = gold.replace("\tnsubj\t", "\tsubject\t").replace("\tobj\t", "\tobject\t")
+    (path / "other.conllu").write_text(other, "utf8")
+    (path / "more.conllu").write_text(gold, "utf8")
+    silver = {"@readers": "spacy-spectral.Silver.v1", "weight": 1.0, "min_length": 1}
+    config = {
+        "nlp": {"pipeline": ["spectral_tagger", "spectral_parser"]},
+        "components": {
+            "spectral_tagger": {"factory": "spectral_tagger"},
+            "spectral_parser": {
+                "factory": "spectral_parser",
+                "model": MODELS["loglinear"] | {"epochs": 2},
+                "jackknife": "spectral_tagger",
+                "source": "sample",
+            },
+        },
+        "corpora": {
+            "train": {"@readers": "spacy-spectral.Corpus.v1", "path": str(few["train"])},
+            "dev": {"@readers": "spacy-spectral.Corpus.v1", "path": str(few["dev"])},
+            "other": silver | {"path": str(path / "other.conllu"), "source": "other"},
+            "more": silver | {"path": str(path / "more.conllu")},
+        },
+        "initialize": {
+            "components": {"spectral_parser": {"silver_corpus": ["corpora.other", "corpora.more"]}}
+        },
+    }
+    base = spacy.blank("en").config.merge(config)
+    nlp = init_nlp(util.load_config_from_str(base.to_str()))
+    nlp.to_disk(path / "model")
+    return nlp, path
+
+
+def deps(nlp, path):
+    corpus = Corpus(path, annotations=["sents"])
+    return Counter(t.dep_ for eg in corpus(nlp) for t in nlp(eg.x))
+
+
+def test_the_treebank_to_parse_like_is_a_setting(two_treebanks, few):
+    nlp, path = two_treebanks
+    parser = nlp.get_pipe("spectral_parser")
+    assert parser.grammar.sources == ["other", "sample"]
+    assert {"nsubj", "obj", "subject", "object"} <= set(parser.labels)
+    key = "components.spectral_parser.source"
+    found = deps(nlp, few["dev"])
+    loaded = spacy.load(path / "model", config={key: "other"})
+    other = deps(loaded, few["dev"])
+    for label, renamed in (("nsubj", "subject"), ("obj", "object")):
+        assert found[label] > 10 * found[renamed]
+        assert other[renamed] > 3 * other[label]
+    again = spacy.load(path / "model")
+    assert deps(again, few["dev"]) == deps(nlp, few["dev"])
+    with pytest.raises(ValueError, match=r"S644.*'third'.*other, sample"):
+        deps(spacy.load(path / "model", config={key: "third"}), few["dev"])
+
+
+def test_silver_trees_are_learnt_on_the_tags_of_the_tagger(two_treebanks, few):
+    nlp, _ = two_treebanks
+    parser = nlp.get_pipe("spectral_parser")
+    data = replace(parser._data(nlp, None), silver_corpora=["corpora.other", "corpora.more"])
+    lines = []
+    data.report = lines.append
+    examples = list(Corpus(few["train"], annotations=["sents"])(nlp))
+    treebank, gold = data.treebank(examples), replace(data, silver_corpora=[]).treebank(examples)
+    assert gold.trust is None and len(treebank.heads) == 3 * len(gold.heads)
+    assert any("silver tokens" in line for line in lines)
+    assert (treebank.trust.weights == 1).all()
+    # either half has a half of each
+    starts, half = treebank.tokens.starts, len(gold.tokens) // 2
+    sources = [treebank.tokens.sources[start] for start in starts[:-1]]
+    assert sources[: 3 * half] == ["sample"] * half + ["other"] * half + ["sample"] * half
+    assert sorted(sources[3 * half :]) == ["other"] * (len(gold.tokens) - half) + ["sample"] * 2 * (
+        len(gold.tokens) - half
+    )
+    assert treebank.tokens.words[: starts[half]] == gold.tokens.words[: starts[half]]
+    silver, _ = data.silver()
+    tagger = nlp.get_pipe("spectral_tagger")
+    tagged = [t.tag_ for eg in examples for t in tagger(eg.x) if not t.is_space]
+    assert list(silver.tokens.symbols) == tagged
+    assert any(silver.tokens.second)

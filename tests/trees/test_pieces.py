@@ -345,14 +345,12 @@ def test_what_is_believed_of_trees_is_cut_with_them():
     assert cut.labels == ["m0", "", "m2", "m3", "", "", "", "", "m8", ""]
     assert [i for i, share in enumerate(cut.shares) if share < 1] == [0, 2, 3, 8]
     # halves, put together again; gold trees are believed wholly
-    first, second = bank.halves()
-    joined = Treebank.joined([first, second, Treebank(tokens, heads, bank.labels)])
-    assert joined.trust.weights.tolist() == [1, 0.25, 1, 1]
-    assert joined.trust.heads.tolist() == [*others.tolist(), *[MISSING] * 10]
-    assert joined.trust.labels == [*names, *[""] * 10]
-    assert (
-        joined.trust.shares[:10].tolist() == shares.tolist()
-        and (joined.trust.shares[10:] == 1).all()
-    )
+    joined = Treebank.mixed([bank, Treebank(tokens, heads, bank.labels)])
+    gold = [MISSING] * 10
+    assert joined.trust.weights.tolist() == [1, 1, 0.25, 1]
+    assert joined.trust.heads.tolist() == [*others[:3], *gold[:3], *others[3:], *gold[3:]]
+    assert joined.trust.labels == [*names[:3], *[""] * 3, *names[3:], *[""] * 7]
+    assert joined.trust.shares[[0, 6, 12]].tolist() == shares[[0, 3, 9]].tolist()
+    assert (joined.trust.shares[[3, 4, 5, 13, 19]] == 1).all()
     with pytest.raises(ValueError, match=r"S640.*SHAG"):
         bank.require_gold("SHAG.v1")

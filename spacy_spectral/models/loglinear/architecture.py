@@ -70,7 +70,8 @@ class LogLinearRecipe(Settings):
             settings=self,
             progress=progress,
         )
-        return LogLinearParser(model, clusters, max_length=self.max_length)
+        sources = sorted(set(treebank.tokens.sources) - {""})
+        return LogLinearParser(model, clusters, max_length=self.max_length, sources=sources)
 
 
 def _believed(trust: Trust, inventory: Inventory, is_plain: Bools) -> Believed:

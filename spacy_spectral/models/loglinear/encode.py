@@ -3,6 +3,10 @@ is about one language.
 
 A composite is written "tag@-1+tag": columns of a token and of its neighbours, joined. Columns that a corpus
 does not have (no clusters, no morphology) take their templates with them.
+
+If a parser learns from several treebanks, the name of the treebank is a column: `source`. Templates with it
+are copies of some of the others (Daume 2007 copies all): what treebanks have in common is learnt once,
+and what each does in its own way is learnt beside it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,6 +37,7 @@ COLUMNS = (
     "cluster3",
     "left",
     "right",
+    "source",
 )
 # Filled in once the pruner has spoken.
 GUESSED = ("left", "right")
@@ -80,6 +85,12 @@ cluster2
 cluster2+tag@-1
 cluster2+tag@1
 cluster3
+source+tag
+source+lower
+source+lower+tag
+source+tag@-1+tag
+source+tag+tag@1
+source+tag@-1+tag+tag@1
 """
 
 # Head | modifier; "between" adds which separating tags stand between them.
@@ -117,6 +128,11 @@ cluster1 | cluster1
 cluster3 | cluster3
 tag | cluster2
 cluster1 | lower
+tag | source+tag
+tag | source+tag | between
+lower | source+tag
+tag | source+lower
+lower | source+lower
 """
 
 # Head | previous modifier | modifier, all on one side of the head.
@@ -127,6 +143,7 @@ pos | lower | tag
 pos | tag | lower
 lower | tag | tag
 tag | left+tag | left+tag
+tag | tag | source+tag
 """
 
 # The pruner: d = with distance, b = with what is between.
@@ -289,10 +306,12 @@ class Encoder:
         pos: Sequence[Sequence[str]] | None = None,
         morphs: Sequence[Sequence[str]] | None = None,
         clusters: NDArray[numpy.int32] | None = None,
+        sources: Sequence[Sequence[str]] | None = None,
     ) -> Sentences:
         """Encode sentences.
 
         second: Second-best tags, from `second_names`.
+        sources: Treebanks to parse like, by token.
         clusters: Of all tokens in order, one column per granularity, coarse to fine, -1 for a word
         without one.
         """
@@ -304,7 +323,8 @@ class Encoder:
         rows, (hashes, wordlike) = self._words(_flat(words))
         columns[:, :N_WORD_COLUMNS] = hashes[rows]
         self._fill(columns, "tag", flat_tags)
-        for name, values in (("second", second), ("pos", pos), ("morph", morphs)):
+        given = ("second", second), ("pos", pos), ("morph", morphs), ("source", sources)
+        for name, values in given:
             if values is not None:
                 self._fill(columns, name, _flat(values))
         if clusters is not None:

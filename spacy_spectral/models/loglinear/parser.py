@@ -3,7 +3,7 @@
 Implements `trees.interface`. Knows nothing of spaCy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.files import Bytes, Format, Int
+from ...base.errors import Errors, SpectralError
+from ...base.files import Bytes, Format, Int, Strings
 from ...trees.interface import (
     ArcMask,
     ArcProbs,
@@ -35,7 +36,15 @@ from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .encode import Encoder, Sentences, second_names
 from .model import MARGIN, LogLinearModel, ModelParses, with_arcs
 
-_FORMAT = Format("loglinear parser", 1, model=Bytes(), clusters=Bytes(), max_length=Int(low=1))
+_FORMAT = Format(
+    "loglinear parser",
+    1,
+    model=Bytes(),
+    clusters=Bytes(),
+    max_length=Int(low=1),
+    # files of older versions have none
+    sources=Strings(unique=True, optional=True),
+)
 # Arcs -> [arcs, labels].
 LabelledArcScorer = Callable[[AskedArcs], NDArray[numpy.floating]]
 _SMALLEST_PROB = 1e-12
@@ -169,10 +178,19 @@ class LogLinearParser(ParserModel):
 
     FORMAT = _FORMAT
 
-    def __init__(self, model: LogLinearModel, clusters: Clusters | None, *, max_length: int):
+    def __init__(
+        self,
+        model: LogLinearModel,
+        clusters: Clusters | None,
+        *,
+        max_length: int,
+        sources: Sequence[str] = (),
+    ):
+        """sources: The treebanks that it can parse like, if it has learnt from several."""
         self.model = model
         self.clusters = clusters
         self.max_length = max_length
+        self.sources = list(sources)
         self.label_names = model.labels
         self._encoder = model.encoder()
         self.inventory = Inventory(model.labels)
@@ -186,7 +204,9 @@ class LogLinearParser(ParserModel):
         if temperature == self.temperature:
             return self
         model = self.model.with_temperature(temperature)
-        result = LogLinearParser(model, self.clusters, max_length=self.max_length)
+        result = LogLinearParser(
+            model, self.clusters, max_length=self.max_length, sources=self.sources
+        )
         result._encoder = self._encoder
         return result
 
@@ -202,8 +222,11 @@ class LogLinearParser(ParserModel):
         fixed: Ints | None = None,
     ) -> Parses:
         """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores."""
+        unknown = set(tokens.sources) - {"", *self.sources}
+        if unknown:
+            known = ", ".join(self.sources) or "none"
+            raise SpectralError(Errors.S644.format(source=min(unknown), known=known))
         sentences = encode_tokens(self._encoder, tokens, self.clusters)
-
         batch = _Batch(self.model, self.inventory, sentences, others)
         return parse_in_pieces(batch, tokens.starts, max_length=self.max_length, fixed=fixed)
 
@@ -212,6 +235,7 @@ class LogLinearParser(ParserModel):
             "model": self.model.to_bytes(),
             "clusters": clusters_to_bytes(self.clusters),
             "max_length": self.max_length,
+            "sources": self.sources,
         }
 
     @classmethod
@@ -219,7 +243,12 @@ class LogLinearParser(ParserModel):
         model = LogLinearModel.from_bytes(read["model"])
         whole = set(map(plain, model.labels)) <= set(model.labels)
         _FORMAT.require(whole, "model", "has decorated labels without their plain forms")
-        return cls(model, clusters_from_bytes(read["clusters"]), max_length=read["max_length"])
+        return cls(
+            model,
+            clusters_from_bytes(read["clusters"]),
+            max_length=read["max_length"],
+            sources=read["sources"] or (),
+        )
 
 
 def encode_tokens(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -> Sentences:
@@ -231,5 +260,6 @@ def encode_tokens(encoder: Encoder, tokens: Tokens, clusters: Clusters | None) -
         pos=[tokens.pos],
         morphs=[tokens.morphs],
         clusters=None if clusters is None else clusters.ids(tokens.words),
+        sources=[tokens.sources] if len(tokens.sources) else None,
     )
     return replace(everything, starts=tokens.starts)
