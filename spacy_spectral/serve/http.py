@@ -95,6 +95,7 @@ def application(
             Exception: _answer_failure,
         },
     )
+    app.router.redirect_slashes = False  # it would tell an address without the token
     return Guard(app, limits or Limits(), hosts, token, any_page)
 
 

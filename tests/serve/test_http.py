@@ -82,6 +82,7 @@ def test_forms(port, body, headers, expected):
     "method, path, body, headers, status",
     [
         ("GET", "/nowhere", None, None, 404),
+        ("GET", "/form/", None, None, 404),
         ("DELETE", "/form", None, None, 405),
         ("POST", "/form", b"data=\xff", FORM, 400),
         ("GET", "/form?data=%ff", None, None, 400),

@@ -271,7 +271,7 @@ def test_right_to_left(page, learnt, tmp_path, works_here):
 
 
 def test_a_fix_is_drawn_soon(page, address, bare):
-    """A loose bound; `scripts/annotation_latency.py` measures."""
+    """A loose bound; `scripts/benchmark_annotation.py` measures."""
     id_ = short(bare)
     go(page, address, id_)
     begin = time.monotonic()
