@@ -30,7 +30,7 @@ from .raw import MEASURES
 from .trees.calibration import Reliability
 from .viz.arcs import arcs_html
 from .viz.constituents import tree_svg
-from .viz.displacy import tree_words
+from .viz.parses import tree_words
 from .viz.plots import render_coverage, render_reliability
 from .viz.report import (
     Cell,

@@ -225,6 +225,10 @@ class Errors(metaclass=_WithCodes):
         "Give one with a parser."
     )
     S158 = "The text has no words. Give a text to parse."
+    S159 = (
+        "The style '{style}' asks the parser of the pipeline. Give it: displacy.render(doc, style='{style}', "
+        "nlp=nlp), with a 'spectral_parser' in it."
+    )
     S201 = "Can't find the text file '{path}'."
     S202 = (
         "Can't read '{path}': the file is truncated or damaged ({reason}). Copy or compress it "

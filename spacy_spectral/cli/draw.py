@@ -1,6 +1,7 @@
 """`spacy spectral draw`, `automaton` and `subtags`: parses and what parsers have learnt, as SVG and HTML."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -8,46 +9,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..viz.markup import n_columns
 from ._app import output_option, reported, spectral_cli, write_output
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Span
+    from spacy.tokens import Doc, Span
 
     from ..viz.automaton import AutomatonGraph
 
-_OPTIONS = {
-    "collapse_punct": False,
-    "flat": True,
-    "word_spacing": 26,
-    "arrow_spacing": 14,
-    "arrow_width": 7,
-    "arrow_stroke": 1.6,
-    "color": "#22303c",
-    "font": "Helvetica, Arial, sans-serif",
-}
-
-_MOST_DISTANCE = 160.0
-_CHARACTER, _AROUND = 8.6, 12.0  # width of a character and the room around a word, on the safe side
-
 _STYLE = """
-body { max-width: 110rem; font-size: 16px; line-height: 1.5; }
+body { max-width: 78rem; font-size: 16px; line-height: 1.5; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 0.75rem; }
-figure { margin: 0 0 1.25rem; padding: 0.9rem 1.2rem; background: #fff; border-radius: 8px;
-         border: 1px solid #dde3e8; }
-figcaption { display: flex; justify-content: space-between; gap: 2rem; margin-bottom: 0.4rem; }
-figcaption .number { color: #7d8894; margin-inline-end: 0.6em; }
-figcaption .tree { color: #5b6874; white-space: nowrap; font-size: 0.9rem; }
-.scroll { overflow-x: auto; }
-.scroll svg { display: block; }
+figure { margin: 0 0 1.25rem; padding: 0.9rem 1.2rem; background: var(--card); border-radius: 8px;
+         border: 1px solid var(--border); }
+figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0.2rem 2rem;
+             margin-bottom: 0.4rem; overflow-wrap: anywhere; }
+figcaption .number { color: var(--soft); margin-inline-end: 0.6em; }
+figcaption .told { color: var(--soft); font-size: 0.9rem; }
+.scroll { overflow-x: auto; } .scroll svg { display: block; }
 .automaton { max-width: 100%; height: auto; }
-.displacy-tag { fill: #5b6874; font-size: 0.8em; }
 .legend { display: flex; flex-wrap: wrap; align-items: center; gap: 0.4rem 1.6rem;
-          margin: 0.75rem 0 1.5rem; color: #5b6874; font-size: 0.9rem; }
+          margin: 0.75rem 0 1.5rem; color: var(--soft); font-size: 0.9rem; }
+.legend svg { vertical-align: middle; margin-inline-end: 0.4em; } .legend path { stroke: var(--line); }
+.legend .right { stroke: var(--right); stroke-dasharray: 5 3; } .legend .tip { fill: var(--line); }
+.legend .other { stroke: var(--other); stroke-dasharray: 2 3; } .legend .wrong { stroke: var(--wrong); }
+@media (max-width: 700px) { figure { padding: 0.6rem; } }
 @media print { figure { break-inside: avoid; }
   .scroll { overflow: visible; } .scroll svg { max-width: 100% !important; height: auto !important; } }
-.legend svg { vertical-align: middle; margin-inline-end: 0.4em; }
 """
 
 
@@ -57,11 +45,17 @@ def draw_cli(
     data: Annotated[
         str, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a text in quotes")
     ],
-    output: Annotated[Path, output_option("--output", "-o", help="The HTML file to write")],
+    output: Annotated[
+        Path,
+        output_option("--output", "-o", help="The HTML file to write, or .svg for one sentence"),
+    ],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most sentences to draw")] = 10,
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
     ] = False,
+    nbest: Annotated[
+        int, typer.Option("--nbest", min=0, help="Also the best parses, so many, with what differs")
+    ] = 0,
     automaton: Annotated[
         list[str] | None,
         typer.Option("--automaton", help="Draw this automaton too, e.g. NN:left (repeatable)"),
@@ -72,8 +66,10 @@ def draw_cli(
 ) -> None:
     """Draw parses to an HTML page; arcs show their probability as opacity and number.
 
-    A treebank is parsed inside its own sentences; of a large one, those of 6 to 25 words are drawn first. A
-    text is split into sentences by the pipeline.
+    A treebank is parsed inside its own sentences, and what is wrong is marked; of a large one, sentences of 6
+    to 25 words are drawn first. A text is split into sentences by the pipeline.
+
+    A file that ends in .svg gets the arcs of the first sentence, with the likeliest other ones below.
     """
     from wasabi import msg
 
@@ -83,29 +79,124 @@ def draw_cli(
 
     with reported():
         require_writable(output)
-        nlp = load_pipeline(model)
+        nlp = load_pipeline(model, load=_with_alternatives)
         graphs = []
         for name in automaton or ():
             head, colon, direction = name.rpartition(":")
             if not colon:
                 msg.fail(f"'{name}' is no automaton: write TAG:left or TAG:right", exits=1)
             graphs.append(head_automaton(grammar_of(nlp, component), head, direction))
-        sentences = parsed_sentences(nlp, data, limit=limit, gold_tags=gold_tags)
-    if not any(_has_parse(sentence) for sentence in sentences):
-        reason = "does it have a parser?" if sentences else "the text has no words"
-        msg.fail(f"The pipeline '{model}' gives no parses ({reason})", exits=1)
-    name = nlp.meta.get("name") or "pipeline"
-    write_output(output, page(sentences, graphs, title=f"{nlp.lang}_{name}"))
-    drawn = f"{len(sentences)} sentence{'' if len(sentences) == 1 else 's'}"
+        drawable = parsed_sentences(nlp, data, limit=limit, gold_tags=gold_tags)
+        if not any(own.is_parsed for own in drawable):
+            reason = "does it have a parser?" if drawable else "the text has no words"
+            msg.fail(f"The pipeline '{model}' gives no parses ({reason})", exits=1)
+        if output.suffix == ".svg":
+            write_output(output, drawable[0].picture(nlp))
+            msg.good(f"1 sentence in {output}")
+            return
+        for own in drawable:
+            own.draw(nlp, nbest)
+    title = f"{nlp.lang}_{nlp.meta.get('name') or 'pipeline'}"
+    write_output(output, page(drawable, graphs, title=title, has_nbest=nbest > 0))
+    drawn = f"{len(drawable)} sentence{'' if len(drawable) == 1 else 's'}"
     if graphs:
         drawn += f" and {len(graphs)} automat{'on' if len(graphs) == 1 else 'a'}"
     msg.good(f"{drawn} in {output}")
 
 
+def _with_alternatives(model: str) -> "Language":
+    from spacy.util import load_model
+
+    from ..pipeline.parser import store_with_alternatives
+
+    nlp = load_model(model)
+    overrides = store_with_alternatives(nlp)
+    return load_model(model, config=overrides) if overrides else nlp
+
+
+@dataclass
+class Drawable:
+    """A parsed sentence, perhaps with what is right: a document with the same tokens."""
+
+    sentence: "Span"
+    gold: "Doc | None" = None
+    drawings: list[str] = field(default_factory=list)
+
+    @property
+    def has_arcs(self) -> bool:
+        return self.sentence.doc.has_annotation("DEP")
+
+    @property
+    def has_tree(self) -> bool:
+        from ..pipeline.constituents import stored_trees
+
+        own = self.sentence
+        trees = stored_trees(own.doc)
+        return any(own.start <= t.tokens[0] and t.tokens[-1] < own.end for t in trees)
+
+    @property
+    def is_parsed(self) -> bool:
+        return self.has_arcs or self.has_tree
+
+    @property
+    def has_gold(self) -> bool:
+        return self.gold is not None
+
+    def words(self) -> list[Any]:
+        from ..viz.parses import tree_words
+
+        gold = {}
+        if self.gold is not None and self.gold.has_annotation("DEP"):
+            own = self.gold[self.sentence.start : self.sentence.end]
+            gold = {token.i: (token.head.i, token.dep_) for token in own if token.dep_}
+        return tree_words(self.sentence, gold)
+
+    @property
+    def told(self) -> str:
+        """How probable the tree is, and how much of it is wrong."""
+        from math import exp
+
+        from ..pipeline.annotations import parse_logprob
+
+        parts = []
+        if self.has_arcs and (logprob := parse_logprob(self.sentence)) is not None:
+            parts.append(f"P(tree) = {exp(logprob):.2g}")
+        if self.has_arcs and self.has_gold:
+            n = sum(word.is_wrong for word in self.words())
+            parts.append(f"{n or 'no'} wrong arc{'' if n == 1 else 's'}")
+        return ", ".join(parts)
+
+    def draw(self, nlp: "Language", nbest: int) -> None:
+        """Make all drawings of the sentence."""
+        from ..viz.arcs import arcs_html
+        from ..viz.parses import constituents_svg, drawings
+
+        if self.has_arcs:
+            self.drawings.append(arcs_html(self.words(), direction=_direction(self.sentence.doc)))
+        if self.has_arcs and nbest:
+            self.drawings += drawings(self.sentence, "nbest", nlp, k=nbest, with_tree=False)
+        for svg in constituents_svg(self.sentence, nlp, gold=self.gold):
+            self.drawings.append(f'<div class="scroll">{svg}</div>')
+
+    def picture(self, nlp: "Language") -> str:
+        """The arcs, or the constituents, as a file of its own."""
+        from ..viz.arcs import arcs_svg
+        from ..viz.parses import constituents_svg
+
+        if self.has_arcs:
+            return arcs_svg(self.words(), direction=_direction(self.sentence.doc))
+        return constituents_svg(self.sentence, nlp)[0]
+
+
+def _direction(doc: "Doc") -> str:
+    return doc.vocab.writing_system.get("direction", "ltr")
+
+
 def parsed_sentences(
     nlp: "Language", data: str, *, limit: int, gold_tags: bool = False
-) -> list["Span"]:
+) -> list[Drawable]:
     """Parse a text, or the words of a treebank."""
+    from ..pipeline.words import with_words
     from ..readers import bracketed_docs, superseded, without_parses
     from ..treebank.brackets import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
@@ -115,12 +206,15 @@ def parsed_sentences(
     # a text can be too long for a path to be looked up, and an empty one would be "."
     is_path = path.suffix in SUFFIXES or is_bracketed(path)
     if not is_path and not (0 < len(data) < 256 and path.exists()):
-        return list(islice(parse_text(nlp, data).sents, limit))
+        doc = with_words(parse_text(nlp, data))
+        return list(islice(map(Drawable, doc.sents), limit))
     references: Iterable = bracketed_docs(path, nlp.vocab) or read_docs(path, nlp.vocab)
     chosen = _good_to_look_at(references, limit, lambda doc: any(map(_is_typical, doc.sents)))
     with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
         docs = list(nlp.pipe(without_parses(chosen, gold_tags=gold_tags)))
-    return _good_to_look_at((sent for doc in docs for sent in doc.sents), limit, _is_typical)
+    pairs = zip(docs, chosen, strict=True)
+    found = (Drawable(sent, gold) for doc, gold in pairs for sent in doc.sents)
+    return _good_to_look_at(found, limit, lambda own: _is_typical(own.sentence))
 
 
 def _is_typical(sentence: "Span") -> bool:
@@ -139,119 +233,54 @@ def _good_to_look_at(items: Iterable[Any], limit: int, is_good: Callable[[Any], 
     return [item for _, item in sorted(chosen, key=lambda pair: pair[0])]
 
 
-def page(sentences: list["Span"], graphs: list["AutomatonGraph"], *, title: str) -> str:
+def page(
+    drawable: list[Drawable], graphs: list["AutomatonGraph"], *, title: str, has_nbest: bool = False
+) -> str:
     """Make the HTML page."""
     from ..viz.markup import html_page
+    from ..viz.parses import STYLE
 
-    has_arcs = any(sentence.doc.has_annotation("DEP") for sentence in sentences)
-    has_trees = any(_trees_of(sentence) for sentence in sentences)
-    parts = [_legend(has_arcs, has_trees, bool(graphs))]
-    for number, sentence in enumerate(sentences, start=1):
-        if sentence.doc.has_annotation("DEP"):
-            probability = _tree_probability(sentence)
-            parts.append(_figure(number, sentence, _draw_arcs(sentence), probability))
-        for tree in _trees_of(sentence):
-            parts.append(_figure(number, sentence, _draw_tree(sentence, tree)))
+    parts = [_legend(drawable, has_nbest, bool(graphs))]
+    for number, own in enumerate(drawable, start=1):
+        told = f'<span class="told">{escape(own.told)}</span>' if own.told else ""
+        parts.append(
+            f'<figure><figcaption><span><span class="number">{number}</span>'
+            f"{escape(own.sentence.text)}</span>{told}</figcaption>{''.join(own.drawings)}</figure>"
+        )
     if graphs:
         parts.append("<h2>Head automata</h2>")
         parts += [f'<figure><div class="scroll">{g.to_svg()}</div></figure>' for g in graphs]
-    doc = sentences[0].doc
-    direction = doc.vocab.writing_system.get("direction", "ltr")
-    return html_page(title, parts, style=_STYLE, lang=doc.lang_, direction=direction)
+    doc = drawable[0].sentence.doc
+    return html_page(title, parts, style=STYLE + _STYLE, lang=doc.lang_, direction=_direction(doc))
 
 
-def _trees_of(sentence: "Span") -> list[Any]:
-    from ..pipeline.constituents import stored_trees
-
-    return [
-        tree
-        for tree in stored_trees(sentence.doc)
-        if sentence.start <= tree.tokens[0] and tree.tokens[-1] < sentence.end
-    ]
-
-
-def _has_parse(sentence: "Span") -> bool:
-    return sentence.doc.has_annotation("DEP") or bool(_trees_of(sentence))
-
-
-def _figure(number: int, sentence: "Span", drawing: str, more: str = "") -> str:
-    return (
-        f'<figure><figcaption><span><span class="number">{number}</span>'
-        f"{escape(sentence.text)}</span>{more}</figcaption>"
-        f'<div class="scroll">{drawing}</div></figure>'
-    )
-
-
-def _draw_tree(sentence: "Span", tree: Any) -> str:
-    from ..viz.constituents import tree_svg
-
-    return tree_svg(tree.parsed, [sentence.doc[i].text for i in tree.tokens])
-
-
-def _draw_arcs(sentence: "Span") -> str:
-    from ..viz.displacy import parse_deps, render
-
-    options: dict[str, Any] = _OPTIONS | {"fine_grained": sentence.doc.has_annotation("TAG")}
-    parsed = parse_deps(sentence, options)
-    # displaCy sets all words at the same distance: the longest word and the labels between
-    # neighbours must fit, but one long word should not blow up everything (it is whole above)
-    for word in parsed["words"]:
-        word["text"] = _shortened(word["text"])
-    needed = [
-        max(
-            _CHARACTER * n_columns(word["text"]),
-            7.6 * n_columns(word["tag"]),
-            6.2 * (n_columns(word["root"]["label"]) + 4) if "root" in word else 0,
-        )
-        + _AROUND
-        for word in parsed["words"]
-    ]
-    beside = [
-        6.2 * len(arc["label"]) + 48 for arc in parsed["arcs"] if arc["end"] - arc["start"] == 1
-    ]
-    distance = min(max(needed + beside), _MOST_DISTANCE)
-    options |= {"distance": distance, "offset_x": max(distance, needed[0]) / 2}
-    return render(parsed, options=options, jupyter=False, manual=True)
-
-
-def _shortened(word: str) -> str:
-    most = int((_MOST_DISTANCE - _AROUND) / _CHARACTER)
-    if n_columns(word) <= most:
-        return word
-    while n_columns(word) > most - 1:
-        word = word[:-1]
-    return f"{word}…"
-
-
-def _tree_probability(sentence: "Span") -> str:
-    from math import exp
-
-    from ..pipeline.annotations import parse_logprob
-
-    logprob = parse_logprob(sentence)
-    if logprob is None:
-        return ""
-    shown = f"{exp(logprob):.2g}"
-    return f'<span class="tree" title="probability of the tree">P(tree) = {shown}</span>'
-
-
-def _legend(arcs: bool, trees: bool, automata: bool) -> str:
+def _legend(drawable: list[Drawable], nbest: bool, automata: bool) -> str:
     from ..viz.markup import opacity
 
-    samples = "".join(
-        f'<svg width="34" height="12"><path d="M2,6 H24" stroke="#22303c" stroke-width="2" '
-        f'opacity="{opacity(value):.2f}"/><path d="M32,6 L22,1 L22,11 Z" fill="#22303c" '
-        f'opacity="{opacity(value):.2f}"/></svg>{text}'
-        for value, text in ((1.0, "certain &emsp;"), (0.5, ".50 &emsp;"), (0.1, ".10"))
-    )
+    def sample(kind: str, text: str, solid: float = 1.0) -> str:
+        tip = (
+            f'<path class="tip" d="M32,6 L22,1 L22,11 Z" opacity="{solid:.2f}"/>'
+            if not kind
+            else ""
+        )
+        line = f'<path class="{kind}" d="M2,6 H24" fill="none" stroke-width="2" opacity="{solid:.2f}"/>'
+        return f'<span><svg width="34" height="12">{line}{tip}</svg>{text}</span>'
+
     notes = []
-    if arcs:
-        notes.append(f"<span>{samples}</span>")
+    if any(own.has_arcs for own in drawable):
+        values = ((1.0, "certain"), (0.5, ".50"), (0.1, ".10"))
+        notes += [sample("", text, opacity(value)) for value, text in values]
         notes.append("<span>probability of an arc, given the sentence</span>")
-    if trees:
+        notes.append("<span>hover over a word: its second-best head</span>")
+    if any(own.has_gold for own in drawable):
+        notes += [sample("wrong", "wrong"), sample("right", "right, below the words")]
+    if any(own.has_tree for own in drawable):
         notes.append(
             "<span>number and shade of a label: probability of a constituent, given the sentence</span>"
         )
+        notes.append(sample("other", "the likeliest other bracket"))
+    if nbest:
+        notes.append("<span>list: the best parses, their probabilities, and what differs</span>")
     if automata:
         notes.append(
             "<span>automata: modifiers from the head outwards; in a state, its share of all "

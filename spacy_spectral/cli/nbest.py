@@ -38,6 +38,8 @@ def nbest_cli(
     from the pipeline, or are written behind the words: "The_DT dog_NN barks_VBZ ._."
     """
     from ..pipeline.constituency import SpectralConstituency
+    from ..pipeline.words import with_words
+    from ..viz.parses import differences, share
 
     nlp = load_pipeline(model)
     with reported():
@@ -48,6 +50,7 @@ def nbest_cli(
         parser = parser_of(nlp, component)
         doc = parse_text(nlp, text)
         sentences = parser.nbest(doc, k, labelled=labelled)
+        doc = with_words(doc)  # which the parses are of
     over = "heads and labels" if labelled else "heads, each with its likeliest labels"
     for parses in sentences:
         tokens = [token for token in doc[parses[0].start :] if not token.is_space]
@@ -55,8 +58,11 @@ def nbest_cli(
             if rank == 1 or tables:
                 _print_table(rank, parse, parses[0], tokens, doc)
             else:
-                share = _share(parse.logprob)
-                print(f"{rank}. {share} {_differences(parse, parses[0], tokens, doc)}")
+                told = (
+                    f"{token.text}: {new} (was {old})"
+                    for token, new, old in differences(parse, parses[0], doc)
+                )
+                print(f"{rank}. {share(parse.logprob)} {'; '.join(told)}")
         _print_sum([parse.logprob for parse in parses], over)
 
 
@@ -74,32 +80,10 @@ def _print_table(rank: int, parse: Any, first: Any, tokens: list[Any], doc: Any)
     msg.table(rows, header=("Word", "Tag", "Relation", "Head", ""), divider=True)
 
 
-def _differences(parse: Any, first: Any, tokens: list[Any], doc: Any) -> str:
-    """What a parse has that the first one has not."""
-    found = []
-    for token, head, dep, old_head, old_dep in zip(
-        tokens, parse.heads, parse.deps, first.heads, first.deps, strict=False
-    ):
-        new, old = ((dep, head), (old_dep, old_head))
-        if new != old:
-            shown = [
-                label if h == token.i else f"{label} <- {doc[h].text}" for label, h in (new, old)
-            ]
-            found.append(f"{token.text}: {shown[0]} (was {shown[1]})")
-    return "; ".join(found)
-
-
 def _title(rank: int, log_prob: float) -> str:
     from math import exp
 
     return f"{rank}. P = {exp(log_prob):.4f}  (log P = {log_prob:.2f})"
-
-
-def _share(log_prob: float) -> str:
-    from math import exp
-
-    shown = f"{exp(log_prob):.3f}"
-    return "<.001" if shown == "0.000" else shown.removeprefix("0")
 
 
 def _print_sum(log_probs: list[float], over: str) -> None:

@@ -4,8 +4,8 @@ A row is as wide as its words and labels need. A column is for narrow screens an
 has a line of its own with its label, so it is never too wide. A page has both, and shows the one that fits.
 
 Arcs are as opaque as they are probable. Wrong ones are marked, and what is right is drawn below the words.
-The second-best head of a word is shown when the pointer is on the word or its arc. Colours are those of the
-page, light or dark (`markup.COLOURS`).
+The second-best head of a word is shown when the pointer is on the word or its arc; in a file of its own,
+where there is no pointer, below the words. Colours are those of the page, light or dark (`markup.colours`).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
-from .markup import format_probability, n_columns, opacity, svg_head
+from .markup import colours, format_probability, n_columns, opacity, svg_head
 
 # beyond this, words are in a column
 MOST_WIDTH = 1140.0
@@ -59,15 +59,17 @@ class Word:
 
 
 STYLE = """
-.arcs svg { display: block; max-width: 100%; height: auto; }
+.arcs svg { display: block; max-width: 100%; height: auto; direction: ltr; }
 .arcs text { fill: var(--ink); } .arcs .tag, .arcs .number { fill: var(--soft); }
 .arcs path { fill: none; } .arcs .line { stroke: var(--line); } .arcs .tip { fill: var(--line); }
 .arcs .hit { stroke: transparent; stroke-width: 12; }
-.arcs .label { paint-order: stroke; stroke: var(--card); stroke-width: 5; }
+.arcs .label { paint-order: stroke; stroke: var(--card); stroke-width: 7; }
 .arcs .wrong .line { stroke: var(--wrong); } .arcs .wrong .label { fill: var(--wrong); }
 .arcs .wrong .tip { fill: var(--wrong); }
 .arcs .gold .line { stroke: var(--right); stroke-dasharray: 5 3; } .arcs .gold .tip { fill: var(--right); }
 .arcs .gold text, .arcs text.gold { fill: var(--right); }
+.arcs .rival .line { stroke: var(--other); stroke-dasharray: 2 3; } .arcs .rival .tip { fill: var(--other); }
+.arcs .rival text { fill: var(--other); }
 .arcs .other { visibility: hidden; } .arcs .other .hit { display: none; }
 .arcs .other .line { stroke: var(--other); stroke-dasharray: 2 3; } .arcs .other .tip { fill: var(--other); }
 .arcs .word .other .label { fill: var(--other); }
@@ -77,19 +79,31 @@ STYLE = """
 """
 
 
-def arcs_html(words: Sequence[Word]) -> str:
-    """Draw a tree in both layouts; it needs `STYLE`."""
-    row, width = _Row(words).svg()
+def arcs_html(words: Sequence[Word], *, direction: str = "ltr") -> str:
+    """Draw a tree in both layouts; it needs `STYLE`.
+
+    direction: "rtl" if the first word is to be on the right.
+    """
+    row, width = _Row(words, direction).svg()
     if width > MOST_WIDTH:
         return f'<div class="arcs long">{_column(words)}</div>'
     return f'<div class="arcs">{row}{_column(words)}</div>'
 
 
+def arcs_svg(words: Sequence[Word], *, direction: str = "ltr", least: float = 0.05) -> str:
+    """Draw a tree as a file of its own, with the second-best arcs that are at least so probable."""
+    return _Row(words, direction, least).svg()[0]
+
+
 def arc_name(words: Sequence[Word], arc: Arc, place: int) -> str:
     """An arc in words: "obl <- saw .74"."""
-    head = "" if arc.head == place else f" ← {words[arc.head].text}"
-    number = "" if arc.prob is None else f" {format_probability(arc.prob)}"
-    return f"{arc.label}{head}{number}"
+    return arc_text(arc.label, None if arc.head == place else words[arc.head].text, arc.prob)
+
+
+def arc_text(label: str, head: str | None, prob: float | None) -> str:
+    """See `arc_name`; the root has no head."""
+    number = "" if prob is None else f" {format_probability(prob)}"
+    return f"{label}{'' if head is None else f' ← {head}'}{number}"
 
 
 def _title(words: Sequence[Word], place: int) -> str:
@@ -131,17 +145,22 @@ def _levels(arcs: Sequence[tuple[int, int]]) -> list[int]:
 
 @dataclass
 class _Row:
-    """Words from left to right."""
+    """Words in a row.
+
+    least: Second-best arcs of this probability stand below the words; None if the pointer shows them.
+    """
 
     words: Sequence[Word]
+    direction: str = "ltr"
+    least: float | None = None
     centres: list[float] = field(default_factory=list)
 
     def svg(self) -> tuple[str, float]:
         """RETURNS: The drawing, and how wide it is."""
         words = self.words
         arcs = [(i, w.arc) for i, w in enumerate(words) if w.arc is not None]
-        gold = [(i, w.gold) for i, w in enumerate(words) if w.is_wrong and w.gold is not None]
-        width = self._place([*arcs, *gold])
+        others = self._others()
+        width = self._place([*arcs, *((i, arc) for _, i, arc in others)])
         ends = [(i, arc.head) for i, arc in arcs]
         levels = _levels([pair for pair in ends if pair[0] != pair[1]])
         numbers = iter(levels)
@@ -150,14 +169,14 @@ class _Row:
         heights = [height or top for height in heights]
         y: float = _MARGIN + _LEVEL * top + 6
         own = dict(zip((i for i, _ in arcs), heights, strict=True))
-        below = self._below(gold, y + 50)
+        below = self._below(others, y + 50)
         parts = []
         for i, word in enumerate(words):
             drawn = []
             if word.arc is not None:
                 drawn.append(self._arc(i, word.arc, y, own[i], top, up=True))
             x = self.centres[i]
-            if word.other is not None:
+            if word.other is not None and self.least is None:
                 height = self._height_of(i, word.other, own)
                 other = self._arc(i, word.other, y, min(height, top), top, up=True)
                 drawn.append(f'<g class="other">{other}</g>')
@@ -170,9 +189,25 @@ class _Row:
                 )
             kind = "word wrong" if word.is_wrong else "word"
             parts.append(f'<g class="{kind}">{_title(words, i)}{"".join(drawn)}</g>')
-        bottom = y + 50 + (_LEVEL * (below[1] + 0.6) if gold else 0)
+        bottom = y + 50 + (_LEVEL * (below[1] + 0.6) if others else 0)
         head = svg_head("row", width, bottom, font_size=11, more='text-anchor="middle"')
-        return f"{head}{''.join(parts)}{below[0]}</svg>", width
+        drawn_all = f"{''.join(parts)}{below[0]}"
+        if self.least is None:
+            return f"{head}{drawn_all}</svg>", width
+        page = '<rect class="page" width="100%" height="100%" fill="#ffffff"/>'
+        style = f"<style>{colours('.row')}.row .page {{ fill: var(--card); }}{STYLE}</style>"
+        return f'{head}{style}{page}<g class="arcs">{drawn_all}</g></svg>', width
+
+    def _others(self) -> list[tuple[str, int, Arc]]:
+        """Arcs that are drawn below the words: what they are, and the places of their words."""
+        found = []
+        for i, word in enumerate(self.words):
+            if word.is_wrong and word.gold is not None:
+                found.append(("gold", i, word.gold))
+            other = word.other
+            if other is not None and self.least is not None and (other.prob or 0.0) >= self.least:
+                found.append(("rival", i, other))
+        return found
 
     def _height_of(self, i: int, other: Arc, own: dict[int, int]) -> int:
         low, high = sorted((i, other.head))
@@ -197,7 +232,7 @@ class _Row:
         gaps = [(a + b) / 2 for a, b in pairwise(widths)]
         for i, arc in sorted(arcs, key=lambda pair: abs(pair[0] - pair[1].head)):
             low, high = sorted((i, arc.head))
-            needed = _LABEL * n_columns(_shown_label(arc)) + 30 + (high > low) * 2 * _PORT
+            needed = _LABEL * n_columns(_shown_label(arc)) + 12 + 2 * _PORT
             lacking = needed - sum(gaps[low:high])
             if high > low and lacking > 0:
                 for between in range(low, high):
@@ -205,11 +240,15 @@ class _Row:
         self.centres = [_MARGIN + widths[0] / 2] if self.words else []
         for gap in gaps:
             self.centres.append(self.centres[-1] + gap)
-        return (self.centres[-1] + widths[-1] / 2 if self.words else 0.0) + _MARGIN
+        width = (self.centres[-1] + widths[-1] / 2 if self.words else 0.0) + _MARGIN
+        if self.direction == "rtl":
+            self.centres = [width - centre for centre in self.centres]
+        return width
 
     def _port(self, i: int, arc: Arc) -> float:
         """Where an arc leaves its head: beside the arc to that, towards the word."""
-        return self.centres[arc.head] + (_PORT if i > arc.head else -_PORT)
+        own = self.centres
+        return own[arc.head] + (_PORT if own[i] > own[arc.head] else -_PORT)
 
     def _arc(self, i: int, arc: Arc, y: float, level: int, top: int, *, up: bool) -> str:
         side = -1 if up else 1
@@ -235,17 +274,17 @@ class _Row:
             f'<text class="label" x="{middle:.1f}" y="{peak + 4:.1f}">{_label_markup(arc)}</text>'
         )
 
-    def _below(self, gold: Sequence[tuple[int, Arc]], y: float) -> tuple[str, int]:
-        """What is right, below the words, and how many levels it takes."""
-        ends = [(i, arc.head) for i, arc in gold]
+    def _below(self, others: Sequence[tuple[str, int, Arc]], y: float) -> tuple[str, int]:
+        """Arcs below the words, and how many levels they take."""
+        ends = [(i, arc.head) for _, i, arc in others]
         numbers = iter(_levels([pair for pair in ends if pair[0] != pair[1]]))
         heights = [next(numbers) if i != head else 0 for i, head in ends]
         top = max(heights, default=0) + any(not height for height in heights)
         drawn = [
-            self._arc(i, arc, y - 8, height or top, top, up=False)
-            for (i, arc), height in zip(gold, heights, strict=True)
+            f'<g class="{kind}">{self._arc(i, arc, y - 8, height or top, top, up=False)}</g>'
+            for (kind, i, arc), height in zip(others, heights, strict=True)
         ]
-        return "".join(f'<g class="gold">{own}</g>' for own in drawn), top
+        return "".join(drawn), top
 
 
 def _column(words: Sequence[Word]) -> str:

@@ -2,27 +2,41 @@
 
 An arc is the more opaque the more probable it is, and its label ends in the probability of the head,
 `token._.head_prob`. Where that was not stored, arcs look as displaCy draws them.
+
+Beside displaCy's styles there are those of `DRAWINGS`.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any, TypeAlias
 
 from spacy import displacy
 from spacy.displacy.render import DependencyRenderer
+from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
 from ..pipeline.annotations import alternative, head_prob
-from .arcs import Arc, Word
-from .markup import format_probability, opacity
+from ..pipeline.constituents import stored_trees
+from .arcs import arc_text
+from .markup import format_probability, html_page, opacity
+from .parses import DRAWINGS, STYLE, drawings, fragment
 
 # of flat arcs
 _LEVEL = 24.0
 _FONT_SIZE = 11.5
 
 Drawable: TypeAlias = Doc | Span | dict
+
+
+class Markup(str):
+    """Markup that notebooks show as what it is."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(self)
 
 
 def render(
@@ -33,12 +47,16 @@ def render(
     jupyter: bool | None = None,
     options: dict[str, Any] = {},  # noqa: B006 (spaCy's signature)
     manual: bool = False,
+    *,
+    nlp: Language | None = None,
 ) -> str:
-    """Draw dependency parses with the probabilities of their arcs.
+    """Draw parses with their probabilities.
 
     docs (Union[Iterable[Union[Doc, Span, dict]], Doc, Span, dict]): What to draw; dicts only if
         `manual` is set. Their arcs can have a key "prob".
-    style (str): "dep". displaCy's other styles are passed on to it.
+    style (str): "dep" for arcs, or for constituents where there are no arcs; "constituents"; "nbest": the
+        best parses, with what differs and their shares; "marginals": the probabilities of all heads.
+        displaCy's other styles are passed on to it.
     page (bool): Whether to make a full HTML page.
     minify (bool): Whether to minify the markup.
     jupyter (Optional[bool]): Whether to show the result in Jupyter; found out if None.
@@ -47,14 +65,23 @@ def render(
         lower and keep labels straight, and "root" (default as "flat"): an arrow to the root, which
         displaCy does not draw.
     manual (bool): Whether `docs` are dicts as `parse_deps` makes them.
+    nlp (Optional[Language]): The pipeline that parsed the documents: "nbest" asks its parser, and so does
+        "marginals" where they are not stored.
     RETURNS (str): SVG or HTML markup.
     """
-    if style != "dep":
-        return displacy.render(docs, style, page, minify, jupyter, options, manual)
     if isinstance(docs, Doc | Span | dict):
         docs = [docs]
-    parsed = list(docs) if manual else [parse_deps(doc, options) for doc in docs]
-    html = ProbabilityRenderer(options).render(parsed, page=page, minify=minify).strip()
+    docs = list(docs)
+    if style == "dep" and not manual and docs and all(map(_has_constituents_only, docs)):
+        style = "constituents"
+    if style in DRAWINGS:
+        parts = [part for doc in docs for part in drawings(doc, style, nlp)]
+        html = html_page("displaCy", parts, style=STYLE) if page else fragment(parts)
+    elif style == "dep":
+        parsed = docs if manual else [parse_deps(doc, options) for doc in docs]
+        html = ProbabilityRenderer(options).render(parsed, page=page, minify=minify).strip()
+    else:
+        return displacy.render(docs, style, page, minify, jupyter, options, manual)
     if displacy.RENDER_WRAPPER is not None:
         html = displacy.RENDER_WRAPPER(html)
     if jupyter or (jupyter is None and displacy.is_in_jupyter()):
@@ -62,7 +89,12 @@ def render(
 
         # the span keeps MathJax away, as in spaCy
         return display(HTML(f'<span class="tex2jax_ignore">{html}</span>'))
-    return html
+    return Markup(html)
+
+
+def _has_constituents_only(doc: Drawable) -> bool:
+    own = doc.doc if isinstance(doc, Span) else doc
+    return isinstance(own, Doc) and not own.has_annotation("DEP") and bool(stored_trees(own))
 
 
 def parse_deps(doc: Doc | Span, options: dict[str, Any] = {}) -> dict[str, Any]:  # noqa: B006
@@ -78,6 +110,10 @@ def parse_deps(doc: Doc | Span, options: dict[str, Any] = {}) -> dict[str, Any]:
     for arc in parsed["arcs"]:
         modifier = roots[arc["start"] if arc["dir"] == "left" else arc["end"]]
         arc["prob"] = head_prob(modifier)
+        if (other := alternative(modifier)) is not None:
+            is_root = other.head.i == modifier.i
+            name = arc_text(other.dep, None if is_root else other.head.text, other.prob)
+            arc["other"] = f"second best: {name}"
         arc["label"] = escape(arc["label"])
     return parsed
 
@@ -166,6 +202,8 @@ class ProbabilityRenderer(DependencyRenderer):
         shown, solid = self._with_probability(label, self._arcs[i].get("prob"))
         for part in ("displacy-arc", "displacy-arrowhead"):
             markup = markup.replace(f'class="{part}"', f'class="{part}"{solid}')
+        if self.probabilities and (other := self._arcs[i].get("other")):
+            markup = markup.replace(">", f"><title>{escape(other)}</title>", 1)
         if self.flat:
             text = self._label_at(*self._label_place, shown)
             return re.sub(r"<text .*</text>", lambda _: text, markup, flags=re.DOTALL)
@@ -184,28 +222,3 @@ class ProbabilityRenderer(DependencyRenderer):
             f"M{x_start:g},{y:g} V{top + corner:g} Q{x_start:g},{top:g} {x_start + inward:g},{top:g} "
             f"H{x_end - inward:g} Q{x_end:g},{top:g} {x_end:g},{top + corner:g} V{y:g}"
         )
-
-
-def tree_words(tokens: Doc | Span, gold: Mapping[int, tuple[int, str]] | None = None) -> list[Word]:
-    """The words of a sentence with their arcs, to be drawn by `arcs.arcs_html`; white space is left out.
-
-    gold: By token, its right head and label, as tokens of the document; others are not known.
-    """
-    shown = [token for token in tokens if not token.is_space]
-    places = {token.i: place for place, token in enumerate(shown)}
-    gold = gold or {}
-    words = []
-    for token in shown:
-        word = Word(token.text, token.tag_ or token.pos_)
-        if token.dep_ and token.head.i in places:
-            label = "root" if token.head.i == token.i else token.dep_
-            word.arc = Arc(places[token.head.i], label, head_prob(token))
-        if token.i in gold and gold[token.i][0] in places:
-            head, label = gold[token.i]
-            word.gold = Arc(places[head], label)
-        other = alternative(token)
-        if other is not None and other.head.i in places:
-            label = "root" if other.head.i == token.i else other.dep
-            word.other = Arc(places[other.head.i], label, other.prob)
-        words.append(word)
-    return words

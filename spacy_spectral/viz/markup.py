@@ -17,15 +17,18 @@ _DARK = {
 }  # fmt: skip
 
 
-def _variables(colours: dict[str, str]) -> str:
-    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+def colours(where: str, *, more: str = "") -> str:
+    """The colours of drawings as variables of some elements, as the reader's system has them: light or dark.
+
+    where: A selector. more: Other properties of these elements.
+    """
+    light, dark = (
+        " ".join(f"--{name}: {colour};" for name, colour in own.items()) for own in (_LIGHT, _DARK)
+    )
+    return f"{where} {{ {more}{light} }}\n@media (prefers-color-scheme: dark) {{ {where} {{ {dark} }} }}\n"
 
 
-# The colours of pages and of what is drawn in them, as the reader's system has them: light or dark.
-COLOURS = (
-    f":root {{ color-scheme: light dark; {_variables(_LIGHT)} }}\n"
-    f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(_DARK)} }} }}\n"
-)
+_COLOURS = colours(":root", more="color-scheme: light dark; ")
 _STYLE = """
 body { margin: 0 auto; padding: 1.5rem 2rem 4rem; color: var(--ink); background: var(--page);
        font-family: Helvetica, Arial, sans-serif; }
@@ -43,7 +46,7 @@ def html_page(
         f'<!DOCTYPE html>\n<html lang="{escape(lang)}" dir="{direction}">\n<head>\n'
         '<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{COLOURS}{_STYLE}{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>{_COLOURS}{_STYLE}{style}</style>\n</head>\n<body>\n"
         + "\n".join([f"<h1>{escape(title)}</h1>", *parts])
         + "\n</body>\n</html>\n"
     )

@@ -1,6 +1,7 @@
 """Drawings of parses: displaCy's own, with the probabilities of the arcs."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -14,9 +15,12 @@ from typer.testing import CliRunner
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral import displacy
 from spacy_spectral.pipeline.annotations import ParseValues, store_parse
+from spacy_spectral.pipeline.constituents import stored_trees
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
 from spacy_spectral.treebank.sample.draw import write_sample
+from spacy_spectral.viz.arcs import Arc, Word, arcs_svg
+from spacy_spectral.viz.markup import format_probability
 
 SVG = "{http://www.w3.org/2000/svg}"
 PROBABILITIES = [0.98, 0.5, 0.004, 1.0, 0.25, 0.731]
@@ -177,6 +181,72 @@ def test_flat_arcs_stay_inside_the_picture(doc):
         assert top <= float(element.get("y")) <= top + height
 
 
+@pytest.fixture
+def parsed(trained, examples):
+    doc = next(eg.predicted for eg in examples(trained, "dev") if len(eg.predicted) == 9)
+    return trained(doc)
+
+
+def test_nbest_has_a_line_for_every_parse(trained, parsed):
+    html = displacy.render(parsed, style="nbest", nlp=trained, jupyter=False)
+    (parses,) = trained.get_pipe("spectral_parser").nbest(parsed, k=5)
+    lines = re.findall(r"<li>.*?</li>", html)
+    assert len(lines) == len(parses) == 5
+    shares = re.findall(r'class="share"[^>]*>([^<]+)<', html)
+    found = [0.0 if unescape(share) == "<.001" else float(share) for share in shares]
+    assert found == pytest.approx([numpy.exp(parse.logprob) for parse in parses], abs=0.001)
+    tree = [token.head.i for token in parsed]
+    for line, parse in zip(lines, parses, strict=True):
+        assert ("the tree above" in line) == (parse.heads == tree)
+        differing = sum(a != b for a, b in zip(parse.heads, tree, strict=True))
+        assert line.count("<del>") >= differing
+    assert 'class="row"' in html and html._repr_html_() == html
+    assert displacy.render(parsed, style="nbest", nlp=trained, page=True, jupyter=False).startswith(
+        "<!D"
+    )
+
+
+def test_marginals_are_a_table(trained, parsed):
+    html = displacy.render(parsed, style="marginals", nlp=trained, jupyter=False)
+    (marginals,) = trained.get_pipe("spectral_parser").marginals(parsed)
+    rows = re.findall(r"<tr>(.*?)</tr>", html)[1:]
+    assert len(rows) == len(parsed)
+    for m, row in enumerate(rows):
+        probs = [float(prob) for prob in re.findall(r': ([.\d]+)"', row)]
+        # the root first, which is on the diagonal
+        expected = [marginals[m, m], *numpy.delete(marginals[m], m)]
+        assert probs == pytest.approx(expected, abs=0.0006)
+        (framed,) = re.findall(r'class="tree"[^>]*title="([^"]*): ', row)
+        token = parsed[m]
+        head = "root" if token.head == token else token.head.text
+        assert unescape(framed) == f"{token.text} ← {head}"
+
+
+@pytest.mark.parametrize("style", ["nbest", "marginals"])
+def test_styles_that_ask_the_parser_say_so(parsed, style):
+    with pytest.raises(ValueError, match=r"S159.*nlp=nlp"):
+        displacy.render(parsed, style=style, jupyter=False)
+
+
+def test_constituents_need_no_style_and_have_a_rival(constituency):
+    doc = constituency("The dog saw a man with a telescope.")
+    alone = displacy.render(doc, jupyter=False)
+    assert alone.count("<svg xmlns") == 1 and 'class="rival"' not in alone
+    html = displacy.render(doc, nlp=constituency, jupyter=False)
+    (bracket,) = re.findall(r'<g class="rival">.*?<text[^>]*>([^<]*)<', html)
+    label, prob = unescape(bracket).split(" ")
+    (tree,) = stored_trees(doc)
+    (trees,) = constituency.get_pipe("spectral_constituency").nbest_trees(doc, 16)
+    own = {node[:3] for node in tree.parsed.nodes}
+    mass = {}
+    for other in trees:
+        for key in {node[:3] for node in other.nodes} - own:
+            mass[key] = mass.get(key, 0.0) + numpy.exp(other.log_prob)
+    best = max(mass.values())
+    assert prob == format_probability(best)
+    assert label in [key[0] for key, value in mass.items() if value == best]
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A model that splits sentences and has tags of its own, and a treebank."""
@@ -212,6 +282,15 @@ class Figures(HTMLParser):
         )
 
 
+def drawn(page, kind):
+    return re.findall(rf'<svg[^>]* class="{kind}".*?</svg>', page, re.DOTALL)
+
+
+def words(drawing):
+    shown = re.findall(r'<text x="[^"]*" y="[^"]*" font-size="1[45]">([^<]*)<', drawing)
+    return list(map(unescape, shown))
+
+
 def run(files, *arguments, output="page.html"):
     command = ["spectral", "draw", str(files / "model"), *map(str, arguments)]
     result = CliRunner().invoke(app, [*command, "--output", str(files / output)])
@@ -226,32 +305,44 @@ def test_draw_a_treebank_inside_its_sentences(files, name):
     assert "6 sentences and 2 automata" in text
     page = (files / f"{name}.html").read_text("utf8")
     figures = Figures(page)
-    assert figures.count("svg", "displacy") == 6
+    assert figures.count("svg", "column") == 6
     assert figures.count("svg", "automaton") == 2
     assert page.count("P(tree)") == 6
     every = read_docs(files / "sample-dev.conllu", spacy.blank("en").vocab)
     references = [doc for doc in every if 6 <= len(doc) <= 25][:6]
-    # every word has an arc with a probability, the root one from above
-    assert figures.count("tspan", "displacy-prob") == sum(map(len, references))
-    assert figures.count("g", "displacy-root") == len(references)
-    tags = re.findall(r'displacy-tag"[^>]*>([^<]+)<', page)
-    assert tags == [token.tag_ for reference in references for token in reference]
+    # every word has an arc with a probability, the root one too; what is wrong is marked
+    shown = [words(column) for column in drawn(page, "column")]
+    assert shown == [[token.text for token in reference] for reference in references]
+    for column in drawn(page, "column"):
+        assert column.count('<tspan class="number">') == len(words(column))
+    # long sentences have no row; those that have one show tags
+    rows = [re.findall(r'class="tag"[^>]*>([^<]+)<', row) for row in drawn(page, "row")]
+    assert rows and all(
+        tags in [[token.tag_ for token in reference] for reference in references] for tags in rows
+    )
+    wrong = [int(n) if n != "no" else 0 for n in re.findall(r"(\d+|no) wrong arc", page)]
+    assert len(wrong) == 6 and 0 < sum(wrong) < sum(map(len, shown))
+    assert [own.count('class="word wrong"') for own in drawn(page, "column")] == wrong
+    assert [own.count('class="gold"') for own in drawn(page, "column")] == wrong
+    for row in drawn(page, "row"):
+        assert row.count('class="word wrong"') == row.count('class="gold"')
     run(files, files / name, *options, output="again.html")
     assert (files / "again.html").read_text("utf8") == page
 
 
 def test_draw_runs_the_pipelines_tagger_without_gold_tags(files):
-    code, _ = run(files, files / "sample-dev.conllu", "--limit", 2)
+    code, _ = run(files, files / "sample-dev.conllu", "--limit", 15)
     assert code == 0
-    tags = set(re.findall(r'displacy-tag"[^>]*>([^<]+)<', (files / "page.html").read_text()))
-    assert tags == {"NN", "."}
+    rows = "".join(drawn((files / "page.html").read_text("utf8"), "row"))
+    assert set(re.findall(r'class="tag"[^>]*>([^<]+)<', rows)) == {"NN", "."}
 
 
 def test_draw_a_text(files):
     code, text = run(files, "Cats <b>sleep</b>. Dogs run & bark.")
     assert code == 0, text
     page = (files / "page.html").read_text("utf8")
-    assert Figures(page).count("svg", "displacy") == 2
+    assert Figures(page).count("svg", "row") == 2
+    assert "wrong arc" not in page  # what is right is not known
     assert "Dogs run &amp; bark." in page and "<b>" not in page
     # on paper nothing can be scrolled: long sentences shrink into their card
     printed = page.partition("@media print")[2].partition("</style>")[0]
@@ -274,6 +365,37 @@ def test_draw_errors(files, arguments, message):
     assert code == 1
     assert re.search(message, text)
     assert not (files / "none.html").exists()
+
+
+def test_draw_with_the_best_parses(files):
+    code, text = run(files, "Cats sleep. Dogs run.", "--nbest", 2)
+    assert code == 0, text
+    page = (files / "page.html").read_text("utf8")
+    assert page.count("of all probability") == 2 and page.count("the tree above") == 2
+
+
+def test_draw_a_picture(files):
+    code, text = run(files, "The old cats sleep in a house.", output="picture.svg")
+    assert code == 0, text
+    root = ElementTree.parse(files / "picture.svg").getroot()
+    assert root.tag == f"{SVG}svg"
+    shown = ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
+    assert {"old", "cats", "house"} <= set(shown)
+    others = [group for group in root.iter(f"{SVG}g") if group.get("class") == "rival"]
+    assert others  # the second-best arcs, below the words
+    height = float(root.get("height"))
+    assert all(0 <= float(element.get("y")) <= height for element in root.iter(f"{SVG}text"))
+
+
+def test_the_first_word_is_on_the_right_where_one_writes_so():
+    words = [Word("one", arc=Arc(1, "det")), Word("two", arc=Arc(1, "root"))]
+    places = {}
+    for direction in ("ltr", "rtl"):
+        root = ElementTree.fromstring(arcs_svg(words, direction=direction))
+        shown = {element.text: float(element.get("x")) for element in root.iter(f"{SVG}text")}
+        places[direction] = shown
+    assert places["ltr"]["one"] < places["ltr"]["two"]
+    assert places["rtl"]["one"] > places["rtl"]["two"]
 
 
 def test_draw_needs_a_parser(files, tmp_path):
@@ -302,19 +424,18 @@ def test_nothing_is_cut_off_at_the_edges(files):
     code, text = run(files, path, "--gold-tags")
     assert code == 0, text
     page = (files / "page.html").read_text("utf8")
-    assert page.count(long) == 2 and f">{long[:16]}…<" in page  # whole above the picture
-    drawings = re.findall(r'<svg[^>]* class="displacy".*?</svg>', page, re.DOTALL)
-    assert len(drawings) == 3
-    sizes = {"displacy-word": 8.6, "displacy-tag": 7.6, "displacy-label": 6.2}
+    assert f">{long[:16]}" in page and f">{long[:17]}…<" in page  # whole but in columns
+    drawings = drawn(page, "(?:row|column)")
+    assert len(drawings) == 6
     for drawing in drawings:
         root = ElementTree.fromstring(drawing)
-        for element in root.iter():
-            if element.get("class") in sizes and element.get("x"):
-                shown = "".join(element.itertext())
-                wide = sum(2 if ord(letter) > 0x3000 else 1 for letter in shown)
-                half = sizes[element.get("class")] * wide / 2
-                x = float(element.get("x"))
-                assert half <= x <= float(root.get("width")) - half, shown
+        is_row = root.get("class") == "row"
+        for element in root.iter(f"{SVG}text"):
+            shown = "".join(element.itertext())
+            columns = sum(2 if ord(letter) > 0x3000 else 1 for letter in shown)
+            wide = 0.55 * float(element.get("font-size", 11)) * columns
+            left = float(element.get("x")) - (wide / 2 if is_row else 0)
+            assert left >= 0 and left + wide <= float(root.get("width")), shown
 
 
 def test_draw_chooses_sentences_that_are_good_to_look_at(files):
@@ -326,7 +447,7 @@ def test_draw_chooses_sentences_that_are_good_to_look_at(files):
         code, text = run(files, path, "--gold-tags", "--limit", limit)
         assert code == 0, text
         page = (files / "page.html").read_text("utf8")
-        return [part.count('class="displacy-word"') for part in page.split("<figure>")[1:]]
+        return [len(words(column)) for column in drawn(page, "column")]
 
     assert lengths(2) == [8, 8]
     assert lengths(3) == [1, 8, 8]
