@@ -21,7 +21,7 @@ from spacy.vocab import Vocab
 
 from .base.errors import Errors, SpectralError
 from .pipeline.annotations import Origin, OtherArcs, ParseValues, store_origin, store_parse
-from .pipeline.constituents import gold_docs, stored_trees
+from .pipeline.constituents import gold_docs, stored_trees, with_text
 from .pipeline.table import ReadArcs, read_arc_probs
 from .pipeline.words import fitted, merged, surface
 from .treebank.brackets import is_bracketed
@@ -56,8 +56,9 @@ class Corpus:
             own annotation. By default words are cut out of the token (do+n't), which stays whole, with the
             annotation of all of them, where that can't be (French du).
         gold_tokens (bool): Whether predicted documents have the treebank's tokens. Otherwise the pipeline's
-            tokenizer makes them of the text; then they can carry no other annotation, and with
-            `syntactic_words` gold documents hold tokens or words as the predicted ones do.
+            tokenizer makes them of the text (constituency trees get one that is guessed); then they can carry
+            no other annotation, and with `syntactic_words` gold documents hold tokens or words as the
+            predicted ones do.
         trees (bool): Whether documents without dependency trees are a problem.
         max_length (int): Documents of this many tokens or more are split into sentences, sentences of
             this many or more are left out. Defaults to 0, no limit.
@@ -104,7 +105,8 @@ class Corpus:
 
     def _documents(self, vocab: Vocab) -> Iterator[Doc]:
         if is_bracketed(self.path):
-            return gold_docs(self.path, vocab, n_sents=self.n_sents)
+            has_text = not self.gold_tokens
+            return gold_docs(self.path, vocab, n_sents=self.n_sents, has_text=has_text)
         return read_docs(
             self.path,
             vocab,
@@ -330,13 +332,23 @@ def superseded(nlp: Language, *, gold_tags: bool) -> list[str]:
     return names
 
 
-def bracketed_docs(path: Path, vocab: Vocab) -> list[Doc] | None:
-    """The gold documents of a file of bracketed trees, or of a .spacy file that was made of them; None for
-    treebanks of another kind."""
+# so many trees of a file make a text
+_PARAGRAPH = 10
+
+
+def bracketed_docs(path: Path, vocab: Vocab, *, raw: bool = False) -> list[Doc] | None:
+    """The gold documents of a file of constituency trees, or of a .spacy file that was made of them; None for
+    treebanks of another kind.
+
+    raw: With texts, see `pipeline.constituents.with_text`. Ten trees of a file are a document then.
+    """
     if is_bracketed(path):
-        return list(gold_docs(path, vocab))
+        n_sents = _PARAGRAPH if raw else 1
+        return list(gold_docs(path, vocab, n_sents=n_sents, has_text=raw))
     if path.suffix != ".spacy":
         return None
     docs = list(read_docs(path, vocab, trees=False))
     has_heads = any(doc.has_annotation("DEP") for doc in docs)
-    return docs if not has_heads and any(map(stored_trees, docs)) else None
+    if has_heads or not any(map(stored_trees, docs)):
+        return None
+    return list(map(with_text, docs)) if raw else docs

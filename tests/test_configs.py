@@ -302,3 +302,8 @@ def test_constituents_on_a_whole_pipeline(few, tmp_path):
     assert all(sent._.parse_string.startswith("(S") for sent in doc.sents)
     performance = after.meta["performance"]
     assert performance["bracket_f"] > 0.6
+    # its probabilities were fitted to the development trees
+    assert after.get_pipe("spectral_constituency").learnt.mixture.calibration != 1.0
+    texts = [text, "A man sleeps.", ""]
+    expected = [doc.to_bytes() for doc in after.pipe(texts)]
+    assert [doc.to_bytes() for doc in after.pipe(texts, n_process=2, batch_size=1)] == expected

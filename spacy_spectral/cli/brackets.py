@@ -14,6 +14,7 @@ from ._app import (
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
+    from spacy.training import Example
 
 
 @spectral_cli.command("convert-brackets", short_help="Constituency trees to other formats.")
@@ -61,24 +62,32 @@ def convert_brackets_cli(
     msg.good(f"{n:,} {'tree' if n == 1 else 'trees'} in {output}")
 
 
-def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> dict[str, Any]:
-    """Score a pipeline on bracketed trees, inside their sentences; print the table, and give the scores
+def evaluate_brackets(
+    nlp: "Language", references: list["Doc"], model: str, *, raw: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Score a pipeline on constituency trees, inside their sentences; print the tables, and give the scores
     of `pipeline.constituency.score_constituents`, `words_per_second` (of CPU time), `words` and
-    `sentences`."""
+    `sentences`; and how far probabilities of "constituents" can be trusted.
+
+    raw: Give the pipeline the texts and nothing else. Then there are also `token_f` and `sents_f`.
+    """
     from time import process_time
 
     from spacy.training import Example
     from wasabi import msg
 
     from ..base.errors import Errors, SpectralError
-    from ..pipeline.constituency import score_constituents
+    from ..pipeline.constituency import constituent_reliability, score_constituents
     from ..pipeline.constituents import NAME
     from ..readers import superseded, without_parses
 
     if not any(nlp.get_pipe_meta(name).factory == NAME for name in nlp.pipe_names):
         raise SpectralError(Errors.S708.format(model=model))
-    docs = without_parses(references, gold_tags=False)
-    with nlp.select_pipes(disable=superseded(nlp, gold_tags=False)):
+    docs: list[Any] = [doc.text for doc in references]
+    given = [] if raw else superseded(nlp, gold_tags=False)
+    if not raw:
+        docs = without_parses(references, gold_tags=False)
+    with nlp.select_pipes(disable=given):
         start = process_time()
         parsed = list(nlp.pipe(docs))
         seconds = process_time() - start
@@ -90,6 +99,10 @@ def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> d
         "sentences": n_sentences,
         "words_per_second": n_words / seconds if seconds else 0.0,
     }
+    if raw:
+        scores |= _raw_scores(examples)
+        rows = [(name, _percent(scores[key])) for name, key in _RAW.items()]
+        msg.table(rows, header=("From raw text", "F1"), aligns=("l", "r"), divider=True)
     keys = {"Precision": "p", "Recall": "r", "F1": "f", "Exact match": "exact", "Tags": "tag_acc"}
     row = [_percent(scores[f"bracket_{key}"]) for key in keys.values()]
     msg.table([row], header=list(keys), aligns=["r"] * len(keys), divider=True)
@@ -103,7 +116,26 @@ def evaluate_brackets(nlp: "Language", references: list["Doc"], model: str) -> d
     )
     speed = f"{scores['words_per_second']:,.0f} words per CPU second"
     print(f"{n_words:,} words in {n_sentences:,} trees · {speed}")
-    return scores
+    found = constituent_reliability(examples)
+    return scores, {} if found is None else {"constituents": found}
+
+
+_RAW = {"Tokens": "token_f", "Sentences": "sents_f", "Constituents": "bracket_f"}
+
+
+def _raw_scores(examples: list["Example"]) -> dict[str, Any]:
+    """F1 of tokens and sentences."""
+    from spacy.scorer import Scorer
+
+    sentences = (
+        Scorer.score_spans(examples, "sents")
+        if all(eg.predicted.has_annotation("SENT_START") for eg in examples)
+        else {"sents_f": None}
+    )
+    return {
+        "token_f": Scorer.score_tokenization(examples)["token_f"],
+        "sents_f": sentences["sents_f"],
+    }
 
 
 def _gold_counts(docs: list["Doc"]) -> dict[str, int]:

@@ -19,6 +19,7 @@ _HEADER = (
     "Arcs",
     "Chance",
 )
+_OF_CONSTITUENTS = ("Measured on", "Factor", "Expected", "Right", "Error", "Chance")
 _TEMPERATURES = ("temperature_heads", "temperature_labels", "share")
 _PERCENT = ("uas", "las", "head_error", "head_chance", "arc_error", "arc_chance")
 
@@ -26,7 +27,7 @@ _PERCENT = ("uas", "las", "head_error", "head_chance", "arc_error", "arc_chance"
 @spectral_cli.command("calibrate", short_help="Make a parser as confident as it should be.")
 def calibrate_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
-    data: Annotated[Path, typer.Argument(help="CoNLL-U or .spacy file, or a directory")],
+    data: Annotated[Path, typer.Argument(help="CoNLL-U, .spacy, or constituency trees")],
     output: Annotated[
         Path | None,
         output_option(
@@ -37,7 +38,7 @@ def calibrate_cli(
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
     ] = False,
     component: Annotated[
-        str, typer.Option(help="The parser's name, or a reranker's")
+        str, typer.Option(help="The parser's name, a reranker's or spectral_constituency")
     ] = "spectral_parser",
     json: Annotated[Path | None, output_option("--json", help="Write the figures here")] = None,
 ) -> None:
@@ -47,6 +48,8 @@ def calibrate_cli(
     Printed are the calibration errors of heads and of labelled arcs, of each half and of both together,
     beside what true probabilities would have by chance: the fewer tokens, the more.
 
+    Of spectral_constituency it is one factor of the temperature, and the calibration error of constituents.
+
     With --output the pipeline is written with temperatures from all of the treebank. `spacy train` does the
     same for parsers that are trained when the pipeline is initialized; Biaffine.v1 needs this command.
     """
@@ -54,6 +57,7 @@ def calibrate_cli(
 
     from ..base.files import write_directory
     from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
+    from ..pipeline.constituency import SpectralConstituency
     from ..pipeline.reranker import SpectralReranker
     from ..readers import superseded, without_parses
     from ..treebank.documents import read_docs
@@ -63,6 +67,9 @@ def calibrate_cli(
     with reported():
         nlp = load_pipeline(model)
         parser: Any = nlp.get_pipe(component) if component in nlp.component_names else None
+        if isinstance(parser, SpectralConstituency):
+            _of_constituents(nlp, parser, data, output, json)
+            return
         if not isinstance(parser, SpectralReranker):
             parser = parser_of(nlp, component)
         references = list(read_docs(data, nlp.vocab))
@@ -95,6 +102,65 @@ def calibrate_cli(
             write_directory(output, nlp.to_disk)
         t = f"heads {temperature.heads:.2f}, labels {temperature.labels:.2f}"
         msg.good(f"Pipeline in {output}: temperatures of {t}, share {temperature.share:.2f}")
+
+
+def _of_constituents(nlp: Any, parser: Any, data: Path, output: Path | None, json: Any) -> None:
+    """The same of a parser for constituents."""
+    import numpy
+    from wasabi import msg
+
+    from ..base.errors import Errors, SpectralError
+    from ..base.files import write_directory
+    from ..models.constituency.calibration import Claims, calibrated
+    from ..pipeline.constituency import gold_constituents
+    from ..readers import bracketed_docs
+    from ..trees.calibration import Reliability
+
+    references = bracketed_docs(data, nlp.vocab)
+    if references is None:
+        raise SpectralError(Errors.S703)
+    if len(references) < 2:
+        raise SpectralError(Errors.S457)
+    model = parser.learnt
+    probs: list[Any] = []
+    right: list[Any] = []
+    rows: list[dict[str, Any]] = []
+
+    def figures(name: str, factor: float | None) -> dict[str, Any]:
+        found = Reliability.of(probs[-1], right[-1])
+        return {
+            "name": name, "factor": factor, "expected": found.mean_probability,
+            "right": found.share_right, "error": found.error, "chance": found.chance,
+        }  # fmt: skip
+
+    for own, name in ((0, "first half"), (1, "second half")):
+        other = calibrated(model, *gold_constituents(references[1 - own :: 2]))
+        claims = Claims(other, *gold_constituents(references[own::2]))
+        probs.append(claims.probs())
+        right.append(claims.right)
+        rows.append(figures(name, other.mixture.calibration))
+    probs.append(numpy.concatenate(probs))
+    right.append(numpy.concatenate(right))
+    rows.append(figures("both", None))
+    msg.table(
+        [
+            (
+                row["name"],
+                "" if row["factor"] is None else f"{row['factor']:.2f}",
+                *(f"{100 * row[key]:.2f} %" for key in ("expected", "right", "error", "chance")),
+            )
+            for row in rows
+        ],
+        header=_OF_CONSTITUENTS,
+        divider=True,
+        aligns=("l", *"rrrrr"),
+    )
+    write_json(json, rows, "Figures")
+    if output is not None:
+        parser.learn(calibrated(model, *gold_constituents(references)))
+        write_directory(output, nlp.to_disk)
+        factor = parser.learnt.mixture.calibration
+        msg.good(f"Pipeline in {output}: factor of the temperature {factor:.2f}")
 
 
 def _temperatures(temperature: Any) -> dict[str, float]:

@@ -15,13 +15,15 @@ from ._app import (
     write_output,
 )
 
-_CURVES = {"heads": "Heads", "arcs": "Labelled arcs"}
+_CURVES = {"heads": "Heads", "arcs": "Labelled arcs", "constituents": "Constituents"}
 
 
 @spectral_cli.command("evaluate", short_help="Score a pipeline.")
 def evaluate_cli(
     model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
-    data: Annotated[Path, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a directory")],
+    data: Annotated[
+        Path, typer.Argument(help="CoNLL-U, .spacy or constituency trees, or a directory")
+    ],
     gold_tags: Annotated[
         bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
     ] = False,
@@ -42,8 +44,9 @@ def evaluate_cli(
 ) -> None:
     """Evaluate a pipeline on a treebank: all tokens count, and once more without punctuation.
 
-    Bracketed trees (.ptb, .mrg, .brackets, or a .spacy file by convert-brackets) are scored as evalb does it:
-    labelled F1, exact match, tags.
+    Constituency trees (.ptb, .mrg, .brackets, .export, .gold_conll, or a .spacy file by convert-brackets) are
+    scored as evalb does it: labelled F1, exact match, tags. With --raw words are put together to texts, and
+    constituents are compared by the characters that they cover.
 
     With --raw the pipeline gets the text of the treebank's documents and nothing else; tokens, sentences,
     tags, lemmas and trees are scored by udtools as in the CoNLL 2018 shared task.
@@ -53,15 +56,12 @@ def evaluate_cli(
     The pipeline gets the treebank's words and sentence boundaries. Components that would set
     boundaries of their own (senter, sentencizer) are not run.
     """
-    import srsly
     from spacy.cli._util import setup_gpu
     from wasabi import msg
 
     from ..base.errors import Errors, SpectralError
     from ..base.files import require_writable
     from ..readers import bracketed_docs
-    from ..trees.calibration import THRESHOLDS
-    from ..viz.plots import render_reliability
     from .brackets import evaluate_brackets
 
     with reported():
@@ -73,23 +73,21 @@ def evaluate_cli(
             if output is not None:
                 require_writable(output)
         nlp = load_pipeline(model)
-        brackets = bracketed_docs(data, nlp.vocab)
+        brackets = bracketed_docs(data, nlp.vocab, raw=raw)
         if brackets is not None:
-            scores = evaluate_brackets(nlp, brackets, model)
-            if json is not None:
-                write_output(json, srsly.json_dumps(scores, indent=2) + "\n")
-                msg.good(f"Scores in {json}")
+            scores, curves = evaluate_brackets(nlp, brackets, model, raw=raw)
+            _require_curves(plot, curves, model)
+            print_curves(curves)
+            scores |= {name: _summary(curve) for name, curve in curves.items()}
+            _write(scores, curves, title=f"{model} on {data.name}", json=json, plot=plot)
             return
         if raw:
             scores = evaluate_raw(nlp, data)
             print_raw(scores)
-            if json is not None:
-                write_output(json, srsly.json_dumps(scores, indent=2) + "\n")
-                msg.good(f"Scores in {json}")
+            _write(scores, {}, title="", json=json, plot=None)
             return
         scores, curves = evaluate(nlp, data, gold_tags=gold_tags)
-        if plot is not None and not curves:
-            raise SpectralError(Errors.S450.format(model=model))
+        _require_curves(plot, curves, model)
         if sample_ceiling:
             scores["ceiling_uas"] = ceiling(data)
     msg.table(
@@ -105,31 +103,7 @@ def evaluate_cli(
         ],
         aligns=("l", "r", "r", "r"),
     )
-    if curves:
-        msg.table(
-            [("", "Expected", "Right", "Calibration error", "Brier", "Log-likelihood")]
-            + [
-                (
-                    _CURVES[name],
-                    _percent(curve.mean_probability),
-                    _percent(curve.share_right),
-                    _percent(curve.error),
-                    f"{curve.brier:.4f}",
-                    f"{curve.log_likelihood:.4f}",
-                )
-                for name, curve in curves.items()
-            ],
-            aligns=("l", *"rrrrr"),
-        )
-        msg.table(
-            [("Probability at least", *(f"{t:g}" for t in THRESHOLDS))]
-            + [
-                (f"{_CURVES[name]}, {what}", *(_percent(getattr(row, key)) for row in curve.above))
-                for name, curve in curves.items()
-                for what, key in (("share", "share"), ("of them right", "right"))
-            ],
-            aligns=("l", *"r" * len(THRESHOLDS)),
-        )
+    print_curves(curves)
     if sample_ceiling:
         print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
     broken, in_gold = scores["broken_rules"], scores["broken_rules_gold"]["sentences"]
@@ -141,9 +115,67 @@ def evaluate_cli(
     lemmas = f" · lemmas {_percent(scores['lemma_acc'])}" if scores["lemma_acc"] else ""
     print(f"Tags {_percent(scores['tag_acc'])}{lemmas} · {scores['tokens']:,} tokens", end="")
     print(f" in {scores['sentences']:,} sentences · {speed}")
+    _write(scores, curves, title=f"{model} on {data.name}", json=json, plot=plot)
+
+
+def _require_curves(plot: Path | None, curves: dict[str, Any], model: str) -> None:
+    from ..base.errors import Errors, SpectralError
+
+    if plot is not None and not curves:
+        raise SpectralError(Errors.S450.format(model=model))
+
+
+def print_curves(curves: dict[str, Any]) -> None:
+    """Print how far probabilities can be trusted, by what they are of."""
+    from wasabi import msg
+
+    from ..trees.calibration import THRESHOLDS
+
+    if not curves:
+        return
+    msg.table(
+        [("", "Expected", "Right", "Calibration error", "Brier", "Log-likelihood")]
+        + [
+            (
+                _CURVES[name],
+                _percent(curve.mean_probability),
+                _percent(curve.share_right),
+                _percent(curve.error),
+                f"{curve.brier:.4f}",
+                f"{curve.log_likelihood:.4f}",
+            )
+            for name, curve in curves.items()
+        ],
+        aligns=("l", *"rrrrr"),
+    )
+    msg.table(
+        [("Probability at least", *(f"{t:g}" for t in THRESHOLDS))]
+        + [
+            (f"{_CURVES[name]}, {what}", *(_percent(getattr(row, key)) for row in curve.above))
+            for name, curve in curves.items()
+            for what, key in (("share", "share"), ("of them right", "right"))
+        ],
+        aligns=("l", *"r" * len(THRESHOLDS)),
+    )
+
+
+def _write(
+    scores: dict[str, Any],
+    curves: dict[str, Any],
+    *,
+    title: str,
+    json: Path | None,
+    plot: Path | None,
+) -> None:
+    """Write the files that were asked for."""
+    import srsly
+    from wasabi import msg
+
+    from ..viz.plots import render_reliability
+
     if plot is not None:
         named = {_CURVES[name]: curve for name, curve in curves.items()}
-        write_output(plot, render_reliability(named, title=f"{model} on {data.name}"))
+        write_output(plot, render_reliability(named, title=title))
         msg.good(f"Reliability diagram in {plot}")
     if json is not None:
         write_output(json, srsly.json_dumps(scores, indent=2) + "\n")

@@ -1,6 +1,8 @@
 """The spaCy face of the parsers for constituents: `spectral_constituency`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,14 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..base.errors import Errors, SpectralError
+from ..models.constituency.calibration import calibrated
 from ..models.constituency.evalb import Constituent, Counts
 from ..models.constituency.trees import ROOTS, Parsed
+from ..trees.calibration import Reliability
 from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
-from .training_data import find_clusters, find_word_vectors
+from .training_data import corpus_examples, find_clusters, find_word_vectors
 
 
 class SpectralConstituency(SpectralPipe):
@@ -64,12 +68,15 @@ class SpectralConstituency(SpectralPipe):
         labels: Any = None,
         clusters: str | Path | None = None,
         vectors: str | Path | None = None,
+        dev_corpus: str | None = None,
     ) -> None:
         """Train the parser on the trees of gold documents. The whole training happens here.
 
         clusters: A directory with eigenword clusters; by default those of the vocabulary's lookups, if
         there are some.
         vectors: A directory with word vectors; by default those of the vocabulary, if there are some.
+        dev_corpus: The corpus of the config to learn from how confident the parser may be, e.g.
+        "corpora.dev".
         """
         trees = []
         for eg in self.training_examples(get_examples, nlp):
@@ -85,7 +92,14 @@ class SpectralConstituency(SpectralPipe):
             "clusters": find_clusters(clusters, self.vocab),
             "vectors": find_word_vectors(vectors, self.vocab),
         }
-        self.learn(recipe.fit(trees, **found, report=self.report))
+        dev = [] if dev_corpus is None else corpus_examples(nlp, dev_corpus, parser=self.name)
+        model = recipe.fit(trees, **found, report=self.report)
+        if dev:
+            model = calibrated(model, *gold_constituents(eg.reference for eg in dev))
+            self.report(
+                f"probabilities fitted to development trees: {model.mixture.calibration:.2f}"
+            )
+        self.learn(model)
 
     def predict(self, docs: Iterable[Doc]) -> list[list[SentenceTree]]:
         """Parse documents without changing them, sentence by sentence where sentences are known."""
@@ -145,6 +159,18 @@ def _sentences(doc: Doc) -> list[tuple[list[int], list[str]]]:
     return [sentence for sentence in result if sentence[0]]
 
 
+def gold_constituents(
+    docs: Iterable[Doc],
+) -> tuple[list[list[str]], list[list[Constituent]]]:
+    """The sentences of gold documents that have trees, and their constituents."""
+    sentences, constituents = [], []
+    for doc in docs:
+        for tree in stored_trees(doc):
+            sentences.append([doc[i].text for i in tree.tokens])
+            constituents.append([Constituent(n.label, n.begin, n.end) for n in tree.parsed.nodes])
+    return sentences, constituents
+
+
 def count_brackets(examples: Iterable[Example]) -> Counts:
     """Compare the constituents of predicted and gold documents, as `evalb` does.
 
@@ -165,7 +191,7 @@ def count_brackets(examples: Iterable[Example]) -> Counts:
             first, last = own[0].idx, own[-1].idx + len(own[-1])
             found = [
                 Constituent(label, begins.get(begin, -1), ends.get(end, -1))
-                for label, begin, end in predicted
+                for label, begin, end, _ in predicted
                 if first <= begin < last
             ]
             found = [c if min(c.begin, c.end) >= 0 else Constituent(c.label, -1, -1) for c in found]
@@ -175,16 +201,33 @@ def count_brackets(examples: Iterable[Example]) -> Counts:
     return counts
 
 
+def constituent_reliability(examples: Iterable[Example]) -> Reliability | None:
+    """How far probabilities of constituents can be trusted, the root left out: one is right if the gold tree
+    has it, with the same label and characters. None if there are no probabilities."""
+    probs: list[float] = []
+    right: list[bool] = []
+    for eg in examples:
+        gold = Counter(own[:3] for own in _by_characters(eg.reference)[0])
+        for label, begin, end, prob in _by_characters(eg.predicted)[0] if gold else ():
+            if label in ROOTS or isnan(prob):
+                continue
+            probs.append(prob)
+            right.append(gold[label, begin, end] > 0)
+            gold[label, begin, end] -= 1
+    return Reliability.of(numpy.array(probs), numpy.array(right)) if probs else None
+
+
 def _by_characters(
     doc: Doc,
-) -> tuple[list[tuple[str, int, int]], dict[tuple[int, int], str]]:
-    """Constituents by the characters they cover, and tags by where tokens begin and how long they are."""
+) -> tuple[list[tuple[str, int, int, float]], dict[tuple[int, int], str]]:
+    """Constituents by the characters they cover, with their probabilities; tags by where tokens begin and how
+    long they are."""
     found, tags = [], {}
     for tree in stored_trees(doc):
         own = [doc[i] for i in tree.tokens]
         for node in tree.parsed.nodes:
             last = own[node.end - 1]
-            found.append((node.label, own[node.begin].idx, last.idx + len(last)))
+            found.append((node.label, own[node.begin].idx, last.idx + len(last), node.prob))
         for token, tag in zip(own, tree.parsed.tags, strict=True):
             tags[token.idx, len(token)] = tag
     return found, tags

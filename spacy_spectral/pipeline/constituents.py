@@ -5,7 +5,7 @@ are where they were; what is said of a sentence, as long as all of the sentence 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan, nan
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
 
 from ..models.constituency.evalb import constituents as tree_constituents
 from ..models.constituency.trees import ROOTS, Node, Parsed, clean
-from ..treebank.brackets import Tree, bracket_docs, read_trees, write_tree
+from ..treebank.brackets import Tree, bracket_docs, read_trees, spaces, write_tree
 from .annotations import Place, entries, find_span, store_entry
 
 NAME = "spectral_constituency"
@@ -123,7 +123,9 @@ def _touched(span: Span, place: Place) -> Iterator[dict[str, Any]]:
         yield sentence
 
 
-def _view(span: Span) -> _View | None:
+def _view(span: Span | Token) -> _View | None:
+    if isinstance(span, Token):
+        span = span.doc[span.i : span.i + 1]
     place = find_span(span, NAME)
     if place is None:
         return None
@@ -156,13 +158,13 @@ def _places(view: _View) -> list[tuple[int, int]]:
 
 
 # Getters must be found by name: processes that are spawned get them pickled.
-def labels(span: Span) -> tuple[str, ...]:
-    """The labels of a constituent, the outermost first: `span._.labels`. Several for a chain of
-    constituents over the same words; none if the span is no constituent, or a word alone."""
+def labels(span: Span | Token) -> tuple[str, ...]:
+    """The labels of a constituent, the outermost first: `span._.labels`, `token._.labels`. Several for a
+    chain of constituents over the same words; none if the span is no constituent, or a word alone."""
     return tuple(node.label for node in _nodes(span))
 
 
-def _nodes(span: Span) -> list[Node]:
+def _nodes(span: Span | Token) -> list[Node]:
     view = _view(span)
     if view is None:
         return []
@@ -204,8 +206,8 @@ def children(span: Span) -> Iterator[Span]:
                 reached = end
 
 
-def parent(span: Span) -> Span | None:
-    """The smallest constituent around a span, None for a whole sentence: `span._.parent`."""
+def parent(span: Span | Token) -> Span | None:
+    """The smallest constituent around a span, None for a sentence: `span._.parent`, `token._.parent`."""
     view = _view(span)
     if view is None:
         return None
@@ -215,9 +217,9 @@ def parent(span: Span) -> Span | None:
     return _span(span.doc, view, *around[-1]) if around else None
 
 
-def parse_string(span: Span) -> str | None:
-    """A sentence or constituent in brackets: `span._.parse_string`, e.g. "(S (NP (DT The) (NN dog)) (VP
-    (VBZ barks)))"; None if it is no constituent."""
+def parse_string(span: Span | Token) -> str | None:
+    """A sentence, constituent or word in brackets: `span._.parse_string`, `token._.parse_string`, e.g.
+    "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"; None if it is no constituent."""
     view = _view(span)
     if view is None:
         return None
@@ -281,9 +283,14 @@ def to_tree(
     return top.children[0] if len(top.children) == 1 else None
 
 
-def gold_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[Doc]:
-    """Read bracketed trees as gold documents with words, tags, sentences and trees, without functions
-    and empty elements. A TreebankError says what the first problem is."""
+def gold_docs(
+    path: str | Path, vocab: Vocab, *, n_sents: int = 1, has_text: bool = False
+) -> Iterator[Doc]:
+    """Read constituency trees as gold documents with words, tags, sentences and trees, without functions
+    and empty elements. A TreebankError says what the first problem is.
+
+    has_text: Put the words together to a text, see `with_text`. Otherwise spaces are unknown.
+    """
     cleaned = (clean(tree) for tree in read_trees(path))
     kept = (tree for tree in cleaned if tree is not None)
     for doc, trees in bracket_docs(kept, vocab, n_sents=n_sents):
@@ -295,8 +302,29 @@ def gold_docs(path: str | Path, vocab: Vocab, *, n_sents: int = 1) -> Iterator[D
             stored.append(SentenceTree(tokens, Parsed(nodes, tags, nan)))
             start += len(tags)
         store_trees(doc, stored)
-        yield doc
+        yield with_text(doc) if has_text else doc
+
+
+def with_text(doc: Doc) -> Doc:
+    """A gold document whose words are put together to a text, as `treebank.brackets.spaces` guesses it; the
+    document itself if its spaces are known."""
+    if not doc.has_unknown_spaces:
+        return doc
+    guessed = [True] * len(doc)
+    trees = stored_trees(doc)
+    for tree in trees:
+        own = spaces([doc[i].text for i in tree.tokens], tree.parsed.tags)
+        for i, is_followed in zip(tree.tokens, own, strict=True):
+            guessed[i] = is_followed
+    words, tags = [token.text for token in doc], [token.tag_ for token in doc]
+    starts = [bool(token.is_sent_start) for token in doc]
+    new = Doc(doc.vocab, words=words, tags=tags, spaces=guessed, sent_starts=starts)
+    store_trees(new, trees)
+    return new
 
 
 GETTERS = (labels, prob, constituents, children, parent, parse_string, constituency_nbest)
-EXTENSIONS = [(Span, getter) for getter in GETTERS]
+EXTENSIONS: list[tuple[type, Callable]] = [
+    *((Span, getter) for getter in GETTERS),
+    *((Token, getter) for getter in (labels, parent, parse_string)),
+]

@@ -7,7 +7,7 @@ Words are those of the text. The Penn Treebank writes some in its own way: brack
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, pairwise
@@ -68,8 +68,45 @@ def penn_word(word: str, tag: str) -> str:
     return re.sub(r"\s", "_", found or word.translate(_PENN))
 
 
+# Words that stand right after what is before them, right before what follows, or both. Tags: of the Penn
+# Treebank, and of German treebanks.
+_AFTER = frozenset(
+    (".", ",", ";", ":", "!", "?", "...", "…", ")", "]", "}", "”", "»", "%", "’", "›")
+)
+_BEFORE = frozenset(("(", "[", "{", "“", "„", "«", "‘", "‹", "$", "£", "€", "¥", "#"))
+_BETWEEN = frozenset(("/",))
+_BETWEEN_TAGS = frozenset(("HYPH", "AFX"))
+_CONTRACTED = re.compile(r"(n['’]t|['’](s|re|ve|ll|d|m|em))", re.IGNORECASE)
+# words that are written as one, by their first part
+_AS_ONE = {
+    "can": "not", "gon": "na", "wan": "na", "got": "ta", "gim": "me", "lem": "me", "d'": "ye", "'t": "is",
+}  # fmt: skip
+
+
+def spaces(words: Sequence[str], tags: Sequence[str]) -> list[bool]:
+    """Whether a space follows each word of a sentence, which trees don't say: a guess by the rules of English
+    and by punctuation. One follows the last word."""
+    result = [True] * len(words)
+    is_open = dict.fromkeys(("'", '"'), False)
+    for i, (word, tag) in enumerate(zip(words, tags, strict=True)):
+        after, before = word in _AFTER and tag != "``", word in _BEFORE and tag != "''"
+        if word in is_open and tag != "POS":
+            # where tags don't tell, quotes open and close in turn
+            is_open[word] = tag == "``" or (tag != "''" and not is_open[word])
+            after, before = not is_open[word], is_open[word]
+        if word in _BETWEEN or tag in _BETWEEN_TAGS:
+            after = before = True
+        if tag == "POS" or _CONTRACTED.fullmatch(word) is not None:
+            after = True
+        if i and (after or _AS_ONE.get(words[i - 1].lower()) == word.lower()):
+            result[i - 1] = False
+        if before and i + 1 < len(words):
+            result[i] = False
+    return result
+
+
 def write_tree(tree: Tree, *, penn: bool = False) -> str:
-    """The tree on one line, with brackets in words as -LRB- and -RRB-, and white space as _.
+    """The tree on one line, with brackets in words as -LRB-, -RSB- and so on, and white space as _.
 
     penn: Write all words as the Penn Treebank has them, see `penn_word`.
     """
@@ -80,7 +117,7 @@ def write_tree(tree: Tree, *, penn: bool = False) -> str:
         if isinstance(node, str):
             pieces.append(node)
         elif node.word:
-            word = re.sub(r"[()\s]", lambda m: _ESCAPES.get(m[0], "_"), node.word)
+            word = re.sub(r"[][(){}\s]", lambda m: _ESCAPES.get(m[0], "_"), node.word)
             pieces.append(f" ({node.label} {penn_word(node.word, node.label) if penn else word})")
         else:
             pieces.append(f" ({node.label}")

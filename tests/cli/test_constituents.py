@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral.cli.parse import _has_constituents_only
+from spacy_spectral.models.constituency.evalb import constituents as tree_constituents
 from spacy_spectral.models.constituency.trees import clean
-from spacy_spectral.pipeline.constituents import gold_docs, stored_trees
+from spacy_spectral.pipeline.constituents import gold_docs, stored_trees, with_text
+from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.brackets import read_brackets, write_tree
 
 TREE = "(ROOT (S (NP-SBJ-1 (DT The) (NN dog)) (VP (VBZ barks) (NP (-NONE- *))) (. .)))"
@@ -268,8 +270,6 @@ def test_a_treebank_of_another_language(tmp_path):
     path = write(tmp_path / "a.export", "#FORMAT 3\n" + "\n".join(rows) + "\n")
     nlp = spacy.blank("de")
     nlp.add_pipe("spectral_constituency", config={"model": {"states": 2, "epochs": 1}})
-    from spacy_spectral.readers import Corpus
-
     nlp.initialize(lambda: list(Corpus(path, ["sents"])(nlp)))
     doc = spacy.tokens.Doc(nlp.vocab, words=["Der", "Mann", "ruft", ",", "an", "."])
     assert nlp(doc)[:]._.parse_string is None  # the full stop stands beside S
@@ -277,3 +277,110 @@ def test_a_treebank_of_another_language(tmp_path):
         "(S (NP (ART Der) (NN Mann)) (VP (VVFIN ruft) ($, ,) (PTKVZ an)))"
     )
     assert "NP" in nlp.get_pipe("spectral_constituency").labels
+
+
+def test_evaluate_says_how_far_probabilities_are_true(tmp_path, model, brackets, constituency):
+    outputs = ("--json", tmp_path / "scores.json", "--plot", tmp_path / "plot.svg")
+    code, output = run("evaluate", model, brackets["test"], *outputs)
+    assert code == 0
+    found = json.loads((tmp_path / "scores.json").read_text("utf8"))["constituents"]
+    assert f"{100 * found['calibration_error']:.2f} %" in output
+    assert "Constituents" in (tmp_path / "plot.svg").read_text("utf8")
+    # counted another way
+    probs, right = [], []
+    for tree in map(clean, read_brackets(brackets["test"])):
+        words = [leaf.word for leaf in tree.leaves()]
+        gold = {own for own in tree_constituents(tree)[0] if own.label != "ROOT"}
+        doc = constituency(spacy.tokens.Doc(constituency.vocab, words=words))
+        (own,) = stored_trees(doc)
+        for node in own.parsed.nodes:
+            if node.label != "ROOT":
+                probs.append(node.prob)
+                right.append(node[:3] in gold)
+    assert found["expected"] == pytest.approx(sum(probs) / len(probs), abs=1e-6)
+    assert found["right"] == pytest.approx(sum(right) / len(right))
+
+
+def test_evaluate_from_raw_text(tmp_path, model, brackets):
+    """Without a sentencizer, what is wrong are sentences, not tokens; with one, hardly anything."""
+    scores = {}
+    nlp = spacy.load(model)
+    if "sentencizer" in nlp.pipe_names:
+        nlp.remove_pipe("sentencizer")
+    nlp.to_disk(tmp_path / "without")
+    nlp.add_pipe("sentencizer", first=True)
+    nlp.to_disk(tmp_path / "with")
+    for name in ("with", "without"):
+        path = tmp_path / f"{name}.json"
+        code, output = run("evaluate", tmp_path / name, brackets["test"], "--raw", "--json", path)
+        assert code == 0, output
+        scores[name] = json.loads(path.read_text("utf8"))
+        assert re.search(rf"Constituents +{100 * scores[name]['bracket_f']:.2f} %", output)
+    run("evaluate", model, brackets["test"], "--json", tmp_path / "given.json")
+    given = json.loads((tmp_path / "given.json").read_text("utf8"))
+    assert scores["with"]["token_f"] > 0.99 and scores["with"]["sents_f"] > 0.9
+    assert abs(scores["with"]["bracket_f"] - given["bracket_f"]) < 0.05
+    assert scores["without"]["bracket_f"] < scores["with"]["bracket_f"] - 0.2
+
+
+def test_texts_of_trees(tmp_path):
+    lines = [
+        "(ROOT (S (`` ``) (NP (PRP I)) (VP (MD ca) (RB n't)) (. .) ('' '')))",
+        "(ROOT (NP (NP (NNP Ann) (POS 's)) (NN cat) (-LRB- -LRB-) (JJ well) (HYPH -) (VBN fed) (-RRB- -RRB-)"
+        " ($ $) (CD 5) (, ,) (CD 50) (NN %)))",
+        "(ROOT (S (MD can) (RB not) (VP (VB stay) (: --) (UH no) (. !))))",
+        '(ROOT (FRAG (NN ") (UH Yes) (NN ") (, ,) (CC and) (CC or) (NN /) (: ;)))',
+    ]
+    path = write(tmp_path / "a.ptb", "\n".join(lines))
+    vocab = spacy.blank("en").vocab
+    texts = [
+        '"I can\'t."',
+        "Ann's cat (well-fed) $5, 50%",
+        "cannot stay -- no!",
+        '"Yes", and or/;',
+    ]
+    (doc,) = gold_docs(path, vocab, n_sents=4, has_text=True)
+    assert doc.text.strip() == " ".join(texts)
+    assert [sent.text for sent in doc.sents] == texts
+    assert len(stored_trees(doc)) == 4
+    # as a reader gives them, on the tokens of a pipeline
+    nlp = spacy.blank("en")
+    examples = list(Corpus(path, [], gold_tokens=False)(nlp))
+    assert [eg.predicted.text for eg in examples] == [f"{text} " for text in texts]
+    # documents without trees stay as they are
+    known = spacy.tokens.Doc(vocab, words=["a", "b"], spaces=[True, False])
+    assert with_text(known) is known
+
+
+def test_calibrate(tmp_path, model, brackets):
+    name = ("--component", "spectral_constituency")
+    out = ("--output", tmp_path / "calibrated", "--json", tmp_path / "rows.json")
+    code, output = run("calibrate", model, brackets["dev"], *name, *out)
+    assert code == 0, output
+    rows = json.loads((tmp_path / "rows.json").read_text("utf8"))
+    assert [row["name"] for row in rows] == ["first half", "second half", "both"]
+    assert f"{100 * rows[2]['error']:.2f} %" in output
+    before, after = (
+        spacy.load(path).get_pipe(name[1]).learnt for path in (model, tmp_path / "calibrated")
+    )
+    assert before.mixture.calibration == 1.0 != after.mixture.calibration
+    # a treebank of another kind, and one that cannot be halved
+    one = write(tmp_path / "one.ptb", TREE)
+    assert "S457" in run("calibrate", model, one, *name)[1]
+    conllu = write(tmp_path / "a.conllu", "1\ta\ta\tX\tX\t_\t0\troot\t_\t_\n\n")
+    assert "S703" in run("calibrate", model, conllu, *name)[1]
+
+
+def test_probabilities_are_fitted_in_training(tmp_path, brackets):
+    nlp = spacy.blank("en")
+    small = {"@architectures": "spacy-spectral.SpanCRF.v1", "epochs": 1, "anchored_epochs": 1}
+    pipe = nlp.add_pipe("spectral_constituency", config={"model": small})
+    nlp.config["corpora"] = {
+        "dev": {"@readers": "spacy-spectral.Corpus.v1", "path": str(brackets["dev"])}
+        | {"annotations": ["sents"], "trees": False}
+    }
+    data = list(Corpus(brackets["train"], ["sents"], limit=60)(nlp))
+    pipe.initialize(lambda: data, nlp=nlp, dev_corpus="corpora.dev")
+    assert pipe.learnt.mixture.calibration != 1.0
+    pipe.initialize(lambda: data, nlp=nlp)
+    assert pipe.learnt.mixture.calibration == 1.0

@@ -93,6 +93,44 @@ def test_what_spans_say(nlp):
     assert second._.parse_string.startswith("(S")
 
 
+def test_names_of_benepar(nlp):
+    """What benepar has on spans and tokens, as its source says: labels, parse_string, constituents, parent,
+    children; of tokens the first two and the parent. It raises an error for what is no constituent."""
+    doc = nlp(sentence_doc(nlp, "The ( old ) dog [ saw { a man in the park ."))
+    (sent,) = doc.sents
+    string = sent._.parse_string
+    # as benepar writes brackets
+    assert all(part in string for part in ("-LRB-)", "-RRB-)", "-LSB-)", "-LCB-)"))
+    assert string.count("(") == string.count(")")
+    for span in sent._.constituents:
+        assert isinstance(span, Span) and isinstance(span._.labels, tuple)
+        assert sum(map(len, span._.children)) == (len(span) if len(span) > 1 else 0)
+        assert span._.parent is None or (
+            span._.parent.start <= span.start and span.end <= span._.parent.end
+        )
+        assert span._.parse_string in string
+    for token in doc:
+        word = doc[token.i : token.i + 1]
+        assert token._.labels == word._.labels
+        assert token._.parse_string == word._.parse_string
+        assert token._.parent == word._.parent
+        assert token._.parse_string.endswith(")" * (len(token._.labels) + 1))
+    assert spacy.blank("en").make_doc("a b")[0]._.parse_string is None
+
+
+def test_trees_of_nltk(nlp):
+    nltk = pytest.importorskip("nltk")
+    doc = nlp(sentence_doc(nlp))
+    for sent in doc.sents:
+        tree = nltk.Tree.fromstring(sent._.parse_string)
+        assert tree.leaves() == [token.text for token in sent]
+        assert tree.label() == sent._.labels[0]
+        spans = {(span.start, span.end) for span in sent._.constituents if len(span) > 1}
+        assert len(
+            {tuple(own.leaves()) for own in tree.subtrees() if len(own.leaves()) > 1}
+        ) <= len(spans)
+
+
 def test_constituents_are_nested(nlp):
     doc = nlp(sentence_doc(nlp))
     for sent in doc.sents:

@@ -139,6 +139,30 @@ def test_damaged_files(tmp_path, name, text, where, code):
         list(read_trees(path))
 
 
+@given(
+    st.sampled_from([("a.export", EXPORT), ("a.export", LEMMAS), ("a.gold_conll", COLUMNS)]),
+    st.lists(
+        st.tuples(
+            st.floats(0, 1),
+            st.integers(0, 12),
+            st.sampled_from(["", "(", ")", "*", "#", "500", "0", "\n", "\t", "%%", "#EOS 1"]),
+        ),
+        max_size=4,
+    ),
+)
+def test_any_damage_is_an_error_of_the_treebank(tmp_path_factory, file, changes):
+    name, text = file
+    for where, n, new in changes:
+        at = int(where * len(text))
+        text = text[:at] + new + text[at + n :]
+    path = write(tmp_path_factory.mktemp("damage") / name, text)
+    try:
+        found = list(read_trees(path))
+    except TreebankError:
+        return
+    assert found and all(leaf.word for tree in found for leaf in tree.leaves())
+
+
 words = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
 plain_words = words.filter(
     lambda word: plain_word(word) == word and "%%" not in word and word[0] != "#"

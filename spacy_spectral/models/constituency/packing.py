@@ -25,6 +25,7 @@ class Mixture(NamedTuple):
         states and of the model of spans, or of the network in its place.
     temperature (float): Of the distribution over trees.
     neural (float): The exponent of the posteriors of the network on the forest.
+    calibration (float): A factor of the temperature, also of a model alone; see `calibration`.
     """
 
     anchored: float = 1.0
@@ -32,6 +33,7 @@ class Mixture(NamedTuple):
     spans: float = 1.0
     temperature: float = 4.5
     neural: float = 2.0
+    calibration: float = 1.0
 
 
 _MOST_SYMBOLS = 4096
@@ -51,8 +53,9 @@ FORMAT = Format(
         grammar=Float(low=0.0, high=100.0),
         spans=Float(low=0.0, high=100.0),
         temperature=Float(low=0.01, high=100.0),
-        # files of older versions have no network
+        # files of older versions do not have these
         neural=Float(low=0.0, high=100.0, optional=True),
+        calibration=Float(low=0.001, high=1000.0, optional=True),
     ),
     spans=Record(
         optional=True,

@@ -5,7 +5,13 @@ import pytest
 
 from constituency_toy import read
 from spacy_spectral.models.constituency import statistics
-from spacy_spectral.models.constituency.architecture import ConstituencyRecipe, learn_encoder
+from spacy_spectral.models.constituency.architecture import (
+    ConstituencyRecipe,
+    NeuralSpanRecipe,
+    learn_encoder,
+)
+from spacy_spectral.models.constituency.calibration import Claims, calibrated
+from spacy_spectral.models.constituency.evalb import constituents
 from spacy_spectral.models.constituency.latent import (
     DENSE,
     MEANS,
@@ -16,6 +22,7 @@ from spacy_spectral.models.constituency.latent import (
 )
 from spacy_spectral.models.constituency.model import ConstituencyModel, Mixture
 from spacy_spectral.models.constituency.tokens import Encoder
+from spacy_spectral.trees.calibration import log_scores
 
 
 def test_files(tmp_path):
@@ -39,11 +46,24 @@ def test_files(tmp_path):
                 ConstituencyModel.from_bytes(damaged)
 
 
-def test_probabilities_add_up(tmp_path):
-    model = ConstituencyRecipe(states=2).fit(read(tmp_path))
+NETWORK = NeuralSpanRecipe(mix_size=8, scan_size=4, scan_depth=1, span_size=8, epochs=2)
+
+
+@pytest.mark.parametrize("calibration", [1.0, 3.0])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        ConstituencyRecipe(states=2),
+        ConstituencyRecipe(estimator=None),
+        ConstituencyRecipe(states=2, neural=NETWORK),
+    ],
+    ids=["product", "spans", "network"],
+)
+def test_probabilities_add_up(tmp_path, recipe, calibration):
+    model = recipe.fit(read(tmp_path)).with_calibration(calibration)
     words = ["the", "dog", "sees", "a", "cat", "in", "the", "park", "."]
     starts = numpy.array([0, len(words)])
-    (parsed,), (best,) = model.parse(words, starts, k=1000)
+    (parsed,), (best,) = model.parse(words, starts, k=5000)
     probs = numpy.exp([tree.log_prob for tree in best])
     assert probs.sum() == pytest.approx(1.0, abs=1e-4)
     # a constituent is as probable as the trees that have it
@@ -61,6 +81,48 @@ def test_probabilities_add_up(tmp_path):
         if [n[:3] for n in tree.nodes] == [n[:3] for n in parsed.nodes]
     ]
     assert parsed.log_prob == pytest.approx(max(own), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "recipe", [ConstituencyRecipe(states=2), ConstituencyRecipe(spans=False, states=2)]
+)
+def test_calibration(tmp_path, recipe):
+    trees = read(tmp_path)
+    model = recipe.fit(trees)
+    sentences = [[leaf.word for leaf in tree.leaves()] for tree in trees]
+    gold = [constituents(tree)[0] for tree in trees]
+    words, starts = (
+        [word for own in sentences for word in own],
+        numpy.cumsum([0, *map(len, sentences)]),
+    )
+    claims = Claims(model, sentences, gold)
+    # what is told of them, and what comes true
+    parsed, _ = model.parse(words, starts)
+    nodes = [
+        (i, node) for i, own in enumerate(parsed) for node in own.nodes if node.label != "ROOT"
+    ]
+    assert claims.probs() == pytest.approx([node.prob for _, node in nodes], abs=1e-9)
+    assert claims.right.tolist() == [node[:3] in set(gold[i]) for i, node in nodes]
+    # none of the trees is right: less is promised, of the same trees
+    wrong = calibrated(model, sentences, [[] for _ in sentences])
+    assert wrong.mixture.calibration > 2
+    others, lists = wrong.parse(words, starts, k=3)
+    for own, other, best, before in zip(
+        parsed, others, lists, model.parse(words, starts, k=3)[1], strict=True
+    ):
+        assert [node[:3] for node in own.nodes] == [node[:3] for node in other.nodes]
+        assert [tree.tags for tree in best] == [tree.tags for tree in before]
+    factor = calibrated(model, sentences, gold).mixture.calibration
+    at = {
+        t: log_scores(claims.probs(t), claims.right).sum()
+        for t in (factor, 1.0, wrong.mixture.calibration)
+    }
+    assert at[factor] == max(at.values())
+    read_again = ConstituencyModel.from_bytes(wrong.to_bytes())
+    assert read_again.mixture.calibration == wrong.mixture.calibration
+    assert str(read_again.parse(words, starts)) == str(wrong.parse(words, starts))
+    # nothing to learn from
+    assert calibrated(model, [], []).mixture.calibration == 1.0
 
 
 def test_rules_that_were_not_seen(tmp_path):
