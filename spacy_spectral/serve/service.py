@@ -35,8 +35,8 @@ from ..pipeline.words import end_char, keep_offsets, start_char, with_words
 from ..treebank.brackets import write_tree
 from ..viz.arcs import STYLE, arcs_html
 from ..viz.constituents import tree_svg
-from ..viz.parses import tree_words
 from ..viz.markup import html_page
+from ..viz.parses import tree_words
 from . import blocks, inception, udpipe
 from .http import LOOPBACK, Limits, application, page_file, page_response, read_form, read_json
 from .models import PARSER, TAGGER, Model, Models
