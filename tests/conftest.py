@@ -1,6 +1,7 @@
 """What several test files need."""
 
 # ruff: noqa: E402
+import gc
 import os
 import sys
 
@@ -27,6 +28,12 @@ settings.register_profile("unhurried", deadline=None, derandomize=True)
 settings.load_profile("unhurried")
 
 
+def pytest_collection_finish():
+    """What has been imported stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory):
     """A small sample treebank: the paths of its train, dev and test files."""
@@ -47,9 +54,18 @@ def draw(directory, **sizes):
 @pytest.fixture(scope="session")
 def examples(sample):
     """Reads the examples of a split, for a given pipeline."""
+    return reader(sample)
 
+
+@pytest.fixture(scope="session")
+def few_examples(few):
+    """Those of the smaller treebank."""
+    return reader(few)
+
+
+def reader(splits):
     def read(nlp, split="train", annotations=("tag", "pos", "sents")):
-        return list(Corpus(sample[split], annotations=annotations, n_sents=1)(nlp))
+        return list(Corpus(splits[split], annotations=annotations, n_sents=1)(nlp))
 
     return read
 

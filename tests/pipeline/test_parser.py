@@ -21,7 +21,7 @@ LOGLINEAR = {"@architectures": "spacy-spectral.LogLinear.v1"}
 
 
 def make(**config):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("spectral_parser", config=config)
     return nlp
 
@@ -97,10 +97,10 @@ def test_parsing_again_changes_nothing(trained, docs):
         assert parse_of(trained(doc)) == first
 
 
-def test_training_twice_gives_the_same_bytes(model, examples):
+def test_training_twice_gives_the_same_bytes(model, few_examples):
     first, second = make(model=model), make(model=model)
     for nlp in (first, second):
-        nlp.initialize(lambda nlp=nlp: examples(nlp))
+        nlp.initialize(lambda nlp=nlp: few_examples(nlp))
     assert (
         first.get_pipe("spectral_parser").model.to_bytes()
         == second.get_pipe("spectral_parser").model.to_bytes()
@@ -237,10 +237,10 @@ def test_scored_parses_has_the_form_of_beam_parser(trained, docs):
             assert sum(own) == pytest.approx(1.0) or (len(own) == 1 and 0 < own[0] < 1)
 
 
-def test_stored_values_survive_bytes_and_docbin(model, examples):
+def test_stored_values_survive_bytes_and_docbin(model, few_examples):
     nlp = make(model=model, store=["head_prob", "parse_logprob", "marginals"])
-    nlp.initialize(lambda: examples(nlp))
-    doc = nlp(examples(nlp, "dev")[0].predicted)
+    nlp.initialize(lambda: few_examples(nlp))
+    doc = nlp(few_examples(nlp, "dev")[0].predicted)
     expected = [token._.head_prob for token in doc]
     logprob = next(iter(doc.sents))._.parse_logprob
     from_bytes = Doc(nlp.vocab).from_bytes(doc.to_bytes())
@@ -353,21 +353,21 @@ def test_unseen_tag(trained):
 
 
 @pytest.mark.parametrize("estimator", ["det", "det+f", "spectral", "em"])
-def test_every_estimator(estimator, examples):
+def test_every_estimator(estimator, few_examples):
     model = {"@architectures": "spacy-spectral.SHAG.v1", "estimator": estimator, "states": 3}
     nlp = make(model=model)
-    nlp.initialize(lambda: examples(nlp))
-    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
+    nlp.initialize(lambda: few_examples(nlp))
+    assert nlp.evaluate(few_examples(nlp, "dev"))["dep_uas"] > 0.85
 
 
 @pytest.mark.parametrize("lexical", ["LEX", "LEX+F", "LEX+FCP"])
-def test_lexical_models(lexical, examples):
+def test_lexical_models(lexical, few_examples):
     model = {"@architectures": "spacy-spectral.SHAG.v1", "lexical": lexical}
     nlp = make(model=model)
-    nlp.initialize(lambda: examples(nlp))
-    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
+    nlp.initialize(lambda: few_examples(nlp))
+    assert nlp.evaluate(few_examples(nlp, "dev"))["dep_uas"] > 0.85
     copy = make(model=model).from_bytes(nlp.to_bytes())
-    doc = examples(nlp, "dev")[0].predicted
+    doc = few_examples(nlp, "dev")[0].predicted
     assert parse_of(copy(doc.copy())) == parse_of(nlp(doc.copy()))
 
 
@@ -380,20 +380,20 @@ def test_viterbi_is_refused(saved):
 
 @pytest.mark.parametrize("label", ["||x", "a||b"])
 @pytest.mark.parametrize("architecture", ["SHAG.v1", "LogLinear.v1", "Biaffine.v2", "Refined.v1"])
-def test_labels_that_look_lifted_are_refused(architecture, label, examples):
+def test_labels_that_look_lifted_are_refused(architecture, label, few_examples):
     nlp = make(model={"@architectures": f"spacy-spectral.{architecture}"})
-    read = examples(nlp)[:20]
+    read = few_examples(nlp)[:20]
     read[7].reference[1].dep_ = label
     expected = rf"\[S123\] '{read[7].reference[1].text}' in .*{re.escape(repr(label))}"
     with pytest.raises(ValueError, match=expected):
         nlp.initialize(lambda: read)
 
 
-def test_symbols_from_several_attributes(examples):
+def test_symbols_from_several_attributes(few_examples):
     nlp = make(symbol=["TAG", "POS"])
-    nlp.initialize(lambda: examples(nlp))
+    nlp.initialize(lambda: few_examples(nlp))
     assert "NN|NOUN" in nlp.get_pipe("spectral_parser").grammar.symbols
-    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.85
+    assert nlp.evaluate(few_examples(nlp, "dev"))["dep_uas"] > 0.85
 
 
 @pytest.mark.parametrize(
@@ -412,21 +412,21 @@ def test_bad_settings_are_named(config, code):
         make(**config)
 
 
-def test_initialize_without_annotation_is_refused(model, examples):
+def test_initialize_without_annotation_is_refused(model, few_examples):
     with pytest.raises(ValueError, match=r"\[S117\]"):
         make(model=model).initialize()
     nlp = make(model=model)
     nlp.config["training"]["max_epochs"] = -1
     with pytest.raises(ValueError, match=r"\[S116\]"):
-        nlp.initialize(lambda: examples(nlp))
+        nlp.initialize(lambda: few_examples(nlp))
     with pytest.raises(ValueError, match=r"\[S115\]"):
         make(model=model)(Doc(nlp.vocab, words=["a"], tags=["DT"], sent_starts=[1]))
 
 
-def test_partial_annotation_is_used_as_far_as_it_goes(model, examples):
+def test_partial_annotation_is_used_as_far_as_it_goes(model, few_examples):
     nlp = make(model=model)
     partial = []
-    for eg in examples(nlp):
+    for eg in few_examples(nlp):
         doc = eg.reference
         heads = [token.head.i for token in doc]
         deps = [token.dep_ for token in doc]
@@ -439,7 +439,7 @@ def test_partial_annotation_is_used_as_far_as_it_goes(model, examples):
         )
         partial.append(Example(eg.predicted, reference))
     nlp.initialize(lambda: partial)
-    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.8
+    assert nlp.evaluate(few_examples(nlp, "dev"))["dep_uas"] > 0.8
 
 
 def test_update_takes_part_in_the_loop(trained, examples):
@@ -447,11 +447,11 @@ def test_update_takes_part_in_the_loop(trained, examples):
     assert losses["spectral_parser"] == 0.0
 
 
-def test_fixed_heads_are_kept(model, examples):
+def test_fixed_heads_are_kept(model, few_examples):
     nlp = make(model=model, constrain=True)
-    nlp.initialize(lambda: examples(nlp))
+    nlp.initialize(lambda: few_examples(nlp))
     given, parsed = [], []
-    for eg in examples(nlp, "dev")[:10]:
+    for eg in few_examples(nlp, "dev")[:10]:
         plain = nlp(eg.predicted.copy())
         n = len(plain)
         if n < 4:
@@ -471,9 +471,9 @@ def test_fixed_heads_are_kept(model, examples):
     assert [[token.head.i for token in doc] for doc in nlp.pipe(given)] == parsed
 
 
-def test_impossible_fixed_heads_are_reported_and_not_kept(model, examples, caplog):
+def test_impossible_fixed_heads_are_reported_and_not_kept(model, few_examples, caplog):
     nlp = make(model=model, constrain=True)
-    nlp.initialize(lambda: examples(nlp))
+    nlp.initialize(lambda: few_examples(nlp))
     doc = Doc(
         nlp.vocab,
         words=["a", "b", "c", "d"],
@@ -487,28 +487,28 @@ def test_impossible_fixed_heads_are_reported_and_not_kept(model, examples, caplo
     assert sum(token.head == token for token in doc) == 1
 
 
-def test_annotate_with_learns_from_predicted_tags(model, examples):
+def test_annotate_with_learns_from_predicted_tags(model, few_examples):
     nlp = spacy.blank("en")
     nlp.add_pipe("tagger")
-    nlp.initialize(lambda: examples(nlp))
+    nlp.initialize(lambda: few_examples(nlp))
     nlp.add_pipe("spectral_parser", config={"model": model, "annotate_with": ["tagger"]})
     with nlp.select_pipes(enable=["spectral_parser"]):
         parser = nlp.get_pipe("spectral_parser")
-        parser.initialize(lambda: examples(nlp, annotations=("sents",)), nlp=nlp)
+        parser.initialize(lambda: few_examples(nlp, annotations=("sents",)), nlp=nlp)
     # the untrained tagger gives few tags, and the model knows no others
-    gold = {token.tag_ for eg in examples(nlp) for token in eg.reference}
+    gold = {token.tag_ for eg in few_examples(nlp) for token in eg.reference}
     known = (
         parser.grammar.symbols if "SHAG" in model["@architectures"] else parser.grammar.model.tags
     )
     assert len(known) < len(gold)
     with pytest.raises(ValueError, match=r"\[S118\]"):
-        make(model=model, annotate_with=["tagger"]).initialize(lambda: examples(nlp))
+        make(model=model, annotate_with=["tagger"]).initialize(lambda: few_examples(nlp))
 
 
-def test_different_tokenisation_is_aligned(model, examples):
+def test_different_tokenisation_is_aligned(model, few_examples):
     nlp = make(model=model)
     aligned = []
-    for eg in examples(nlp):
+    for eg in few_examples(nlp):
         words = [token.text for token in eg.reference]
         if words[-1] != ".":
             continue
@@ -516,7 +516,7 @@ def test_different_tokenisation_is_aligned(model, examples):
         spaces = [bool(token.whitespace_) for token in eg.reference][:-1]
         aligned.append(Example(Doc(nlp.vocab, words=merged, spaces=spaces), eg.reference))
     nlp.initialize(lambda: aligned)
-    assert nlp.evaluate(examples(nlp, "dev"))["dep_uas"] > 0.5
+    assert nlp.evaluate(few_examples(nlp, "dev"))["dep_uas"] > 0.5
 
 
 def test_crossing_arcs_are_restored(model):

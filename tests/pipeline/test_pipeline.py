@@ -70,11 +70,11 @@ def test_any_batching_gives_the_same_parses(nlp, sample, tmp_path):
     assert parses(spacy.load(tmp_path).pipe(doc.copy() for doc in docs)) == expected
 
 
-def test_epochs_are_reported_and_stop_by_the_development_corpus(sample, caplog):
+def test_epochs_are_reported_and_stop_by_the_development_corpus(few, caplog):
     util.logger.setLevel(logging.INFO)
     try:
         train(
-            sample,
+            few,
             corpora__train__limit=100,
             components__spectral_parser__model__epochs=30,
             components__spectral_parser__model__patience=1,
@@ -134,15 +134,15 @@ def test_unknown_development_corpus_is_named(examples):
         nlp.initialize(lambda: examples(nlp))
 
 
-def test_probabilities_given_a_fixed_head_follow_from_those_without(sample):
+def test_probabilities_given_a_fixed_head_follow_from_those_without(few):
     """P(tree | arc) = P(tree) / P(arc) for every tree with the arc, if nothing is pruned."""
     everything = {
         "components__spectral_parser__model__prune_threshold": 1e-30,
         "components__spectral_parser__model__prune_most": 200,
     }
-    nlp = train(sample, **everything)
+    nlp = train(few, **everything)
     parser, tagger = nlp.get_pipe("spectral_parser"), nlp.get_pipe("spectral_tagger")
-    docs = [tagger(eg.predicted) for eg in dev_examples(nlp, sample)]
+    docs = [tagger(eg.predicted) for eg in dev_examples(nlp, few)]
     checked = 0
     for doc in [doc for doc in docs if 4 <= len(doc) <= 8][:5]:
         parser.constrain = False
@@ -215,8 +215,8 @@ def test_raw_text_is_split_and_given_sentences_are_kept(nlp):
     assert len(list(doc.sents)) == 1
 
 
-def test_senter_config_parses_raw_text(sample):
-    nlp = train(sample, "pipeline_senter.cfg", corpora__train__limit=100)
+def test_senter_config_parses_raw_text(few):
+    nlp = train(few, "pipeline_senter.cfg", corpora__train__limit=100)
     assert nlp.pipe_names == ["senter", "spectral_tagger", "spectral_parser"]
     doc = nlp("The dog barked. The cat slept.")
     assert all(token.dep_ for token in doc)

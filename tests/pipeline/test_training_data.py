@@ -31,7 +31,7 @@ MODELS = {
     "loglinear": {"@architectures": "spacy-spectral.LogLinear.v1"},
     "biaffine": {"@architectures": "spacy-spectral.Biaffine.v1", "tok2vec": TOK2VEC},
 }
-NLP = spacy.blank("en")
+NLP = spacy.blank("xx")
 
 
 def example(words, heads=None, deps=None, tags=None):
@@ -83,7 +83,7 @@ LACKING = {
 
 
 def parser(model, **config):
-    nlp = spacy.blank("en", vocab=NLP.vocab)
+    nlp = spacy.blank("xx", vocab=NLP.vocab)
     nlp.add_pipe("spectral_parser", config={"model": MODELS[model], **config})
     return nlp
 
@@ -129,7 +129,7 @@ def test_circles_of_heads_are_named(model):
 @pytest.mark.parametrize("case", [*CASES, *LACKING])
 def test_tagger_trains_on_little(case):
     examples = [make() for make in {**CASES, **LACKING}[case]]
-    nlp = spacy.blank("en", vocab=NLP.vocab)
+    nlp = spacy.blank("xx", vocab=NLP.vocab)
     tagger = nlp.add_pipe("spectral_tagger")
     if not any(token.tag for eg in examples for token in eg.reference):
         with pytest.raises(ValueError, match="S301"):
@@ -148,7 +148,7 @@ def test_reranker_and_jackknife_train_or_say_why_not(model, case):
     reranker = nlp.add_pipe("spectral_reranker")
     with pytest.raises(ValueError, match=r"\[S\d+\]"):
         reranker.initialize(lambda: examples, nlp=nlp)
-    nlp = spacy.blank("en", vocab=NLP.vocab)
+    nlp = spacy.blank("xx", vocab=NLP.vocab)
     nlp.add_pipe("spectral_tagger")
     config = {"model": MODELS[model], "jackknife": "spectral_tagger"}
     nlp.add_pipe("spectral_parser", config=config)

@@ -1,5 +1,6 @@
 """The chart, decoding and posteriors against enumeration of every projective tree."""
 
+from copy import copy
 from itertools import product
 
 import numpy
@@ -304,11 +305,10 @@ def test_constraints(sentence, data):
     assert kept == most
 
 
-@pytest.mark.parametrize("factor", [1e-60, 1e-3, 1.0, 1e3, 1e60])
-@pytest.mark.parametrize("signed", [False, True])
-def test_long_sentences_are_rescaled(factor, signed):
-    """300 tokens whose total is far beyond the doubles: the same marginals as when scaled well."""
-    n = 300
+@pytest.fixture(scope="module", params=[False, True], ids=["False", "True"])
+def long_sentence(request):
+    """300 tokens, whether their numbers are signed, and their marginals when scaled well."""
+    n, signed = 300, request.param
     rng = numpy.random.default_rng(5)
     sentence = random_automata(
         7, symbols=rng.integers(0, 3, n).tolist(), n_symbols=3, states=3, classes=1,
@@ -324,11 +324,18 @@ def test_long_sentences_are_rescaled(factor, signed):
     reference = as_factors(sentence, non_negative=not signed)
     _, z, expected = _run_chart(reference)
     assert 0 < z < numpy.inf
+    return sentence, signed, expected / z
+
+
+@pytest.mark.parametrize("factor", [1e-60, 1e-3, 1.0, 1e3, 1e60])
+def test_long_sentences_are_rescaled(factor, long_sentence):
+    """The total is far beyond the doubles: the same marginals as when scaled well."""
+    sentence, signed, expected = copy(long_sentence[0]), *long_sentence[1:]
     sentence.weights = sentence.weights * factor
     sentence.root = sentence.root * factor
     posterior = Posterior.from_factors([as_factors(sentence, non_negative=not signed)], None)
     numpy.testing.assert_allclose(column_sums(posterior), 1.0)
-    numpy.testing.assert_allclose(posterior.marginals, expected / z, rtol=1e-5, atol=1e-9)
+    numpy.testing.assert_allclose(posterior.marginals, expected, rtol=1e-5, atol=1e-9)
     assert is_single_root_projective(posterior.heads.tolist())
     assert -numpy.inf < posterior.log_probability(posterior.heads) < 0
 
