@@ -123,7 +123,7 @@ class SilverCorpus:
     def __init__(
         self,
         path: str | Path | None,
-        weight: float = 0.3,
+        weight: float = 1.0,
         source: str | None = None,
         soft: bool = True,
         min_prob: float = 0.0,

@@ -51,7 +51,7 @@ def teach_cli(
     ] = False,
     workers: Annotated[int, typer.Option("--workers", "-j", help="Processes", min=1)] = 1,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew, whatever is in the directory")
+        bool, typer.Option("--overwrite", help="Train anew, whatever is in the directory")
     ] = False,
 ) -> None:
     """Let a fast pipeline learn from a better one.
@@ -87,7 +87,8 @@ def teach_cli(
             way,
             lines=lines,
             workers=workers,
-            overwrite=overwrite,
+            # what this teacher has parsed is good for other students, too
+            overwrite=overwrite and done.has_other_trees,
         )
         msg.good(f"{total}: {output / 'silver'}")
         done.train("taught", student, output)
@@ -145,12 +146,14 @@ def student_config(
 
 @dataclass
 class Done:
-    """What was done in a directory before, and is done now."""
+    """What was done in a directory before, and is done now. Whether the parsed text there may be another
+    teacher's: `has_other_trees`."""
 
     directory: Path
     inputs: dict[str, Any]
     stages: list[str] = field(default_factory=list)
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    has_other_trees: bool = False
 
     @classmethod
     def begin(cls, directory: Path, inputs: dict[str, Any], *, overwrite: bool) -> "Done":
@@ -160,23 +163,28 @@ class Done:
         from ..base.errors import Errors, SpectralError
 
         path = directory / RECORD
-        if overwrite or not path.exists():
-            if not overwrite and any(
-                (directory / name).exists() for name in ("model-best", "untaught")
-            ):
+        if path.exists():
+            try:
+                found = srsly.read_json(path)
+                read = cls(directory, dict(found["inputs"]), found["stages"], found["scores"])
+            except (ValueError, KeyError, TypeError) as error:
+                if not overwrite:
+                    raise SpectralError(Errors.S648.format(path=path)) from error
+                read = cls(directory, {})
+            other = [name for name in inputs if read.inputs.get(name) != inputs[name]]
+            if not other and not overwrite:
+                return read
+            if not overwrite:
+                raise SpectralError(Errors.S649.format(path=directory, names=", ".join(other)))
+            has_other_trees = not {"teacher", "lines"}.isdisjoint(other)
+        else:
+            there = any((directory / name).exists() for name in ("model-best", "untaught"))
+            if there and not overwrite:
                 raise SpectralError(Errors.S647.format(path=directory))
-            done = cls(directory, inputs)
-            done.write()
-            return done
-        try:
-            found = srsly.read_json(path)
-            read = cls(directory, found["inputs"], list(found["stages"]), dict(found["scores"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise SpectralError(Errors.S648.format(path=path)) from error
-        other = [name for name in inputs if read.inputs.get(name) != inputs[name]]
-        if other:
-            raise SpectralError(Errors.S649.format(path=directory, names=", ".join(other)))
-        return read
+            has_other_trees = True
+        done = cls(directory, inputs, has_other_trees=has_other_trees)
+        done.write()
+        return done
 
     def write(self) -> None:
         import srsly

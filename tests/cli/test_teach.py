@@ -128,6 +128,16 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(place, monkeypatch):
     output = taught()
     assert "finished before" in output and output.count("Trained before") == 2
     assert files(other / "out") == expected
+    # another student learns from the same trees
+    assert "[S649]" in failure(changed=SMALL | {"corpora.silver.weight": 0.5})
+    output = taught("--overwrite", changed=SMALL | {"corpora.silver.weight": 0.5})
+    assert "finished before" in output and "Trained before" not in output
+    changed = files(other / "out")
+    assert changed["silver/text.conllu"] == expected["silver/text.conllu"]
+    name = "model-best/spectral_parser/model"
+    assert changed[name] != expected[name]
+    assert taught("--overwrite").count("Trained before") == 0
+    assert files(other / "out") == expected
     # once more, everything is there; what a pipeline is compared with can be another
     assert taught("--against", "teacher").count("Trained before") == 1
     assert files(other / "out") == expected
