@@ -485,6 +485,12 @@ def memory(process: subprocess.Popen) -> float:
     return pages * resource.getpagesize() / 2**20
 
 
+def cpu_seconds(process: subprocess.Popen) -> float:
+    """RETURNS (float): What a process has taken of processors, in steps of 1 / SC_CLK_TCK."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def endure(process: subprocess.Popen, port: int, path: str, post: str) -> bool:
     """Whether a server still answers while it is asked too much, and takes no memory for it."""
     before = memory(process)

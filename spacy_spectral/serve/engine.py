@@ -144,9 +144,9 @@ class Engine:
         """
         if self.nlp is None:
             words = [dict(own) for own in fixed]
-            for own in words:
-                if own["head"] == "0":  # there is one label for it
-                    own["deprel"] = _ROOT
+            for word in words:
+                if word["head"] == "0":  # there is one label for it
+                    word["deprel"] = _ROOT
             given = [float(own["head"] != _FREE) for own in fixed]
             return Analysis(words, given, list(given), [[] for _ in words])
         doc = self._tagged(forms, spaces, fixed)
