@@ -439,6 +439,8 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
 def run(app: ASGIApp, opened: socket.socket) -> None:
     """Serve an application until Ctrl-C or SIGTERM; what has been asked is answered before."""
     _allow_files()
+    # who sends a form that can't be read is told so
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
     with suppress(KeyboardInterrupt):
         make_server(app).run(sockets=[opened])
 

@@ -169,7 +169,8 @@ def test_trees_as_json(port, nlp):
         [row["head"] for row in own["tokens"]] for own in found["sentences"]
     ]
     assert all(own["drawing"].startswith('<div class="arcs') for own in again)
-    assert parse(port, text=" ").json["sentences"] == []
+    for empty in ({"text": ""}, {"text": " "}, {"sentences": []}, {"sentences": [[]]}):
+        assert parse(port, **empty, nbest=2, draw=True).json["sentences"] == []
 
 
 @pytest.mark.parametrize(
@@ -190,6 +191,11 @@ def test_trees_as_json(port, nlp):
 def test_wrong_questions(port, fields):
     found = parse(port, **fields)
     assert found.status in (400, 413) and found.json["error"].startswith("[S")
+
+
+def test_long_sentences_are_not_drawn(port):
+    (own,) = parse(port, text="dog the " * 200 + "barked.", draw=True, nbest=2).json["sentences"]
+    assert len(own["tokens"]) == 402 and len(own["nbest"]) == 2 and "drawing" not in own
 
 
 def test_markup_in_texts_is_no_markup(port):
