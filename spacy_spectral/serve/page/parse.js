@@ -16,7 +16,7 @@ function percent(p) {
 
 // the server makes the markup, with all text escaped
 function drawing(markup) {
-  const made = element("div", { class: "scroll" });
+  const made = element("div", { class: "scroll", tabindex: 0 });
   made.innerHTML = markup;
   return made;
 }
