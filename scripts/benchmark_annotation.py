@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy
 from wasabi import msg
 
-from server_trials import command
+from server_trials import command, cpu_seconds
 from spacy_spectral.base.files import output_path, write_atomically
 from spacy_spectral.base.progress import progress_bar
 from spacy_spectral.serve import blocks
@@ -243,7 +243,7 @@ def measure_latency(options: argparse.Namespace, dev: list[Gold]) -> dict[str, A
             encoding="utf8",
         )
         arguments = ("annotate", source, "--model", options.model, "--every", 0, "--no-browser")
-        with command(*arguments) as (_, port, path):
+        with command(*arguments) as (process, port, path):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
             def ask(method: str, what: str, body: Any = None) -> dict[str, Any]:
@@ -254,6 +254,7 @@ def measure_latency(options: argparse.Namespace, dev: list[Gold]) -> dict[str, A
             # the sentences are put in order meanwhile, in another process
             while ask("GET", "view")["panel"]["learning"]:
                 time.sleep(0.5)
+            cpu = 0.0
             for id_, gold in enumerate(own):
                 shown = ask("GET", f"view?sentence={id_}")["sentence"]
                 for word, (own_arc, right) in enumerate(
@@ -261,9 +262,10 @@ def measure_latency(options: argparse.Namespace, dev: list[Gold]) -> dict[str, A
                 ):
                     if own_arc["head"] != right[0]:
                         what = {"do": "head", "sentence": id_, "word": word, "head": int(right[0])}
-                        began = time.perf_counter()
+                        before, began = cpu_seconds(process), time.perf_counter()
                         answer = ask("POST", "act", what)
                         times.append(time.perf_counter() - began)
+                        cpu += cpu_seconds(process) - before
                         assert answer["sentence"]["words"][word - 1]["head"] == right[0]
                         lengths.append(len(gold.words))
                         break
@@ -273,6 +275,7 @@ def measure_latency(options: argparse.Namespace, dev: list[Gold]) -> dict[str, A
         "median": float(numpy.median(times)),
         "95 %": float(numpy.quantile(times, 0.95)),
         "most": max(times),
+        "cpu": cpu / len(times),
     }
 
 
@@ -291,11 +294,11 @@ def report(result: dict[str, Any]) -> None:
         print("Corrections a sentence")
         msg.table([row], header=header, divider=True)
     if own := result.get("latency"):
-        header = ("Fixes", "Words a sentence", "Median", "95 %", "Most")
+        header = ("Fixes", "Words a sentence", "Median", "95 %", "Most", "CPU of the server")
         row = (
             str(own["fixes"]),
             f"{own['words']:.1f}",
-            *(f"{1000 * own[name]:.0f} ms" for name in ("median", "95 %", "most")),
+            *(f"{1000 * own[name]:.0f} ms" for name in ("median", "95 %", "most", "cpu")),
         )
         print("From a fix to the sentence that is drawn")
         msg.table([row], header=header, divider=True)

@@ -485,6 +485,12 @@ def memory(process: subprocess.Popen) -> float:
     return pages * resource.getpagesize() / 2**20
 
 
+def cpu_seconds(process: subprocess.Popen) -> float:
+    """RETURNS (float): What a process has taken of processors, in steps of 1 / SC_CLK_TCK."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def endure(process: subprocess.Popen, port: int, path: str, post: str) -> bool:
     """Whether a server still answers while it is asked too much, and takes no memory for it."""
     before = memory(process)
@@ -575,7 +581,7 @@ def load(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
                 counts["requests"] += 1
                 counts["words"] += words[text]
 
-        began = time.monotonic()
+        began, served_cpu = time.monotonic(), cpu_seconds(process)
         with ThreadPoolExecutor(options.clients) as pool:
             futures = [pool.submit(ask, i) for i in range(options.clients)]
             while time.monotonic() < end:
@@ -583,7 +589,7 @@ def load(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
                 memories.append(memory(process))
             for future in futures:
                 future.result()
-        seconds = time.monotonic() - began
+        seconds, served_cpu = time.monotonic() - began, cpu_seconds(process) - served_cpu
     # what grows goes on growing: the second half against the end of the first
     half = len(memories) // 2
     grown = max(memories[half:]) - max(memories[: half + 1])
@@ -592,8 +598,9 @@ def load(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
         "errors": counts["errors"],
         "different": counts["different"],
         "words/s": f"{counts['words'] / seconds:,.0f}",
+        "words/CPU s": f"{counts['words'] / served_cpu:,.0f}",
         "nlp.pipe, words/s": f"{alone:,.0f}",
-        "a CPU s": f"{alone_cpu:,.0f}",
+        "nlp.pipe, words/CPU s": f"{alone_cpu:,.0f}",
         "MB": f"{memories[-1]:.0f}",
         "MB grown in the second half": f"{grown:+.1f}",
     }

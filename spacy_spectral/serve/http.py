@@ -412,7 +412,10 @@ def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
     """Open a port; 0 for one that is free."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=2048)
+        opened = socket.create_server((host, port), family=family, backlog=2048)
+        # or the second part of an answer waits for 40 ms; connections have what their port has
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened
     except (OSError, OverflowError) as error:
         raise SpectralError(Errors.S650.format(host=host, port=port, reason=error)) from error
 
@@ -436,6 +439,8 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
 def run(app: ASGIApp, opened: socket.socket) -> None:
     """Serve an application until Ctrl-C or SIGTERM; what has been asked is answered before."""
     _allow_files()
+    # who sends a form that can't be read is told so
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
     with suppress(KeyboardInterrupt):
         make_server(app).run(sockets=[opened])
 

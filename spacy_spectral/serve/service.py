@@ -42,6 +42,7 @@ from .http import LOOPBACK, Limits, application, page_file, page_response, read_
 from .models import PARSER, TAGGER, Model, Models
 
 _MOST_NBEST, _MOST_WAITING = 50, 128
+_MOST_DRAWN = 300  # words of a sentence; a drawing takes the square of its length
 _LIMITS = Limits(body=16 * 2**20)
 _FILES = {"parse.js": "parse.js", "favicon.ico": "icon.svg"}
 _FIELDS = {
@@ -133,7 +134,9 @@ def service_app(
     async def parse(request: Request) -> Response:
         asked = _asked(await read_json(request))
         model = models.find(asked.get("model", ""))
-        workers.require_short(asked.get("text") or " ".join(map(" ".join, asked["sentences"])))
+        workers.require_short(
+            asked.get("text", " ".join(map(" ".join, asked.get("sentences", ()))))
+        )
         return JSONResponse(await workers.run(model, answer, asked))
 
     async def predict(request: Request) -> Response:
@@ -241,6 +244,10 @@ def answer(model: Model, asked: Mapping[str, Any]) -> dict[str, Any]:
     for row, token in zip(rows, shown, strict=True):
         row |= {"start": start_char(token), "end": end_char(token)}
         by_sentence.setdefault(row.pop("sent"), []).append(row)
+
+    def draws(sentence: list[Any]) -> bool:
+        return asked.get("draw", False) and len(sentence) <= _MOST_DRAWN
+
     spans = list(words.sents) if words.has_annotation("SENT_START") else [words[:]]
     result = []
     for place, (number, own) in enumerate(by_sentence.items()):
@@ -255,11 +262,11 @@ def answer(model: Model, asked: Mapping[str, Any]) -> dict[str, Any]:
             ids = {token.i: i for i, token in enumerate((t for t in span if not t.is_space), 1)}
             sentence["nbest"] = [_ranked(parse, ids) for parse in n_best[place]]
         sentence["constituents"] = [
-            _tree(words, tree, draw=asked.get("draw", False))
+            _tree(words, tree, draw=draws(own))
             for tree in stored_trees(words)
             if span.start <= tree.tokens[0] and tree.tokens[-1] < span.end
         ]
-        if asked.get("draw"):
+        if draws(own):
             sentence["drawing"] = arcs_html(tree_words(span))
         result.append(sentence)
     return {

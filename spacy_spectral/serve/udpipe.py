@@ -4,6 +4,7 @@ A text is cut into sentences and words, or these are given in one of some format
 blocks of CoNLL-U. Tagging and parsing then fill in columns; all else in a block stays as it is.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,8 +22,9 @@ from .models import PARSER, SENTER, TAGGER, Model
 
 INPUTS = ("conllu", "horizontal", "vertical", "generic_tokenizer")
 OUTPUTS = ("conllu", "horizontal", "vertical", "plaintext")
-TOKENIZER_OPTIONS = ("normalized_spaces", "presegmented", "ranges")
 _FILLED = {TAGGER: ("lemma", "upos", "xpos", "feats"), PARSER: ("head", "deprel")}
+# of MISC: white space that is not a space
+_OTHER_SPACES = re.compile(r"(?:\||(?<=\t))Spaces(?:After|Before)=[^|\n]*")
 _NO_BREAK = "\u00a0"
 
 
@@ -67,9 +69,8 @@ def _choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
 
 def _from_text(model: Model, text: str, told: str, stages: list[str]) -> list[str]:
     """The sentences of a text."""
-    options = {item.partition("=")[0].strip() for item in told.split(";")} - {""}
-    for option in sorted(options):
-        _choice("tokenizer", option, TOKENIZER_OPTIONS)
+    # clients also send "1" or "true"; options that are not known are nothing, as for UDPipe
+    options = {item.partition("=")[0].strip() for item in told.split(";")}
     if not text.strip():
         return []
     if "presegmented" in options:
@@ -84,7 +85,10 @@ def _from_text(model: Model, text: str, told: str, stages: list[str]) -> list[st
     misc = None
     if "ranges" in options:
         misc = {w.i: [f"TokenRange={start_char(w)}:{end_char(w)}"] for w in words}
-    return blocks.split_blocks(write_doc(words, misc=misc))
+    written = write_doc(words, misc=misc)
+    if "normalized_spaces" in options:
+        written = _OTHER_SPACES.sub("", written).replace("\t|", "\t").replace("\t\n", "\t_\n")
+    return blocks.split_blocks(written)
 
 
 def _begin_with_lines(doc: Doc) -> None:

@@ -165,6 +165,13 @@ def test_invalid_requests_are_refused(port):
         assert talk(port, data).startswith(b"HTTP/1.1 400 ")
 
 
+def test_small_answers_do_not_wait():
+    with listen() as opened, socket.create_connection(opened.getsockname()):
+        connection, _ = opened.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_ports_that_are_taken():
     with listen() as opened:
         taken = opened.getsockname()[1]

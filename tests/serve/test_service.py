@@ -72,6 +72,13 @@ def test_texts_are_parsed_as_the_pipeline_does(port, nlp):
     ).replace("\n\nWe", "\r\n\r\nWe")
     headers = {"content-type": "multipart/form-data; boundary=X"}
     assert ask(port, "POST", "/process", parts + "--X--\r\n", headers).json["result"] == expected
+    # as scripts do it: options in the address, any value, no body
+    told = {"content-type": "application/json"}
+    asked = urlencode({"data": TEXT, "tokenizer": 1, "tagger": "true", "parser": 1})
+    assert ask(port, "POST", f"/process?{asked}", headers=told).json["result"] == expected
+    asked = urlencode({"data": TEXT})
+    found = ask(port, "GET", f"/process?tokenizer&tagger&parser&{asked}").json["result"]
+    assert found == expected
     bare = process(port, data=TEXT, tokenizer="")
     assert len(bare.splitlines()) == len(expected.splitlines()) and "\t0\troot" not in bare
     tagged = process(port, data=TEXT, tokenizer="", tagger="")
@@ -130,6 +137,17 @@ def test_options_of_the_tokenizer(port):
             assert TEXT[begin:end] == form
 
 
+def test_spaces_can_be_left_out(port):
+    text = "A  dog\tsaw\nthe cook ."
+    for more in ("", ";ranges"):
+        kept = process(port, data=text, tokenizer=f"presegmented{more}")
+        left = process(port, data=text, tokenizer=f"presegmented;normalized_spaces{more}")
+        assert kept.count("SpacesAfter=") == 3 and left.count("Spaces") == 0
+        columns = [line.split("\t") for line in left.splitlines() if "\t" in line]
+        assert all(len(row) == 10 and all(row) for row in columns)
+        assert left.count("TokenRange=") == 6 * bool(more)
+
+
 @pytest.mark.parametrize(
     "fields, code",
     [
@@ -137,7 +155,6 @@ def test_options_of_the_tokenizer(port):
         ({"data": "1\tx\n\n"}, "S682"),
         ({"data": "x", "input": "x"}, "S678"),
         ({"data": "x", "output": "x", "tokenizer": ""}, "S678"),
-        ({"data": "x", "tokenizer": "x"}, "S678"),
         ({"data": "x", "model": "x"}, "S677"),
         ({"data": "x" * 2001, "tokenizer": ""}, "S680"),
     ],
@@ -169,7 +186,8 @@ def test_trees_as_json(port, nlp):
         [row["head"] for row in own["tokens"]] for own in found["sentences"]
     ]
     assert all(own["drawing"].startswith('<div class="arcs') for own in again)
-    assert parse(port, text=" ").json["sentences"] == []
+    for empty in ({"text": ""}, {"text": " "}, {"sentences": []}, {"sentences": [[]]}):
+        assert parse(port, **empty, nbest=2, draw=True).json["sentences"] == []
 
 
 @pytest.mark.parametrize(
@@ -190,6 +208,11 @@ def test_trees_as_json(port, nlp):
 def test_wrong_questions(port, fields):
     found = parse(port, **fields)
     assert found.status in (400, 413) and found.json["error"].startswith("[S")
+
+
+def test_long_sentences_are_not_drawn(port):
+    (own,) = parse(port, text="dog the " * 200 + "barked.", draw=True, nbest=2).json["sentences"]
+    assert len(own["tokens"]) == 402 and len(own["nbest"]) == 2 and "drawing" not in own
 
 
 def test_markup_in_texts_is_no_markup(port):
@@ -277,6 +300,19 @@ def test_time_and_waiting_have_limits(models, monkeypatch):
         found = list(pool.map(lambda _: process(port, data="x"), range(8)))
         assert {answer.status for answer in found} == {503}
         assert {"S686", "S687"} == {answer.json["error"][1:5] for answer in found}
+
+
+def test_what_was_asked_is_answered_before_the_end(models, monkeypatch):
+    def slow(model, fields):
+        sleep(0.5)
+        return {"result": "done"}
+
+    monkeypatch.setattr(udpipe, "process", slow)
+    with ThreadPoolExecutor(1) as pool:
+        with running(service_app(models)) as port:
+            asked = pool.submit(process, port, data="x")
+            sleep(0.2)
+        assert asked.result() == "done"
 
 
 def test_words_of_requests_are_forgotten(models):

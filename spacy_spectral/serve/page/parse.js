@@ -16,7 +16,7 @@ function percent(p) {
 
 // the server makes the markup, with all text escaped
 function drawing(markup) {
-  const made = element("div", { class: "scroll" });
+  const made = element("div", { class: "scroll", tabindex: 0 });
   made.innerHTML = markup;
   return made;
 }
@@ -40,7 +40,8 @@ function figure(sentence) {
   const words = sentence.tokens;
   const chance = sentence.logprob === null ? "" : `P(tree) = ${percent(Math.exp(sentence.logprob))}`;
   const made = element("figure", {}, element("figcaption", {}, element("span", { dir: "auto" }, sentence.text), element("span", { class: "soft" }, chance)));
-  if (words.some((word) => word.head !== null)) made.append(drawing(sentence.drawing));
+  if (!sentence.drawing) made.append(element("p", { class: "soft" }, "This sentence is too long to be drawn."));
+  else if (words.some((word) => word.head !== null)) made.append(drawing(sentence.drawing));
   const [first, ...others] = sentence.nbest || [];
   if (others.length) {
     const list = element("ol", { start: 2 });
@@ -50,7 +51,7 @@ function figure(sentence) {
     made.append(element("h2", {}, `Alternatives (the best tree: ${first.prob === null ? "?" : percent(first.prob)})`), list);
   }
   for (const tree of sentence.constituents) {
-    made.append(element("h2", {}, "Constituents"), drawing(tree.drawing));
+    if (tree.drawing) made.append(element("h2", {}, "Constituents"), drawing(tree.drawing));
   }
   return made;
 }
