@@ -34,6 +34,7 @@ def workplace(few, saved, constituency, tmp_path_factory):
     }
     for name, config in (("training", "pipeline"), ("training/refine", "refined")):
         train(ROOT / "configs" / f"{config}.cfg", root / name, overrides=limits)
+    shutil.copytree(root / "training/model-best", root / "training/pipeline/model-best")
     for name, kind in (("rerank", "forest reranker"), ("rerank_list", "reranker")):
         shutil.copytree(saved(kind), root / "training" / name / "model-best")
     path = root / "constituency" / "training" / "model-best"

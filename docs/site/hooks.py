@@ -11,6 +11,13 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[2]
 # what the plugin "offline" loads from another server, and where it is here
 SHIM, OWN_SHIM = "https://unpkg.com/iframe-worker/shim", "iframe-worker.js"
+# columns of numbers are narrow, and names of files stay in one line
+STYLE = """<style>
+.md-typeset table:not([class]) th, .md-typeset table:not([class]) td { min-width: 0; padding: 0.5em 0.8em; }
+.md-typeset td[style*="right"] { white-space: nowrap; }
+.md-typeset td code { word-break: normal; overflow-wrap: normal; }
+</style>
+"""
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changes.md"}
 OBJECTS = {
     "Functions": ["spacy_spectral.to_table", "spacy_spectral.register_extensions"],
@@ -75,8 +82,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Nothing is loaded from other servers."""
-    return output.replace(SHIM, OWN_SHIM)
+    """Nothing is loaded from other servers; tables are narrow."""
+    return output.replace(SHIM, OWN_SHIM).replace("</head>", f"{STYLE}</head>", 1)
 
 
 def on_post_template(output_content: str, **_: Any) -> str:

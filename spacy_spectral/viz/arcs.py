@@ -14,7 +14,7 @@ from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
-from .markup import colours, format_probability, n_columns, opacity, svg_head
+from .markup import colours, format_probability, n_columns, opacity, svg_head, text_width
 
 # beyond this, words are in a column
 MOST_WIDTH = 1140.0
@@ -223,16 +223,16 @@ class _Row:
     def _place(self, arcs: Sequence[tuple[int, Arc]]) -> float:
         """Find the centres of words: words must not touch, and labels must fit below their arcs."""
         widths = [
-            max(_WORD * n_columns(word.text), _TAG * n_columns(word.tag), 10.0) + _GAP
+            max(text_width(word.text, _WORD), text_width(word.tag, _TAG), 10.0) + _GAP
             for word in self.words
         ]
         for i, arc in arcs:
             if arc.head == i:
-                widths[i] = max(widths[i], _LABEL * n_columns(_shown_label(arc)) + 6)
+                widths[i] = max(widths[i], text_width(_shown_label(arc), _LABEL) + 6)
         gaps = [(a + b) / 2 for a, b in pairwise(widths)]
         for i, arc in sorted(arcs, key=lambda pair: abs(pair[0] - pair[1].head)):
             low, high = sorted((i, arc.head))
-            needed = _LABEL * n_columns(_shown_label(arc)) + 12 + 2 * _PORT
+            needed = text_width(_shown_label(arc), _LABEL) + 12 + 2 * _PORT
             lacking = needed - sum(gaps[low:high])
             if high > low and lacking > 0:
                 for between in range(low, high):
@@ -267,7 +267,7 @@ class _Row:
                 f"Q{x:.1f},{peak:.1f} {x:.1f},{peak - side * bend:.1f} V{y + side * 7:.1f}"
             )
             middle = (start + x) / 2
-        solid = _solid(arc)
+        solid = _solid(arc) if up else ""  # below the words are few, which must be seen
         return (
             f'<path class="hit" d="{path}"/><path class="line" stroke-width="1.6" d="{path}"{solid}/>'
             f'<path class="tip" d="{tip}"{solid}/>'
@@ -299,7 +299,7 @@ def _column(words: Sequence[Word]) -> str:
         at.append(y)
         y += _LINE * (1.85 if word.is_wrong else 1.0)
     texts = [_shortened(word.text) for word in words]
-    labels = base + _INDENT + max((_WORD * n_columns(text) for text in texts), default=0.0) + 6
+    labels = base + _INDENT + max((text_width(text, _WORD) for text in texts), default=0.0) + 6
     width = labels + 40
     parts = []
     for i, word in enumerate(words):
@@ -322,12 +322,12 @@ def _column(words: Sequence[Word]) -> str:
             drawn.append(
                 f'<text class="label" x="{labels:.1f}" y="{middle + 4:.1f}">{shown}</text>'
             )
-            end = labels + _LABEL * n_columns(_shown_label(word.arc)) + 12
+            end = labels + text_width(_shown_label(word.arc), _LABEL) + 12
             if word.other is not None and (word.arc.prob or 0) < 0.9:
                 name = _shortened(f"or {arc_name(words, word.other, i)}", 30)
                 place = f'x="{end:.1f}" y="{middle + 4:.1f}"'
                 drawn.append(f'<text class="tag" {place} font-size="10">{escape(name)}</text>')
-                end += 5.6 * n_columns(name) + 8
+                end += text_width(name, 5.6) + 8
             width = max(width, end)
         text = escape(texts[i])
         drawn.append(
@@ -338,7 +338,7 @@ def _column(words: Sequence[Word]) -> str:
             drawn.append(
                 f'<text class="gold" x="{base + _INDENT:.1f}" y="{middle + 20:.1f}">{escape(name)}</text>'
             )
-            width = max(width, base + _INDENT + _LABEL * n_columns(name) + _MARGIN)
+            width = max(width, base + _INDENT + text_width(name, _LABEL) + _MARGIN)
         kind = "word wrong" if word.is_wrong else "word"
         parts.append(f'<g class="{kind}">{_title(words, i)}{"".join(drawn)}</g>')
     head = svg_head("column", width, y + _MARGIN, font_size=11, more="")

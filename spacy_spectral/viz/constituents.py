@@ -20,7 +20,7 @@ _STYLE = """
 .tree polyline { fill: none; stroke-dasharray: 5 3; stroke-width: 1.3; }
 .tree .missing polyline { stroke: #1b7f3b; } .tree .rival polyline { stroke: #7b3fa0; }
 .tree .missing text { fill: #1b7f3b; } .tree .rival text { fill: #7b3fa0; }
-.tree g text { font-size: 11px; paint-order: stroke; stroke: #ffffff; stroke-width: 5; }
+.tree g text { font-size: 11px; paint-order: stroke; stroke: #ffffff; stroke-width: 7; }
 @media (prefers-color-scheme: dark) { .tree .page { fill: #1b232b; } .tree text { fill: #e6ebf0; }
   .tree .p, .tree .t { fill: #9aa7b3; } .tree .lines { stroke: #c9d2da; } .tree .wrong { fill: #ff7b72; }
   .tree .missing polyline { stroke: #56d364; } .tree .rival polyline { stroke: #c9a2ff; }

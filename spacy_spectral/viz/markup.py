@@ -66,6 +66,11 @@ def n_columns(text: str) -> int:
     return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)
 
 
+def text_width(text: str, column: float) -> float:
+    """How wide a text is, on the safe side, given the width of a column; capitals are wider."""
+    return column * (n_columns(text) + 0.3 * sum(letter.isupper() for letter in text))
+
+
 def opacity(probability: float) -> float:
     """How opaque an arc of this probability is drawn; the least probable can still be seen."""
     return _LEAST_OPACITY + (1 - _LEAST_OPACITY) * min(max(probability, 0.0), 1.0)
