@@ -164,6 +164,8 @@ def kept(
     }
     if options.symbol != "TAG":
         asked["symbol"] = options.symbol
+    if vars(options).get("lemmas"):
+        asked["lemmas"] = str(options.lemmas)
     if file.exists():
         found = srsly.read_json(file)
         if found["asked"] != asked:

@@ -1,6 +1,7 @@
 """Measure pipelines from raw text: tokens, sentences, tags, lemmas, trees, training time, speed.
 
-    python scripts/benchmark_raw.py TRAIN DEV [--lang tr] [--vectors DIR] [--text FILE] [--minutes 8]
+    python scripts/benchmark_raw.py TRAIN DEV [--lang tr] [--vectors DIR] [--lemmas FILE]
+        [--accurate] [--text FILE] [--minutes 8]
 
 Ours is configs/pipeline.cfg, once more with the rule tokenizer of spaCy and its sentencizer in front of
 the same tagger, lemmatizer and parser; with --accurate configs/accurate.cfg, too. spaCy's own is tok2vec,
@@ -74,6 +75,7 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = parser_with(__doc__, *SYSTEMS)
     parser.add_argument("--accurate", action="store_true", help="configs/accurate.cfg, too")
+    parser.add_argument("--lemmas", type=Path, help="a lexicon for our lemmatizer")
     parser.add_argument("--no-spacy", action="store_true", help="leave out spaCy's own pipeline")
     return parser.parse_args(namespace=argparse.Namespace(fair_vectors=False))
 
@@ -123,7 +125,9 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
 
 
 def train_ours(config_path: Path, options: argparse.Namespace, path: Path) -> dict[str, Any]:
-    config = util.load_config(config_path, overrides=settings_of(options))
+    lemmas = str(options.lemmas) if options.lemmas else None
+    settings = settings_of(options) | {"paths.lemmas": lemmas}
+    config = util.load_config(config_path, overrides=settings)
     started = process_time()
     with clocked() as parts:
         nlp = init_nlp(config)

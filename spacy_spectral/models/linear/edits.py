@@ -6,9 +6,11 @@ becomes "auf", "t" becomes "en":
 
     tree = Keep(characters before the part, characters after it, tree of these, tree of those)
          | Replace(old, new)
+         | Put(new)
 
-A tree does not name the part that stays, so that it fits other words of the same kind. Trees are written as
-nested lists: ["k", before, after, left, right] and ["r", old, new].
+A tree does not name the part that stays, so that it fits other words of the same kind. `Put` does not even
+name what it replaces: there are so many Turkish endings that most trees are met once. Trees are written as
+nested lists: ["k", before, after, left, right], ["r", old, new] and ["p", new].
 """
 
 from collections.abc import Callable
@@ -36,7 +38,13 @@ class Replace(NamedTuple):
     new: str
 
 
-Tree = Keep | Replace
+class Put(NamedTuple):
+    """Replaces whatever there is."""
+
+    new: str
+
+
+Tree = Keep | Replace | Put
 
 
 def lower_case(form: str) -> str:
@@ -62,6 +70,10 @@ class Script(NamedTuple):
     def apply(self, form: str) -> str | None:
         """The lemma of a form; None if the tree does not fit it."""
         return _apply(self.tree, CASES[self.case](form)) or None
+
+    def loosened(self) -> "Script":
+        """The same without what it replaces, but how much that is."""
+        return Script(self.case, _loosened(self.tree))
 
     def to_str(self) -> str:
         """How it is written to files."""
@@ -99,8 +111,14 @@ def _find_tree(form: str, lemma: str, depth: int) -> Tree | None:
     return Keep(match.a, len(form) - end, left, right)
 
 
+def _loosened(tree: Tree | None) -> Tree | None:
+    if isinstance(tree, Keep):
+        return tree._replace(left=_loosened(tree.left), right=_loosened(tree.right))
+    return Put(tree.new) if isinstance(tree, Replace) else tree
+
+
 def _cost(tree: Tree | None) -> int:
-    if tree is None:
+    if tree is None or isinstance(tree, Put):
         return 0
     if isinstance(tree, Replace):
         return len(tree.old) + len(tree.new)
@@ -112,6 +130,8 @@ def _apply(tree: Tree | None, text: str) -> str | None:
         return text
     if isinstance(tree, Replace):
         return tree.new if text == tree.old else None
+    if isinstance(tree, Put):
+        return tree.new
     end = len(text) - tree.after
     # something has to stay, or words that are too short would be made of nothing
     if tree.before >= end:
@@ -125,6 +145,8 @@ def _to_list(tree: Tree | None) -> list[Any] | None:
         return None
     if isinstance(tree, Replace):
         return ["r", tree.old, tree.new]
+    if isinstance(tree, Put):
+        return ["p", tree.new]
     return ["k", tree.before, tree.after, _to_list(tree.left), _to_list(tree.right)]
 
 
@@ -135,6 +157,8 @@ def _from_list(value: Any, depth: int) -> Tree | None:
         raise ValueError(value)
     if value[0] == "r" and len(value) == 3 and all(type(part) is str for part in value[1:]):
         return Replace(*value[1:])
+    if value[0] == "p" and len(value) == 2 and type(value[1]) is str:
+        return Put(value[1])
     if value[0] == "k" and len(value) == 5 and all(type(n) is int and n >= 0 for n in value[1:3]):
         trees = (_from_list(part, depth - 1) for part in value[3:])
         return Keep(value[1], value[2], *trees)

@@ -13,7 +13,7 @@ from spacy.strings import hash_string
 from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.linear import lemmatizer
 from spacy_spectral.models.linear.analyses import LemmaTable, lookup_key, read_analyses
-from spacy_spectral.models.linear.edits import Keep, Replace, Script, find_script
+from spacy_spectral.models.linear.edits import Keep, Put, Replace, Script, find_script
 from spacy_spectral.models.linear.lemmatizer import LemmaModel, LemmatizerRecipe, Reading
 
 WORDS = st.text(alphabet="abcABCİıßæ-'", min_size=1, max_size=12) | st.text(min_size=1, max_size=6)
@@ -47,9 +47,41 @@ def test_scripts_fit_other_words_of_the_same_kind():
     assert find_script("dogs", "dog").tree == Keep(0, 1, None, Replace("s", ""))
 
 
+def test_what_is_replaced_may_be_left_open():
+    script = find_script("gelecektim", "gel").loosened()
+    assert script.tree == Keep(0, 7, None, Put(""))
+    assert script.apply("bilmeyecek") == "bil"
+    assert script.apply("gelecek") is None
+    assert find_script("kitabından", "kitap").loosened().apply("şarabından") == "şarap"
+    assert Script.from_str(script.to_str()) == script == script.loosened()
+    assert Script("lower", Put("x")).apply("anything") == "x"
+
+
+def test_endings_that_are_new_are_cut_off():
+    """Most scripts are met once, and the lemma is known by other forms."""
+    rng = Random(2)
+    stems = [
+        "".join(rng.choice("bdgklmnprstv") + rng.choice("aeiou") for _ in range(2))
+        for _ in range(60)
+    ]
+    endings = sorted(
+        {"".join(rng.choice("xyz") for _ in range(rng.randint(2, 6))) for _ in range(300)}
+    )
+    pairs = [
+        (Reading(rng.choice(stems) + ending, "V", "VERB", f"E={len(ending)}"), "")
+        for ending in endings
+    ]
+    pairs = [(r, r.form.rstrip("xyz")) for r, _ in pairs]
+    bare = [(Reading(stem, "V", "VERB", ""), stem) for stem in stems]
+    model = LemmatizerRecipe().fit(pairs[::2] + bare)
+    found = model.lemmatize([r for r, _ in pairs[1::2]])
+    right = sum(lemma == own for lemma, (_, own) in zip(found, pairs[1::2], strict=True))
+    assert right > 0.9 * len(found)
+
+
 DEEP = '["k",0,1,' * 60 + "null" + ",null]" * 60
 NO_SCRIPTS = ['["x",null]', '["lower",["k",1]]', '["lower",["r",1,2]]', "3", "{}", "x",
-              '["lower",["k",-1,0,null,null]]', f'["lower",{DEEP}]']  # fmt: skip
+              '["lower",["k",-1,0,null,null]]', '["lower",["p",1]]', f'["lower",{DEEP}]']  # fmt: skip
 
 
 @pytest.mark.parametrize("text", NO_SCRIPTS)
