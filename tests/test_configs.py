@@ -20,6 +20,7 @@ from spacy_spectral.treebank.documents import read_docs
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
+TWO_FOLDS = {"components.spectral_reranker.model.folds": 2}
 
 
 def run(*arguments):
@@ -216,7 +217,7 @@ def test_tok2vec(sample, tmp_path):
 
 def test_pipeline_then_reranker(few, tmp_path):
     base = train("pipeline.cfg", few, tmp_path / "base")
-    path = train("rerank.cfg", few, tmp_path / "rerank", **{"paths.base": str(base)})
+    path = train("rerank.cfg", few, tmp_path / "rerank", **{"paths.base": str(base)} | TWO_FOLDS)
     before, after = (srsly.read_json(own / "meta.json")["performance"] for own in (base, path))
     assert after["dep_las"] > 0.9 * before["dep_las"]
     result = run("spectral", "evaluate", path, few["test"])
@@ -265,7 +266,7 @@ def test_the_accurate_gear_starts_from_raw_text(accurate):
 def test_reranker_on_any_pipeline(kind, config, few, tmp_path, request):
     """One config for bases of different components: all of them stand before the reranker, as they were."""
     base = request.getfixturevalue(kind)
-    path = train(config, few, tmp_path, **{"paths.base": str(base)})
+    path = train(config, few, tmp_path, **{"paths.base": str(base)} | TWO_FOLDS)
     before, after = spacy.load(base), spacy.load(path)
     assert after.pipe_names == [*before.pipe_names, "spectral_reranker"]
     assert after.tokenizer.to_bytes() == before.tokenizer.to_bytes()
