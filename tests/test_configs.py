@@ -20,6 +20,7 @@ from spacy_spectral.treebank.documents import read_docs
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
+TWO_FOLDS = {"components.spectral_reranker.model.folds": 2}
 
 
 def run(*arguments):
@@ -216,10 +217,15 @@ def test_tok2vec(sample, tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_pipeline_then_reranker(few, tmp_path):
-    base = train("pipeline.cfg", few, tmp_path / "base")
-    path = train("rerank.cfg", few, tmp_path / "rerank", **{"paths.base": str(base)})
-    before, after = (srsly.read_json(own / "meta.json")["performance"] for own in (base, path))
+@pytest.fixture(scope="module")
+def whole(few, tmp_path_factory):
+    """From raw text to trees."""
+    return train("pipeline.cfg", few, tmp_path_factory.mktemp("whole"))
+
+
+def test_pipeline_then_reranker(whole, few, tmp_path):
+    path = train("rerank.cfg", few, tmp_path / "rerank", **{"paths.base": str(whole)} | TWO_FOLDS)
+    before, after = (srsly.read_json(own / "meta.json")["performance"] for own in (whole, path))
     assert after["dep_las"] > 0.9 * before["dep_las"]
     result = run("spectral", "evaluate", path, few["test"])
     assert result.exit_code == 0, result.output
@@ -267,7 +273,7 @@ def test_the_accurate_gear_starts_from_raw_text(accurate):
 def test_reranker_on_any_pipeline(kind, config, few, tmp_path, request):
     """One config for bases of different components: all of them stand before the reranker, as they were."""
     base = request.getfixturevalue(kind)
-    path = train(config, few, tmp_path, **{"paths.base": str(base)})
+    path = train(config, few, tmp_path, **{"paths.base": str(base)} | TWO_FOLDS)
     before, after = spacy.load(base), spacy.load(path)
     assert after.pipe_names == [*before.pipe_names, "spectral_reranker"]
     assert after.tokenizer.to_bytes() == before.tokenizer.to_bytes()
@@ -286,12 +292,11 @@ def test_reranker_without_a_base_says_so(few, tmp_path):
         train("rerank.cfg", few, tmp_path)
 
 
-def test_constituents_on_a_whole_pipeline(few, tmp_path):
+def test_constituents_on_a_whole_pipeline(whole, few, tmp_path):
     """One pipeline from raw text to lemmas, dependencies and constituents."""
-    base = train("pipeline.cfg", few, tmp_path / "base")
     brackets = {split: path.with_suffix(".ptb") for split, path in few.items()}
-    path = train("constituency.cfg", brackets, tmp_path / "both", **{"paths.base": str(base)})
-    before, after = spacy.load(base), spacy.load(path)
+    path = train("constituency.cfg", brackets, tmp_path / "both", **{"paths.base": str(whole)})
+    before, after = spacy.load(whole), spacy.load(path)
     assert after.pipe_names == [*before.pipe_names, "sentencizer", "spectral_constituency"]
     text = "The dog saw a man. She sleeps."
     doc, other = after(text), before(text)

@@ -1,6 +1,7 @@
 """What is kept on documents: it stays with its tokens, whatever is done to others."""
 
 import itertools
+import json
 import subprocess
 import sys
 
@@ -263,22 +264,26 @@ def run(code):
 
 def test_importing_claims_no_names():
     code = (
-        "import spacy, spacy_spectral.pipeline.parser, spacy_spectral.pipeline.reranker\n"
+        "import json, spacy, spacy_spectral.pipeline.parser, spacy_spectral.pipeline.reranker\n"
         "import spacy_spectral.pipeline.tagger, spacy_spectral.pipeline.eigenwords\n"
         "from spacy.tokens.underscore import Underscore\n"
+        "def claimed(): return [name for names in Underscore.get_state() for name in names]\n"
         "nlp = spacy.blank('en')\n"
-        "print(*(name for names in Underscore.get_state() for name in names))\n"
-        "nlp.add_pipe('spectral_parser'); nlp.add_pipe('spectral_tagger')\n"
-        "print(*(name for names in Underscore.get_state() for name in names))\n"
+        "found = [claimed()]\n"
+        "nlp.add_pipe('spectral_tagger')\n"
+        "doc = nlp.make_doc('a')\n"
+        "found += [doc[0]._.sent_start_prob, doc[:]._.parse_logprob]\n"
+        "nlp.add_pipe('spectral_parser')\n"
+        "print(json.dumps([*found, claimed()], separators=',:'))\n"
     )
+    (line,) = run(code)
+    imported, start, logprob, claimed = json.loads(line)
+    assert imported == []
     probabilities = {"head_prob", "dep_prob", "parse_logprob", "marginals", "tag_probs"}
     probabilities |= {"alternative", "parse_confidence"}
-    # those of the senter can be asked for without one
-    assert set(run(code)) == probabilities | {"sent_start_prob"}
-    assert run(code.replace("nlp.add_pipe", "# nlp.add_pipe")) == []
-    code = code.replace("nlp.add_pipe('spectral_parser'); ", "")
-    code += "doc = nlp.make_doc('a'); print(doc[0]._.sent_start_prob, doc[:]._.parse_logprob)"
-    assert run(code)[-2:] == ["None", "None"]
+    # those of the senter, and of a parser before there is one, can be asked for
+    assert (start, logprob) == (None, None)
+    assert set(claimed) == probabilities | {"sent_start_prob"}
 
 
 def test_values_can_be_read_without_a_component(tmp_path):

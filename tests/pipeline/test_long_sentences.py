@@ -66,7 +66,14 @@ ELSEWHERE = {
     "neural spans": ["constituency with a network"],
 }
 # Sentences are cut into pieces: time grows with their number. These take the longest for one.
-SLOW = ("SHAG", "product", "grammar", "forest reranker")
+SLOW = (
+    "SHAG",
+    "product",
+    "refined",
+    "forest reranker",
+    "grammar",
+    "constituency with a network",
+)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ELSEWHERE])

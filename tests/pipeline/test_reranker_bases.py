@@ -24,16 +24,16 @@ RERANKERS = {
 
 
 @pytest.fixture(scope="module", params=list(BASES))
-def base(request, examples):
+def base(request, few_examples):
     nlp = spacy.blank("en")
     parser = nlp.add_pipe("spectral_parser", config={"model": BASES[request.param]})
-    nlp.initialize(lambda: examples(nlp)[:80])
+    nlp.initialize(lambda: few_examples(nlp)[:80])
     parser.learner.keep_temperature(Temperature(1.3, 1.1, 1.7))
     return nlp
 
 
 @pytest.mark.parametrize("kind", list(RERANKERS))
-def test_reranker_on_any_base(base, examples, kind, monkeypatch):
+def test_reranker_on_any_base(base, few_examples, kind, monkeypatch):
     parser = base.get_pipe("spectral_parser")
     fitted = []
     recipe = type(parser.model.attrs["recipe"])
@@ -47,13 +47,13 @@ def test_reranker_on_any_base(base, examples, kind, monkeypatch):
     nlp = spacy.blank("en", vocab=base.vocab)
     nlp.add_pipe("spectral_parser", source=base)
     reranker = nlp.add_pipe("spectral_reranker", config={"model": RERANKERS[kind], "n": 5})
-    reranker.initialize(lambda: examples(nlp)[:80], nlp=nlp)
+    reranker.initialize(lambda: few_examples(nlp)[:80], nlp=nlp)
     assert len(fitted) == 2  # one copy for each block
     if recipe is ProductRecipe:
         # nothing is held out of blocks for weights, which are those of the base
         assert all(copy.weights == {"loglinear": 0.6, "biaffine": 0.4} for copy in fitted)
     assert all(copy.temperature == NEUTRAL for copy in fitted)  # and get the base's afterwards
-    docs = list(nlp.pipe(eg.predicted.copy() for eg in examples(nlp, "dev")[:20]))
+    docs = list(nlp.pipe(eg.predicted.copy() for eg in few_examples(nlp, "dev")[:20]))
     for doc in docs:
         assert doc.has_annotation("DEP")
         assert all(sum(token.head == token for token in sent) == 1 for sent in doc.sents)

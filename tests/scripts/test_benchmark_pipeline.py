@@ -18,7 +18,7 @@ FIGURES = {
 
 
 def test_quick_benchmark(tmp_path):
-    write_sample(tmp_path, seed=1, train=100, dev=20, test=1)
+    write_sample(tmp_path, seed=1, train=60, dev=20, test=1)
     splits = [str(tmp_path / f"sample-{split}.conllu") for split in ("train", "dev")]
     text = "The dog saw a man. It ran.\n\nA man saw the dog.\n"
     (tmp_path / "text.txt").write_text(text, encoding="utf8")
