@@ -77,6 +77,10 @@ def teach_cli(
             "vectors": _digest_or_none(student.interpolate()["paths"].get("vectors")),
             "student": _without_paths(student),
         }
+        if against is not None:
+            load_pipeline(against)
+        for path in (gold, dev):
+            require_sound(path)
         done = Done.begin(output, inputs, overwrite=overwrite)
         msg.divider("Texts parsed by the teacher")
         way = Way("conllu", probs=True)
@@ -142,6 +146,16 @@ def student_config(
         if read["corpora"].get(name, {}).get("path") != str(wanted):
             raise SpectralError(Errors.S646.format(path=path, name=name))
     return config
+
+
+def require_sound(path: Path) -> None:
+    """Raise the first problem of a treebank before the long work, not after it."""
+    from spacy.vocab import Vocab
+
+    from ..treebank.documents import read_docs
+
+    for _ in read_docs(path, Vocab(), n_sents=0):
+        pass
 
 
 @dataclass
