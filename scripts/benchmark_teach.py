@@ -1,7 +1,8 @@
 """What a fast parser learns from a better one: trees or arcs, weights, chosen sentences, amounts, treebanks.
 
     python scripts/benchmark_teach.py TRAIN DEV --teacher MODEL --text FILE... [--vectors DIR] [--keep DIR]
-        [--part 0.8] [--epochs 4] [--min-blocks 2] [--limit WORDS] [--other FILE] [--only NAME...] [--json FILE]
+        [--part 0.8] [--epochs 4] [--min-blocks 2] [--limit WORDS] [--other FILE] [--only NAME...]
+        [--json FILE]
 
 The teacher parses the text (kept in --keep). The tagger and the parser of configs/pipeline.cfg are trained on
 the first part of TRAIN; the rest, which neither has seen, is what is measured on, and DEV beside it. Settings
