@@ -1,14 +1,15 @@
 """What a fast parser learns from a better one: trees or arcs, weights, chosen sentences, amounts, treebanks.
 
     python scripts/benchmark_teach.py TRAIN DEV --teacher MODEL --text FILE... [--vectors DIR] [--keep DIR]
-        [--part 0.8] [--epochs 4] [--limit WORDS] [--other FILE] [--only NAME...] [--json FILE]
+        [--part 0.8] [--epochs 4] [--min-blocks 2] [--limit WORDS] [--other FILE] [--only NAME...]
+        [--json FILE]
 
 The teacher parses the text (kept in --keep). The tagger and the parser of configs/pipeline.cfg are trained on
 the first part of TRAIN; the rest, which neither has seen, is what is measured on, and DEV beside it. Settings
 are to be chosen by the rest. (The teacher may have seen it.) With --part 1 only DEV is left.
 
 --other is a treebank with other conventions, CoNLL-U, perhaps of another parser: without and with its name as
-a feature. With the name, DEV is parsed like it, and the rest like TRAIN.
+a feature. With the name, all is parsed like TRAIN, and once more like it.
 
 Every row is one parser: what it has learnt from beside gold trees, how many tokens, how much they count, UAS
 and LAS on the rest and on DEV, CPU seconds of its training, and microseconds a token of its parsing.
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="one document a line")
     parser.add_argument("--part", type=float, default=0.8, help="of TRAIN that is trained on")
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--min-blocks", type=int, default=2, help="parts that features occur in")
     parser.add_argument("--limit", type=int, default=0, help="so many words of silver trees")
     parser.add_argument("--other", type=Path, help="a treebank with other conventions")
     parser.add_argument("--only", nargs="+", choices=ROWS, help="some of the rows")
@@ -152,15 +154,16 @@ def run(options: argparse.Namespace, directory: Path) -> Iterator[dict[str, Any]
         started = process_time()
         learnt = recipe.fit(Treebank.mixed(parts), clusters=clusters, report=lambda message: None)
         figures |= {"seconds": process_time() - started, "weight": row.weight}
-        for prefix, treebank in sets.items():
-            if row.named:
-                treebank = named(treebank, _OTHER if prefix else _OWN)
-            started = process_time()
-            judged = judge(learnt.parse(treebank.tokens), treebank, learnt.label_names)
-            figures["microseconds"] = 1e6 * (process_time() - started) / len(treebank.heads)
-            figures |= {f"{prefix}uas": judged.uas, f"{prefix}las": judged.las}
-        msg.info(f"{name}: {figures}")
-        yield {"name": name, "trees": str(row)} | figures
+        for like in (_OWN, _OTHER) if row.named else ("",):
+            for prefix, treebank in sets.items():
+                given = named(treebank, like) if like else treebank
+                started = process_time()
+                judged = judge(learnt.parse(given.tokens), given, learnt.label_names)
+                figures["microseconds"] = 1e6 * (process_time() - started) / len(given.heads)
+                figures |= {f"{prefix}uas": judged.uas, f"{prefix}las": judged.las}
+            msg.info(f"{name} {like}: {figures}")
+            trees = f"{row}, parsed like them" if like == _OTHER else str(row)
+            yield {"name": name, "trees": trees} | figures
 
 
 def named(treebank: Treebank, name: str) -> Treebank:
@@ -173,7 +176,8 @@ def prepare(options: argparse.Namespace) -> tuple[Language, Treebank, list[Examp
     config = spacy.util.load_config(CONFIGS / "pipeline.cfg")
     config["nlp"]["lang"] = options.lang
     config["nlp"]["pipeline"] = ["spectral_tagger", "spectral_parser"]
-    config["components"]["spectral_parser"]["model"]["epochs"] = options.epochs
+    model = {"epochs": options.epochs, "min_blocks": options.min_blocks}
+    config["components"]["spectral_parser"]["model"].update(model)
     nlp = spacy.util.load_model_from_config(config, auto_fill=True)
     corpus = Corpus(options.train, ["sents"], n_sents=10, syntactic_words=True)
     examples = list(corpus(nlp))

@@ -88,6 +88,8 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(place, monkeypatch):
     record = json.loads(expected["teach.json"])
     assert record["stages"] == ["taught", "untaught"]
     assert set(record["scores"]) == {"taught", "untaught", "teacher"}
+    blocks = [b"min_blocks = 5" in expected[name] for name in ("config.cfg", "untaught/config.cfg")]
+    assert blocks == [True, False]
     # the student has learnt from silver trees, and its tagger has not
     assert (
         expected["model-best/spectral_parser/model"]
@@ -165,5 +167,8 @@ def test_other_inputs_and_settings_are_told(place, monkeypatch, tmp_path):
     other = tmp_path / "other.cfg"
     other.write_text(text.replace("path = ${paths.dev}", 'path = "x.conllu"'), "utf8")
     assert "[S646]" in failure(output=tmp_path / "new", config=other)
+    (tmp_path / "bad.conllu").write_text("1\tHi\thi\tINTJ\tUH\t_\t3\troot\t_\t_\n\n", "utf8")
+    assert "[S021]" in failure(output=tmp_path / "new", dev=tmp_path / "bad.conllu")
+    assert "Can't load" in failure("--against", "nowhere", output=tmp_path / "new")
     # before any work
     assert not (tmp_path / "new").exists() or not list((tmp_path / "new").iterdir())
