@@ -312,6 +312,9 @@ def report(result: dict[str, Any]) -> None:
             rows.append(
                 (f"LAS, {n}", *(f"{100 * own[order]['curve'][i][1]:.2f}" for order in orders))
             )
+        for i in range(len(own[orders[0]]["by hundred"])):
+            told = f"corrections, {100 * i + 1} to {100 * i + 100}"
+            rows.append((told, *(f"{own[order]['by hundred'][i]:.2f}" for order in orders)))
         rows.append(("CPU s", *(f"{own[order]['seconds']:.0f}" for order in orders)))
         msg.table(rows, header=("", *orders), divider=True)
 
