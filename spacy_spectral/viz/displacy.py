@@ -1,4 +1,5 @@
-"""displaCy with probabilities: `spacy_spectral.displacy.render` in place of `spacy.displacy.render`.
+"""displaCy with probabilities: `spacy_spectral.displacy.render` in place of `spacy.displacy.render`, also of
+constituents.
 
 An arc is the more opaque the more probable it is, and its label ends in the probability of the head,
 `token._.head_prob`. Where that was not stored, arcs look as displaCy draws them.
@@ -12,10 +13,15 @@ from typing import Any, TypeAlias
 
 from spacy import displacy
 from spacy.displacy.render import DependencyRenderer
+from spacy.displacy.templates import TPL_FIGURE, TPL_PAGE
 from spacy.tokens import Doc, Span, Token
+from spacy.util import minify_html
 
+from ..base.errors import Errors, SpectralError
 from ..pipeline.annotations import alternative, head_prob
+from ..pipeline.constituents import stored_trees
 from .arcs import Arc, Word
+from .constituents import tree_svg
 from .markup import format_probability, opacity
 
 # of flat arcs
@@ -34,11 +40,12 @@ def render(
     options: dict[str, Any] = {},  # noqa: B006 (spaCy's signature)
     manual: bool = False,
 ) -> str:
-    """Draw dependency parses with the probabilities of their arcs.
+    """Draw dependency parses with the probabilities of their arcs, or constituents with theirs.
 
     docs (Union[Iterable[Union[Doc, Span, dict]], Doc, Span, dict]): What to draw; dicts only if
         `manual` is set. Their arcs can have a key "prob".
-    style (str): "dep". displaCy's other styles are passed on to it.
+    style (str): "dep", or "constituents" for the trees of all sentences. displaCy's other styles are
+        passed on to it.
     page (bool): Whether to make a full HTML page.
     minify (bool): Whether to minify the markup.
     jupyter (Optional[bool]): Whether to show the result in Jupyter; found out if None.
@@ -49,12 +56,17 @@ def render(
     manual (bool): Whether `docs` are dicts as `parse_deps` makes them.
     RETURNS (str): SVG or HTML markup.
     """
-    if style != "dep":
+    if style not in ("dep", "constituents"):
         return displacy.render(docs, style, page, minify, jupyter, options, manual)
     if isinstance(docs, Doc | Span | dict):
         docs = [docs]
-    parsed = list(docs) if manual else [parse_deps(doc, options) for doc in docs]
-    html = ProbabilityRenderer(options).render(parsed, page=page, minify=minify).strip()
+    if style == "constituents":
+        html = "".join(map(_trees, docs))
+        html = TPL_PAGE.format(content=html, lang="en", dir="ltr") if page else html
+        html = minify_html(html) if minify else html
+    else:
+        parsed = list(docs) if manual else [parse_deps(doc, options) for doc in docs]
+        html = ProbabilityRenderer(options).render(parsed, page=page, minify=minify).strip()
     if displacy.RENDER_WRAPPER is not None:
         html = displacy.RENDER_WRAPPER(html)
     if jupyter or (jupyter is None and displacy.is_in_jupyter()):
@@ -63,6 +75,19 @@ def render(
         # the span keeps MathJax away, as in spaCy
         return display(HTML(f'<span class="tex2jax_ignore">{html}</span>'))
     return html
+
+
+def _trees(doc: Drawable) -> str:
+    """The constituents of every sentence that is in a document or span as a whole."""
+    if isinstance(doc, dict):
+        raise SpectralError(Errors.S711)
+    first, last = (0, len(doc)) if isinstance(doc, Doc) else (doc.start, doc.end)
+    whole = doc if isinstance(doc, Doc) else doc.doc
+    return "".join(
+        TPL_FIGURE.format(content=tree_svg(tree.parsed, [whole[i].text for i in tree.tokens]))
+        for tree in stored_trees(whole)
+        if first <= tree.tokens[0] and tree.tokens[-1] < last
+    )
 
 
 def parse_deps(doc: Doc | Span, options: dict[str, Any] = {}) -> dict[str, Any]:  # noqa: B006
