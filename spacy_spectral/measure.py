@@ -190,7 +190,7 @@ def measure(
     if not superseded(nlp, gold_tags=False):
         why_not = "the pipeline finds no sentences"
     elif not raw or bracketed_docs(data, nlp.vocab) is not None:
-        why_not = "bracketed trees have no raw text" if raw else "not asked for"
+        why_not = "see 'spacy spectral evaluate --raw' for constituents" if raw else "not asked for"
     else:
         try:
             scores = evaluate_raw(nlp, data)

@@ -680,6 +680,7 @@ class Errors(metaclass=_WithCodes):
         "The model '{name}' can't be 'neural' of a product of parsers for constituents. Name "
         "'spacy-spectral.NeuralSpan.v1' there."
     )
+    S711 = "Style '{style}' draws documents and spans: leave 'manual' out, and give no dicts."
     S801 = "Unknown labelling '{value}' of a refined grammar. Choose one of: {choices}."
     S802 = "A refined grammar needs {bounds}, not {found}."
     S803 = (

@@ -17,6 +17,7 @@ from spacy.displacy.render import DependencyRenderer
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
+from ..base.errors import Errors, SpectralError
 from ..pipeline.annotations import alternative, head_prob
 from ..pipeline.constituents import stored_trees
 from .arcs import arc_text
@@ -75,6 +76,8 @@ def render(
     if style == "dep" and not manual and docs and all(map(_has_constituents_only, docs)):
         style = "constituents"
     if style in DRAWINGS:
+        if any(isinstance(doc, dict) for doc in docs):
+            raise SpectralError(Errors.S711.format(style=style))
         parts = [part for doc in docs for part in drawings(doc, style, nlp)]
         html = html_page("displaCy", parts, style=STYLE) if page else fragment(parts)
     elif style == "dep":

@@ -6,7 +6,9 @@ from random import Random
 from xml.etree import ElementTree
 
 import pytest
+from spacy.tokens import Doc
 
+from spacy_spectral import displacy
 from spacy_spectral.models.constituency.trees import Node, Parsed
 from spacy_spectral.viz.constituents import tree_svg
 
@@ -131,3 +133,23 @@ def test_labels_are_not_cut_off():
     assert xs[2] - xs[1] > 2 * half
     words = [x for kind, _, x, _ in texts(svg) if kind == "w"]
     assert words[1] - words[0] > half
+
+
+def test_displacy_draws_constituents(constituency, monkeypatch):
+    words = ["The", "dog", "<b>", "barks", ".", "She", "sleeps", "."]
+    starts = [i in (0, 5) for i in range(len(words))]
+    doc = constituency(Doc(constituency.vocab, words=words, sent_starts=starts))
+    sents = list(doc.sents)
+    html = displacy.render(doc, style="constituents", jupyter=False)
+    assert html.count("<svg") == len(sents) == 2
+    assert displacy.render(sents, style="constituents", jupyter=False) == html
+    assert displacy.render(sents[1], style="constituents", jupyter=False).count("<svg") == 1
+    # no whole sentence
+    assert "<svg" not in displacy.render(doc[0:2], style="constituents", jupyter=False)
+    page = displacy.render(doc, style="constituents", jupyter=False, page=True, minify=True)
+    assert page.lower().startswith("<!doctype html>")
+    assert page.count("<svg") == 2
+    monkeypatch.setattr("spacy.displacy.RENDER_WRAPPER", lambda html: f"<b>{html}</b>")
+    assert displacy.render(doc, style="constituents", jupyter=False) == f"<b>{html}</b>"
+    with pytest.raises(ValueError, match="S711"):
+        displacy.render({"words": [], "arcs": []}, style="constituents", manual=True, jupyter=False)

@@ -21,7 +21,7 @@ from ._span import items
 from ._span import learn as learn_spans
 from ._table import FeatureTable
 from .estimate import estimate
-from .lexicon import form
+from .lexicon import form, unseen_typography
 from .model import ITEM, STRONG, ConstituencyModel
 from .neural import SpanNetworkSettings, tokens_of
 from .neural import fit as fit_network
@@ -137,6 +137,7 @@ class ConstituencyRecipe:
         return ConstituencyModel(
             corpus.grammar, encoder=encoder, spans=spans, anchored=anchored, neural=neural, latent=latent,
             mixture=Mixture(by_rules, by_states, by_spans, self.temperature, self.neural_weight),
+            typography=unseen_typography(corpus.words),
         )  # fmt: skip
 
     def _fit_spans(

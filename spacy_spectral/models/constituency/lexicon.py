@@ -9,7 +9,7 @@ Units tell words apart for models with states: a symbol; a symbol with a signatu
 Each is a special case of the one before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy
@@ -21,6 +21,25 @@ _QUOTES = {"``": '"', "''": '"', "“": '"', "”": '"', "„": '"', "‘": "'",
 def form(word: str) -> str:
     """A word as it is looked up: quotes of treebanks and of typesetters are plain ones."""
     return _QUOTES.get(word, word).replace("’", "'")
+
+
+# Characters of typesetters, and what plain text has in their place.
+PLAIN = {
+    "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "‚": "'", "‹": "'", "›": "'",
+    "—": "--", "–": "--", "…": "...",
+}  # fmt: skip
+
+
+def unseen_typography(words: Iterable[str]) -> str:
+    """The characters of PLAIN that a treebank does not have, though it has what is plain. Texts have them,
+    and the parser reads them as plain ones."""
+    vocabulary = set(words)
+    characters = frozenset().union(*vocabulary)
+    return "".join(
+        character
+        for character, plain in PLAIN.items()
+        if character not in characters and (plain in characters or plain in vocabulary)
+    )
 
 
 def look(word: str) -> str:

@@ -57,6 +57,8 @@ FORMAT = Format(
         neural=Float(low=0.0, high=100.0, optional=True),
         calibration=Float(low=0.001, high=1000.0, optional=True),
     ),
+    # likewise
+    typography=Str(optional=True),
     spans=Record(
         optional=True,
         known=Strings(),

@@ -125,6 +125,24 @@ def test_calibration(tmp_path, recipe):
     assert calibrated(model, [], []).mixture.calibration == 1.0
 
 
+def test_quotes_and_dashes_that_the_treebank_lacks(tmp_path):
+    """They are read as the plain ones that it has; those that it has are not."""
+    plain = "(S (`` \") (NP (NN x)) ('' \") (: --) (VP (VB y) (NP (POS 's) (NN z))))\n"
+    for text, expected in (
+        (plain, "“”„«»‘’‚‹›—–"),
+        (plain.replace("--", "—") + plain, "“”„«»‘’‚‹›–"),
+    ):
+        model = ConstituencyRecipe(states=1, spans=False).fit(read(tmp_path, text * 3))
+        assert model.typography == expected
+        starts = numpy.array([0, 7])
+        found = model.parse(["“", "x", "”", "–", "y", "’s", "z"], starts)
+        assert str(found) == str(model.parse(['"', "x", '"', "--", "y", "'s", "z"], starts))
+        again = ConstituencyModel.from_bytes(model.to_bytes())
+        assert str(again.parse(["“", "x", "”", "–", "y", "’s", "z"], starts)) == str(found)
+        assert model.with_calibration(2.0).typography == expected
+    assert ConstituencyRecipe(states=1, spans=False).fit(read(tmp_path)).typography == ""
+
+
 def test_rules_that_were_not_seen(tmp_path):
     # prepositional phrases follow nouns, and verbs have objects: so they may follow verbs
     lines = ["(S (NP (NN a) (PP (IN in) (NN b))) (VP (VBZ c) (NP (DT the) (NN d))))"] * 30
