@@ -3,7 +3,7 @@
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy
@@ -83,17 +83,21 @@ class SpectralLemmatizer(SpectralPipe):
         lemmas = lookup_lemmas(self.vocab, lexicon) if is_table else None
         table = LemmaTable.of(lemmas) if lemmas is not None else None
         examples = self.training_examples(get_examples, nlp)
-        tagged: list[Iterable[Doc]] = [with_gold_tags(examples)]
+        tagged: Iterable[Doc] | None = None
         if any(eg.reference.has_annotation("LEMMA") for eg in examples):
             if self.jackknife is not None:
-                tagged.append(
-                    jackknifed(self.jackknife, examples, nlp, parser=self.name, report=self.report)
+                tagged = jackknifed(
+                    self.jackknife, examples, nlp, parser=self.name, report=self.report
                 )
             elif self.annotate_with:
-                tagged.append(annotated_by(self.annotate_with, examples, nlp, parser=self.name))
-        readings = chain.from_iterable(_gold_readings(examples, docs) for docs in tagged)
+                tagged = annotated_by(self.annotate_with, examples, nlp, parser=self.name)
+        readings, predicted = (
+            [] if docs is None else list(_gold_readings(examples, docs))
+            for docs in (with_gold_tags(examples), tagged)
+        )
+        given = {"predicted": predicted, "lexicon": analyses, "table": table}
         with EpochBar(self.name, self.recipe.epochs) as progress:
-            self.learn(self.recipe.fit(readings, lexicon=analyses, table=table, progress=progress))
+            self.learn(self.recipe.fit(readings, **given, progress=progress))
 
     def predict(self, docs: Iterable[Doc]) -> list[NDArray[numpy.uint64]]:
         """The lemma of each token, as hashes, without changing documents; that of white space is itself."""

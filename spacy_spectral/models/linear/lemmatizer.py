@@ -22,6 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy
@@ -60,8 +61,10 @@ COLUMNS = MORPH + 2
 # Turkish 8 find 96.9 % of lemmas, 16 97.2, 32 97.3 (2 blocks of 5 of the training set, gold tags).
 _TRIED = 32
 # How much more probable a lemma is that training has. Lemmas with 100, 30, 1: Turkish 97.5, 97.3, 93.7,
-# Italian 98.7, 98.7, 98.4, French 98.8, 98.8, 98.5, English 99.0, 99.0, 98.9 (the same blocks).
-_KNOWN_FACTOR = 100.0
+# Italian 98.7, 98.7, 98.4, French 98.8, 98.8, 98.5, English 99.0, 99.0, 98.9 (the same blocks). By predicted
+# tags, 1 block of 5, with 300, 100, 30: Turkish 93.0, 92.8, 92.3, Italian 97.5, 97.5, 97.4, French 97.4 each;
+# where lemmas of predicted parts of speech counted, too, with 100: 92.7, 97.5, 97.4.
+_KNOWN_FACTOR = 300.0
 # Lemmas that are remembered, and the longest form that is.
 _CACHE_SIZE = 50_000
 _LONGEST = 64
@@ -100,6 +103,8 @@ _FORMAT = Format(
     known_lemmas=Strings("known", optional=True),
     capitals=Strings(unique=True, optional=True),
     known_factor=Float(low=1.0, high=1e6, optional=True),
+    # whether it is known from gold tags that the form is of this part of speech
+    known_for_sure=Array("bool", "known", optional=True),
     # only of models with a table: which of its lemmas forms have, by key; how much parts of speech trust it
     table=Record(
         lemmas=Strings("table_lemmas"),
@@ -141,10 +146,13 @@ class LemmaModel(Stored):
         known_factor: float = _KNOWN_FACTOR,
         table: LemmaTable | None = None,
         trust: dict[str, float] | None = None,
+        unsure: Collection[tuple[str, str]] = (),
     ):
         """pos: Parts of speech; group i + 1 of the classifier has the scripts of the i-th, group 0 all.
         known_factor: How much more probable a lemma is that training has with its part of speech.
         table: Lemmas of forms; trust: how much more probable they are, by part of speech.
+        unsure: Which known forms and parts of speech are of predicted tags alone; their lemmas need not be
+            of this part of speech.
         """
         self.scripts = list(scripts)
         self._groups = {name: i + 1 for i, name in enumerate(pos)}
@@ -152,7 +160,10 @@ class LemmaModel(Stored):
         self._exceptions = exceptions
         self._known = known or {}
         self._known_forms = frozenset(form for form, _ in self._known)
-        self._known_lemmas = frozenset((lemma, pos) for (_, pos), lemma in self._known.items())
+        self._unsure = frozenset(unsure)
+        self._known_lemmas = frozenset(
+            (lemma, key[1]) for key, lemma in self._known.items() if key not in self._unsure
+        )
         self._known_factor = known_factor
         self._capitals = frozenset(capitals)
         self._table, self._trust = table, trust or {}
@@ -245,6 +256,7 @@ class LemmaModel(Stored):
             "lemmas": list(self._exceptions.values()),
             "known_forms": [form for form, _ in self._known],
             "known_lemmas": list(self._known.values()),
+            "known_for_sure": numpy.array([key not in self._unsure for key in self._known], bool),
             "capitals": sorted(self._capitals),
             "known_factor": self._known_factor,
             "table": self._table
@@ -280,8 +292,10 @@ class LemmaModel(Stored):
         are_missing = [field is None for field in fields]
         _FORMAT.require(all(are_missing) or not any(are_missing), "known_forms", "is incomplete")
         forms, parts, form_parts, lemmas = ([] if field is None else field for field in fields)
-        pairs = ((form, parts[i]) for form, i in zip(forms, form_parts, strict=True))
+        pairs = [(form, parts[i]) for form, i in zip(forms, form_parts, strict=True)]
         known = dict(zip(pairs, lemmas, strict=True))
+        sure = read["known_for_sure"]
+        unsure = [] if sure is None else list(compress(pairs, ~sure))
         factor = read["known_factor"] or 1.0
         table, trust = None, None
         if own := read["table"]:
@@ -290,7 +304,7 @@ class LemmaModel(Stored):
             trust = dict(zip(own["parts"], own["trust"].tolist(), strict=True))
         return cls(
             scripts, read["pos"], classifier, exceptions, known, read["capitals"] or (), factor,
-            table, trust,
+            table, trust, unsure,
         )  # fmt: skip
 
 
@@ -305,13 +319,17 @@ class LemmatizerRecipe:
         self,
         readings: Iterable[tuple[Reading, str]],
         *,
+        predicted: Iterable[tuple[Reading, str]] = (),
         lexicon: Iterable[Analysis] = (),
         table: LemmaTable | None = None,
         progress: Progress | None = None,
     ) -> LemmaModel:
-        """Train a lemmatizer on tagged forms with their lemmas, each as often as it occurs. A lexicon is
-        looked up for forms that are not among them; what a table says of these is weighed."""
+        """Train a lemmatizer on tagged forms with their lemmas, each as often as it occurs: with gold tags,
+        and with predicted ones. A lexicon is looked up for forms that are not among them; what a table says
+        of these is weighed."""
         counts = Counter(readings)
+        sure = {(reading.form, reading.pos) for reading, _ in counts}
+        counts.update(predicted)
         if not counts:
             raise SpectralError(Errors.S606)
         script_of = {
@@ -357,15 +375,17 @@ class LemmatizerRecipe:
         model = partial(LemmaModel, scripts, pos, classifier)
         best = _most_frequent(counts, lambda reading: reading)
         irregular = {reading.form for reading in model({})._wrong(best)}
+        lexicon = list(lexicon)
         known: dict[tuple[str, str], str] = {}
         for form, lemma, name, _ in lexicon:
             known.setdefault((form, name), lemma)
         known |= _most_frequent(counts, lambda reading: (reading.form, reading.pos))
         of_form = _most_frequent(counts, lambda reading: reading.form)
         known |= {(form, _ANY): lemma for form, lemma in of_form.items() if form in irregular}
+        sure |= {(form, name) for form, _, name, _ in lexicon}
         capitals = _with_capitals(counts)
         trust = _trust(table, counts, capitals) if table is not None else None
-        model = partial(model, table=table, trust=trust)
+        model = partial(model, table=table, trust=trust, unsure=known.keys() - sure)
         exceptions = model({}, known, capitals)._wrong(best)
         return model(exceptions, known, capitals)
 

@@ -79,6 +79,25 @@ def test_endings_that_are_new_are_cut_off():
     assert right > 0.9 * len(found)
 
 
+def test_lemmas_are_of_gold_parts_of_speech():
+    """A tagger that takes nouns for verbs does not make their lemmas lemmas of verbs."""
+    gold = [
+        (Reading("kalaxy", "N", "NOUN", ""), "kalax"),
+        (Reading("kalayx", "V", "VERB", ""), "kala"),
+    ]
+    wrong = [(Reading("kalaxy", "V", "VERB", ""), "kalax")]
+    for predicted, known in ((wrong, {"kala"}), ([], {"kala"})):
+        model = LemmatizerRecipe().fit(gold, predicted=predicted)
+        for own in (model, LemmaModel.from_bytes(model.to_bytes())):
+            assert {lemma for lemma, pos in own._known_lemmas if pos == "VERB"} == known
+            # what was seen is looked up all the same
+            assert own.lemmatize([gold[0][0]]) == ["kalax"]
+        if predicted:
+            assert model.lemmatize([wrong[0][0]]) == ["kalax"]
+    mixed = LemmatizerRecipe().fit(gold + wrong)
+    assert ("kalax", "VERB") in mixed._known_lemmas
+
+
 DEEP = '["k",0,1,' * 60 + "null" + ",null]" * 60
 NO_SCRIPTS = ['["x",null]', '["lower",["k",1]]', '["lower",["r",1,2]]', "3", "{}", "x",
               '["lower",["k",-1,0,null,null]]', '["lower",["p",1]]', f'["lower",{DEEP}]']  # fmt: skip
@@ -319,7 +338,7 @@ def test_damaged_contents_never_crash(data):
     value = where[name]
     if isinstance(value, numpy.ndarray) and value.size and data.draw(st.booleans()):
         value = value.copy()
-        limits = numpy.iinfo(value.dtype) if value.dtype.kind != "f" else None
+        limits = numpy.iinfo(value.dtype) if value.dtype.kind in "iu" else None
         value[data.draw(st.integers(0, value.size - 1))] = (
             data.draw(st.sampled_from([numpy.nan, numpy.inf, 1e30]))
             if limits is None
