@@ -268,8 +268,9 @@ def test_the_accurate_gear_starts_from_raw_text(accurate):
     assert all(token.lemma_ and token.tag_ and token.dep_ for token in doc)
 
 
-@pytest.mark.parametrize("config", ["rerank.cfg", "rerank_list.cfg"])
-@pytest.mark.parametrize("kind", ["accurate", "model"])
+@pytest.mark.parametrize(
+    ("kind", "config"), [("accurate", "rerank_list.cfg"), ("model", "rerank.cfg")]
+)
 def test_reranker_on_any_pipeline(kind, config, few, tmp_path, request):
     """One config for bases of different components: all of them stand before the reranker, as they were."""
     base = request.getfixturevalue(kind)

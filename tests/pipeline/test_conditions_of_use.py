@@ -108,7 +108,7 @@ def test_threads_give_what_one_gives(kind, load, texts, hurried):
     rng = random.Random(1)
     words = " ".join(texts).split()
     made = [f"{rng.choice(words)[:20]}{i}" for i in range(30)]
-    many = [*texts, *(" ".join(rng.choices([*words[:80], *made], k=12)) + " ." for _ in range(20))]
+    many = [*texts, *(" ".join(rng.choices([*words[:80], *made], k=12)) + " ." for _ in range(10))]
     expected = dict(zip(many, run(load(kind), many), strict=True))
     nlp = load(kind, new=True)
 
