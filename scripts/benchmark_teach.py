@@ -12,7 +12,8 @@ are to be chosen by the rest. (The teacher may have seen it.) With --part 1 only
 a feature. With the name, all is parsed like TRAIN, and once more like it.
 
 Every row is one parser: what it has learnt from beside gold trees, how many tokens, how much they count, UAS
-and LAS on the rest and on DEV, CPU seconds of its training, and microseconds a token of its parsing.
+and LAS on the rest and on DEV, weights in its table, CPU seconds of its training, and microseconds a token of
+its parsing.
 """
 
 import one_thread  # noqa: F401
@@ -103,13 +104,24 @@ def main() -> None:
         require_writable(options.json)
     with tempfile.TemporaryDirectory() as directory:
         found = list(run(options, options.keep or Path(directory)))
-    header = ("", "Tokens", "Weight", "UAS", "LAS", "DEV UAS", "DEV LAS", "Training, CPU s")
+    header = (
+        "",
+        "Tokens",
+        "Weight",
+        "UAS",
+        "LAS",
+        "DEV UAS",
+        "DEV LAS",
+        "Table",
+        "Training, CPU s",
+    )
     cells = [
         (
             row["trees"],
             f"{row['tokens']:,}",
             f"{row['weight']:g}",
             *(percent(row[key]) if key in row else "" for key in SCORES),
+            f"{1e-6 * row['entries']:.1f} M",
             f"{row['seconds']:,.0f}",
             f"{row['microseconds']:.1f}",
         )
@@ -154,6 +166,7 @@ def run(options: argparse.Namespace, directory: Path) -> Iterator[dict[str, Any]
         started = process_time()
         learnt = recipe.fit(Treebank.mixed(parts), clusters=clusters, report=lambda message: None)
         figures |= {"seconds": process_time() - started, "weight": row.weight}
+        figures["entries"] = len(learnt.model.entries)
         for like in (_OWN, _OTHER) if row.named else ("",):
             for prefix, treebank in sets.items():
                 given = named(treebank, like) if like else treebank

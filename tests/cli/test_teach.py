@@ -88,7 +88,9 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(place, monkeypatch):
     record = json.loads(expected["teach.json"])
     assert record["stages"] == ["taught", "untaught"]
     assert set(record["scores"]) == {"taught", "untaught", "teacher"}
-    blocks = [b"min_blocks = 5" in expected[name] for name in ("config.cfg", "untaught/config.cfg")]
+    blocks = [
+        b"min_blocks = 10" in expected[name] for name in ("config.cfg", "untaught/config.cfg")
+    ]
     assert blocks == [True, False]
     # the student has learnt from silver trees, and its tagger has not
     assert (
