@@ -253,7 +253,7 @@ def answer(model: Model, asked: Mapping[str, Any]) -> dict[str, Any]:
     for place, (number, own) in enumerate(by_sentence.items()):
         span = spans[number - 1]
         sentence = {
-            "text": span.text.strip(),
+            "text": doc.text[own[0]["start"] : own[-1]["end"]],
             "tokens": own,
             "confidence": parse_confidence(span),
             "logprob": _number(parse_logprob(span)),
@@ -271,7 +271,7 @@ def answer(model: Model, asked: Mapping[str, Any]) -> dict[str, Any]:
         result.append(sentence)
     return {
         "model": model.name,
-        "text": words.text if words is doc else doc.text,
+        "text": doc.text,
         "confidence": parse_confidence(words),
         "sentences": result,
     }

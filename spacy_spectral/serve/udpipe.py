@@ -12,7 +12,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from ..base.errors import Errors, SpectralError
-from ..pipeline.words import end_char, start_char, with_words
+from ..pipeline.words import end_char, keep_offsets, start_char, with_words
 from ..treebank.conllu import Sentence
 from ..treebank.documents import sentences_to_doc, set_sentence_starts
 from ..treebank.write import write_doc
@@ -84,6 +84,8 @@ def _from_text(model: Model, text: str, told: str, stages: list[str]) -> list[st
     words = with_words(doc)
     misc = None
     if "ranges" in options:
+        if words is not doc:
+            keep_offsets(words)
         misc = {w.i: [f"TokenRange={start_char(w)}:{end_char(w)}"] for w in words}
     written = write_doc(words, misc=misc)
     if "normalized_spaces" in options:
@@ -132,7 +134,11 @@ def bare_doc(model: Model, sentences: list[Sentence], *, keep_tags: bool) -> Doc
             {} if keep_tags else dict.fromkeys(("lemmas", "upos", "xpos", "feats"), [""] * n)
         )
         result.append(replace(sentence, heads=[MISSING] * n, deps=[""] * n, **empty))
-    return sentences_to_doc(result, model.nlp.vocab)
+    doc = sentences_to_doc(result, model.nlp.vocab)
+    for token in doc:
+        if not token.morph:
+            token.set_morph(None)  # not known, which is not the same as none
+    return doc
 
 
 def _lines_to_blocks(text: str) -> list[str]:

@@ -12,7 +12,9 @@ from spacy_spectral.serve.inception import DEPENDENCY, LAYERS
 from spacy_spectral.serve.models import Model, Models
 from spacy_spectral.serve.service import service_app
 
-POS, LEMMA = (next(layer for layer, _ in LAYERS if name in layer) for name in ("POS", "Lemma"))
+POS, LEMMA, MORPH = (
+    next(layer for layer, _ in LAYERS if name in layer) for name in ("POS", "Lemma", "Morph")
+)
 CORE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type"
 XMI = """<?xml version="1.0" encoding="UTF-8"?><xmi:XMI xmlns:tcas="http:///uima/tcas.ecore" \
 xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore" \
@@ -144,6 +146,9 @@ def test_spans_with_several_scores(port, model, xmi):
     assert all(0 < float(own["coarseValue_score"]) <= 1 for own in coarse)
     lemmas = elements(ask_for(port, xmi, LEMMA, "value").json["document"], "Lemma")
     assert [own["value"] for own in lemmas] == [word.lemma_ for word in doc]
+    morph = elements(ask_for(port, xmi, MORPH, "value").json["document"], "MorphologicalFeatures")
+    assert [own["value"] for own in morph] == [str(word.morph) for word in doc if str(word.morph)]
+    assert len(morph) > 1
     # the prefix of the document is used where it has one
     assert "<type4:Lemma " in ask_for(port, xmi, LEMMA, "value").json["document"]
 

@@ -86,14 +86,17 @@ def test_texts_are_parsed_as_the_pipeline_does(port, nlp):
     assert process(port, data=" \n", tokenizer="", parser="") == ""
 
 
+def analyses(text):
+    """All columns but MISC."""
+    return [line.split("\t")[:-1] for line in text.splitlines() if "\t" in line]
+
+
 def test_words_that_are_given(port, nlp):
     """Whatever the format: the same trees, and what was known stays."""
-    text = TEXT.replace(".", " .").replace("!", " !")
-    lines = "\n".join(
-        line.strip() for line in text.replace("\n", "").replace(". ", ".\n").split("\n")
-    )
-    lines = lines.replace("! ", "!\n")
+    lines = "The old cook laughed .\nA dog saw the garden !\nWe left it there ."
     horizontal = process(port, data=lines, input="horizontal", tagger="", parser="")
+    whole = process(port, data=TEXT, tokenizer="", tagger="", parser="")
+    assert analyses(horizontal) == analyses(whole) and "Number=Sing" in horizontal
     vertical = "\n\n".join("\n".join(line.split()) for line in lines.split("\n")) + "\n"
     assert process(port, data=vertical, input="vertical", tagger="", parser="") == horizontal
     in_two = process(port, data=lines, input="horizontal", tagger="")
@@ -135,6 +138,33 @@ def test_options_of_the_tokenizer(port):
             form, misc = line.split("\t")[1], line.split("TokenRange=")[1]
             begin, end = map(int, misc.split("|")[0].split(":"))
             assert TEXT[begin:end] == form
+
+
+def test_multiword_tokens(saved):
+    """Of the token "thog" the words are "that" and "dog"."""
+    text = "thog saw thook  . thog slept ."
+    model = Model.load(f"en={saved('words')}")
+    with running(service_app(Models([model]))) as port:
+        found = process(port, data=text, tokenizer="ranges", tagger="", parser="")
+        forms = [row[:2] for row in analyses(found)]
+        assert ["1-2", "thog"] in forms and ["1", "that"] in forms and ["2", "dog"] in forms
+        again = process(port, data=found, tagger="", parser="")
+        assert again == found
+        for line in found.splitlines():
+            if "TokenRange=" in line:
+                begin, end = map(int, line.split("TokenRange=")[1].split(":"))
+                form = line.split("\t")[1]
+                assert text[begin:end] == form or text[begin:end] in ("thog", "thook")
+        answer = parse(port, text=text, nbest=2, draw=True).json
+        assert answer["text"] == text
+        assert [own["text"] for own in answer["sentences"]] == ["thog saw thook  .", "thog slept ."]
+        rows = [row for own in answer["sentences"] for row in own["tokens"]]
+        ends = [text[row["start"] : row["end"]] for row in rows if row["text"] == "dog"]
+        assert ends == ["thog", "thog"]
+        heads = [head for own in answer["sentences"] for head in own["nbest"][0]["heads"]]
+        written = [row for row in analyses(found) if "-" not in row[0]]
+        assert len(heads) == len(rows) == len(written)
+        assert [row["head"] for row in rows] == [int(row[6]) for row in written]
 
 
 def test_spaces_can_be_left_out(port):
