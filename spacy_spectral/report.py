@@ -26,6 +26,7 @@ from .measure import (
 )
 from .pipeline.constituency import count_brackets
 from .pipeline.constituents import stored_trees
+from .pipeline.words import surface
 from .raw import MEASURES
 from .trees.calibration import Reliability
 from .viz.arcs import arcs_html
@@ -569,7 +570,7 @@ class _Report:
 
     def _figure(self, i: int, remark: str, *drawings: str) -> str:
         sentence = self.sentences[i]
-        return figure(sentence.name, sentence.doc.text, remark, *drawings)
+        return figure(sentence.name, surface(sentence.doc).text, remark, *drawings)
 
     def _drawing(self, measured: Measured, i: int) -> str:
         doc = measured.docs[i]

@@ -191,6 +191,13 @@ def test_names_exist(page):
         assert name in workflows
 
 
+def test_all_configs_are_described():
+    _, _, section = PAGES["docs/gears.md"].partition("## All configs")
+    table, _, _ = section.partition("\n## ")
+    described = re.findall(r"`configs/(\w+\.cfg)`", table)
+    assert sorted(described) == sorted(path.name for path in (ROOT / "configs").glob("*.cfg"))
+
+
 def test_all_workflows_are_described():
     workflows = srsly.read_yaml(ROOT / "project.yml")["workflows"]
     _, _, section = PAGES["docs/training.md"].partition("## Workflows")

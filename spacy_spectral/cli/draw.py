@@ -142,6 +142,14 @@ class Drawable:
     def has_gold(self) -> bool:
         return self.gold is not None
 
+    @property
+    def text(self) -> str:
+        """The sentence as it was written, where words are not its tokens."""
+        from ..pipeline.words import surface
+
+        own = surface(self.sentence.doc)
+        return own.text[own.starts[self.sentence.start] : own.ends[self.sentence.end - 1]]
+
     def words(self) -> list[Any]:
         from ..viz.parses import tree_words
 
@@ -245,7 +253,7 @@ def page(
         told = f'<span class="told">{escape(own.told)}</span>' if own.told else ""
         parts.append(
             f'<figure><figcaption><span><span class="number">{number}</span>'
-            f"{escape(own.sentence.text)}</span>{told}</figcaption>{''.join(own.drawings)}</figure>"
+            f"{escape(own.text)}</span>{told}</figcaption>{''.join(own.drawings)}</figure>"
         )
     if graphs:
         parts.append("<h2>Head automata</h2>")

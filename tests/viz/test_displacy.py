@@ -367,6 +367,18 @@ def test_draw_errors(files, arguments, message):
     assert not (files / "none.html").exists()
 
 
+def test_a_sentence_is_shown_as_it_was_written(files):
+    """Its words are drawn, which do not stand in it."""
+    lines = ["1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_", "1\tde\t_\t_\tIN\t_\t3\tcase\t_\t_"]
+    lines += ["2\tle\t_\t_\tDT\t_\t3\tdet\t_\t_", "3\tchat\t_\t_\tNN\t_\t0\troot\t_\t_"]
+    (files / "du.conllu").write_text("\n".join(lines) + "\n\n", encoding="utf8")
+    code, text = run(files, files / "du.conllu")
+    assert code == 0, text
+    page = (files / "page.html").read_text("utf8")
+    assert "</span>du chat</span>" in page
+    assert [words(row) for row in drawn(page, "row")] == [["de", "le", "chat"]]
+
+
 def test_draw_with_the_best_parses(files):
     code, text = run(files, "Cats sleep. Dogs run.", "--nbest", 2)
     assert code == 0, text
