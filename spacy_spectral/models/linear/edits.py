@@ -72,7 +72,9 @@ class Script(NamedTuple):
         return _apply(self.tree, CASES[self.case](form)) or None
 
     def loosened(self) -> "Script":
-        """The same without what it replaces, but how much that is."""
+        """The same without what it replaces, but how much that is; itself if nothing stays."""
+        if isinstance(self.tree, Replace):
+            return self
         return Script(self.case, _loosened(self.tree))
 
     def to_str(self) -> str:

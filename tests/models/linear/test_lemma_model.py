@@ -54,7 +54,7 @@ def test_what_is_replaced_may_be_left_open():
     assert script.apply("gelecek") is None
     assert find_script("kitabından", "kitap").loosened().apply("şarabından") == "şarap"
     assert Script.from_str(script.to_str()) == script == script.loosened()
-    assert Script("lower", Put("x")).apply("anything") == "x"
+    assert find_script("'s", "be").loosened() == find_script("'s", "be")
 
 
 def test_endings_that_are_new_are_cut_off():
