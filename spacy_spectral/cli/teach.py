@@ -145,7 +145,10 @@ def student_config(
         if model not in _LEARNERS:
             raise SpectralError(Errors.S640.format(model=model))
         own = config["initialize"].setdefault("components", {}).setdefault(name, {})
-        own["silver_corpus"] = CORPUS
+        listed = own.get("silver_corpus") or []
+        listed = [listed] if isinstance(listed, str) else list(listed)
+        # those of the config stay
+        own["silver_corpus"] = [CORPUS, *(name for name in listed if name != CORPUS)]
         setting = f"components.{name}.model.min_blocks"
         if silver is not None and model == "LogLinear.v1" and setting not in overrides:
             block["model"]["min_blocks"] = max(block["model"].get("min_blocks", 0), _MIN_BLOCKS)

@@ -174,3 +174,17 @@ def test_other_inputs_and_settings_are_told(place, monkeypatch, tmp_path):
     assert "Can't load" in failure("--against", "nowhere", output=tmp_path / "new")
     # before any work
     assert not (tmp_path / "new").exists() or not list((tmp_path / "new").iterdir())
+
+
+def test_other_silver_corpora_of_the_config_stay(tmp_path):
+    """The teacher's trees come beside them."""
+    text = (ROOT / "configs" / "pipeline.cfg").read_text("utf8")
+    listed = 'silver_corpus = ["corpora.other"]\n'
+    config = tmp_path / "two.cfg"
+    config.write_text(text.replace('silver_corpus = "corpora.silver"\n', listed), "utf8")
+    assert listed in config.read_text("utf8")
+    for path in (gold := tmp_path / "gold.conllu", dev := tmp_path / "dev.conllu"):
+        path.write_text("", "utf8")
+    student = teach_module.student_config(config, gold, dev, tmp_path / "silver", {})
+    corpora = student["initialize"]["components"]["spectral_parser"]["silver_corpus"]
+    assert corpora == ["corpora.silver", "corpora.other"]
