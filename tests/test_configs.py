@@ -269,7 +269,8 @@ def test_the_accurate_gear_starts_from_raw_text(accurate):
 
 
 @pytest.mark.parametrize(
-    ("kind", "config"), [("accurate", "rerank_list.cfg"), ("model", "rerank.cfg")]
+    ("kind", "config"),
+    [("accurate", "rerank.cfg"), ("accurate", "rerank_list.cfg"), ("model", "rerank.cfg")],
 )
 def test_reranker_on_any_pipeline(kind, config, few, tmp_path, request):
     """One config for bases of different components: all of them stand before the reranker, as they were."""
