@@ -438,13 +438,19 @@ def send_wrong(
             outcome = "4xx"
         elif 200 <= status < 300 and request.may_be_right:
             outcome = "still right"
-        elif status == 0 and request.raw is not None:
-            outcome = "no answer"  # to what is not HTTP
+        elif status == 0 and not is_http(request):
+            outcome = "no answer"  # or the connection was closed before the client had read it
         else:
             outcome = "bad"
             print(f"{status} to {change.__name__}: {str(request)[:500]}", file=sys.stderr)
         result[outcome] += 1
     return result
+
+
+def is_http(request: Request) -> bool:
+    """Whether a server can tell where a request ends."""
+    length = request.headers.get("content-length", "0")
+    return request.raw is None and length.isdigit() and len(length) < 20
 
 
 def unchanged(output: Path) -> list[bytes]:
