@@ -231,8 +231,8 @@ class SeenWords:
         """Count words in states."""
         width = tag_states.width
         cells = self._kind[tokens] * width + tag_states.local[states]
-        by_kind = numpy.bincount(cells, weights, minlength=len(self._tags) * width)
-        by_kind = by_kind.reshape(-1, width)
+        flat = numpy.bincount(cells, weights, minlength=len(self._tags) * width)
+        by_kind = flat.reshape(-1, width)
         counts = numpy.zeros((len(self.pairs), width))
         for level in self._counted:
             seen = level >= 0

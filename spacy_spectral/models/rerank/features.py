@@ -79,7 +79,7 @@ def blocks(lengths: NDArray[numpy.int64], n: int) -> NDArray[numpy.int64]:
     """Part texts into contiguous blocks with about as many tokens each: neighbours resemble each other."""
     ends = numpy.cumsum(lengths)
     middles = ends - lengths / 2
-    return numpy.minimum(middles * n // max(ends[-1:].sum(), 1), n - 1).astype("int64")
+    return numpy.minimum(middles * n // max(int(ends[-1:].sum()), 1), n - 1).astype("int64")
 
 
 # What the tree models are about.

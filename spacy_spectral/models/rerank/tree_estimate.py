@@ -267,7 +267,9 @@ def _joint_eigenvectors(operators: NDArray[numpy.float64]) -> NDArray[numpy.floa
     """
     k = len(operators)
     random = numpy.random.default_rng(0)
-    best, vectors, values = (k + 1, 0.0), numpy.eye(k), numpy.zeros(k)
+    best = k + 1, 0.0
+    vectors: NDArray = numpy.eye(k)
+    values: NDArray = numpy.zeros(k)
     for _ in range(50):
         mixture = numpy.tensordot(random.standard_normal(k), operators, 1)
         found_values, found = numpy.linalg.eig(mixture)
