@@ -113,9 +113,10 @@ class LogLinearParses:
 
     def log_probs(self) -> NDArray[numpy.float64]:
         logs = self._parses.log_probs.copy()
-        failed = numpy.flatnonzero(numpy.isnan(logs)).tolist()
+        failed = numpy.flatnonzero(~numpy.isfinite(logs)).tolist()
         if failed:
-            # where the chart failed tokens were parsed one by one
+            # where the chart failed tokens were parsed one by one; no weights that were learnt make a tree
+            # that was chosen too unlikely for a number
             heads, labels = self._parses.probs()
             own = numpy.log(numpy.maximum(heads * labels, _SMALLEST_PROB))
             for s in failed:
