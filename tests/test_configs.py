@@ -54,7 +54,7 @@ def model(sample, tmp_path_factory):
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_configs_are_filled(path, tmp_path):
-    if "source = " in path.read_text(encoding="utf8"):
+    if re.search(r"^source = (?!null)", path.read_text(encoding="utf8"), re.M):
         pytest.skip("needs a trained tagger to be filled")
     if path.name == "transformer.cfg":
         pytest.importorskip("spacy_curated_transformers", reason="needs the extra transformers")
