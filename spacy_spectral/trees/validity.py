@@ -228,9 +228,8 @@ class _Search:
 
     def __init__(self, arcs: ArcProbs, n: int, inventory: Inventory, rules: _Rules):
         self._numbers = count()
-        order = numpy.argsort(
-            arcs.probs, kind="stable"
-        )  # the likeliest label of an arc is the last
+        # the likeliest label of an arc is the last
+        order = numpy.argsort(arcs.probs, kind="stable")
         self.n, self.inventory, self.rules = n, inventory, rules
         self.heads, self.modifiers, self.labels = (
             column[order].astype("int64") for column in (arcs.heads, arcs.modifiers, arcs.labels)
