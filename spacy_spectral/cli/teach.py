@@ -149,14 +149,22 @@ def student_config(
         listed = [listed] if isinstance(listed, str) else list(listed)
         # those of the config stay
         own["silver_corpus"] = [CORPUS, *(name for name in listed if name != CORPUS)]
-        setting = f"components.{name}.model.min_blocks"
-        if silver is not None and model == "LogLinear.v1" and setting not in overrides:
-            block["model"]["min_blocks"] = max(block["model"].get("min_blocks", 0), _MIN_BLOCKS)
+        if silver is not None:
+            _ask_for_more_blocks(block["model"], f"components.{name}.model", overrides)
     read = config.interpolate()
     for name, wanted in (("train", gold), ("dev", dev)):
         if read["corpora"].get(name, {}).get("path") != str(wanted):
             raise SpectralError(Errors.S646.format(path=path, name=name))
     return config
+
+
+def _ask_for_more_blocks(model: dict[str, Any], path: str, overrides: dict[str, Any]) -> None:
+    """Set `min_blocks` of a log-linear model, or of those in a product, unless the user has."""
+    if str(model.get("@architectures", "")).endswith("LogLinear.v1"):
+        if f"{path}.min_blocks" not in overrides:
+            model["min_blocks"] = max(model.get("min_blocks", 0), _MIN_BLOCKS)
+    for name, expert in model.get("experts", {}).items():
+        _ask_for_more_blocks(expert, f"{path}.experts.{name}", overrides)
 
 
 def require_sound(path: Path) -> None:

@@ -251,9 +251,11 @@ class Clusters(Protocol):
 
 class ParserModel(Stored):
     """A trained parser. What not every parser can do has a default here. Some labels may be decorated
-    (see `trees.pseudoprojective`); the temperature is None if it can't be changed."""
+    (see `trees.pseudoprojective`); the temperature is None if it can't be changed; sources are the
+    treebanks that it can parse like, if it has learnt from several."""
 
     label_names: Sequence[str]
+    sources: Sequence[str] = ()
     temperature: Temperature | None = None
     clusters: Clusters | None = None
     vectors: Vectors | None = None

@@ -74,6 +74,13 @@ class Tokens:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def require_known(self, sources: Sequence[str]) -> None:
+        """Raise an error if a sentence is to be parsed like a treebank that a model has not learnt from."""
+        unknown = set(self.sources) - {"", *sources}
+        if unknown:
+            known = ", ".join(sources) or "none"
+            raise SpectralError(Errors.S644.format(source=min(unknown), known=known))
+
     def bounds(self) -> list[tuple[int, int]]:
         """Where each sentence begins and ends."""
         return list(pairwise(self.starts.tolist()))

@@ -269,8 +269,22 @@ def test_a_development_set_without_annotation(kind, saved):
             assert scores.get(name) is None
 
 
-@pytest.fixture(scope="module")
-def two_treebanks(few, tmp_path_factory):
+_SMALL = {"mix_size": 32, "scan_size": 32, "scan_depth": 1, "arc_size": 16, "label_size": 16}
+_LINEAR = MODELS["loglinear"] | {"epochs": 2}
+_NEURAL = {"@architectures": "spacy-spectral.Biaffine.v2", "epochs": 16, "batch_size": 100, **_SMALL}
+LEARN_FROM_SEVERAL = {
+    "loglinear": _LINEAR,
+    "neural": _NEURAL,
+    "product": {
+        "@architectures": "spacy-spectral.Product.v1",
+        "experts": {"linear": _LINEAR, "neural": _NEURAL},
+        "weights": {"linear": 0.5, "neural": 0.5},
+    },
+}
+
+
+@pytest.fixture(scope="module", params=LEARN_FROM_SEVERAL)
+def two_treebanks(request, few, tmp_path_factory):
     """A pipeline whose parser has learnt from the sample, and from a part of it with other labels."""
     path = tmp_path_factory.mktemp("silver")
     gold = few["train"].read_text("utf8")
@@ -284,7 +298,7 @@ def two_treebanks(few, tmp_path_factory):
             "spectral_tagger": {"factory": "spectral_tagger"},
             "spectral_parser": {
                 "factory": "spectral_parser",
-                "model": MODELS["loglinear"] | {"epochs": 2},
+                "model": LEARN_FROM_SEVERAL[request.param],
                 "jackknife": "spectral_tagger",
                 "source": "sample",
             },

@@ -33,10 +33,11 @@ _OF_WORDS: dict[str, tuple[Describe, int]] = {
     "prefix3": (lambda word: word.lower()[:3], 24),
     "shape": (lambda word: signatures(word)[-2], 8),
 }
-# What taggers have said of a token.
-_OF_TOKENS = {"symbols": 32, "pos": 16, "morphs": 32}
+# What taggers have said of a token; and, if there are several treebanks, which one to parse like.
+_OF_TOKENS = {"symbols": 32, "pos": 16, "morphs": 32, "sources": 16}
 _CLUSTER_WIDTH = 24
 _STRINGS: Any = Strings(unique=True)
+_SOURCES: Any = Strings(unique=True, optional=True)
 # Rarer strings are unknown, so that it is learnt what to make of unknown ones.
 _MIN_COUNT = 2
 
@@ -111,7 +112,9 @@ class TokenNumbers(WordNumbers):
 
     # what files have of them
     FIELDS: ClassVar[dict[str, Field]] = {
-        "strings": Record(**dict.fromkeys((*_OF_WORDS, *_OF_TOKENS), _STRINGS)),
+        "strings": Record(
+            **dict.fromkeys((*_OF_WORDS, *_OF_TOKENS), _STRINGS) | {"sources": _SOURCES}
+        ),
         "clusters": Bytes(),
         "vectors": Bytes(),
     }
@@ -122,12 +125,15 @@ class TokenNumbers(WordNumbers):
         clusters: Clusters | None,
         vectors: Vectors | None,
     ):
-        """strings: The strings of every feature, numbered from 1."""
+        """strings: The strings of every feature, numbered from 1; "sources" only if there are several."""
         super().__init__(
             {name: own for name, (own, _) in _OF_WORDS.items()}, strings, clusters, vectors
         )
-        self.names = [*_OF_WORDS, *self._cluster_names(), *_OF_TOKENS]
-        first = numpy.zeros((0, len(self.names) - len(_OF_TOKENS)), dtype="int32")
+        self.sources = self.strings.get("sources", [])
+        of_words = [*_OF_WORDS, *self._cluster_names()]
+        self._of_tokens = [name for name in _OF_TOKENS if name in self.strings]
+        self.names = [*of_words, *self._of_tokens]
+        first = numpy.zeros((0, len(of_words)), dtype="int32")
         self._cache = RowCache(
             self.of_words,
             (first, numpy.zeros((0, self.n_vector), dtype="float32")),
@@ -144,6 +150,8 @@ class TokenNumbers(WordNumbers):
             strings[name] = frequent(Counter(map(describe, tokens.words)))
         for name in _OF_TOKENS:
             strings[name] = frequent(Counter(getattr(tokens, name)))
+        if not strings["sources"]:
+            del strings["sources"]
         return cls(strings, clusters, vectors)
 
     def to_payload(self) -> dict[str, Any]:
@@ -158,7 +166,8 @@ class TokenNumbers(WordNumbers):
     def from_payload(cls, read: dict[str, Any]) -> "TokenNumbers":
         """What `to_payload` gave."""
         vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
-        return cls(read["strings"], clusters_from_bytes(read["clusters"]), vectors)
+        strings = {name: known for name, known in read["strings"].items() if known is not None}
+        return cls(strings, clusters_from_bytes(read["clusters"]), vectors)
 
     def tables(self) -> list[tuple[int, int]]:
         """Numbers and width of every feature's embeddings."""
@@ -170,7 +179,11 @@ class TokenNumbers(WordNumbers):
     def __call__(self, tokens: Tokens) -> Inputs:
         """What the network sees of sentences."""
         rows, (of_words, vectors) = self._cache(tokens.words)
-        of_tokens = [self.numbers(name, getattr(tokens, name)) for name in _OF_TOKENS]
+        columns = {"sources": tokens.sources or [""] * len(tokens.words)}
+        of_tokens = [
+            self.numbers(name, columns.get(name) or getattr(tokens, name))
+            for name in self._of_tokens
+        ]
         ids = numpy.concatenate([of_words[rows], numpy.stack(of_tokens, axis=1)], axis=1)
         return Inputs(ids, vectors[rows], tokens.starts)
 

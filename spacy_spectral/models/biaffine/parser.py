@@ -66,6 +66,7 @@ class BiaffineParser(ParserModel):
         self.settings = settings
         self.inventory = network.inventory
         self.label_names = network.inventory.names
+        self.sources = lexicon.sources
 
     @classmethod
     def fit(
@@ -112,6 +113,7 @@ class BiaffineParser(ParserModel):
 
     def parse(self, tokens: Tokens, *, fixed: Ints | None = None) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
+        tokens.require_known(self.sources)
         return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed)
 
     def scorer(self, tokens: Tokens) -> "BiaffineScores":
@@ -150,6 +152,7 @@ class BiaffineScores(ArcScorer):
     """Scores of single arcs of a batch; see `trees.interface.ArcScorer`."""
 
     def __init__(self, parser: BiaffineParser, tokens: Tokens):
+        tokens.require_known(parser.sources)
         self._network = parser.network
         self._starts = tokens.starts
         self._vectors = parser.network.encoder.predict(parser.lexicon(tokens))

@@ -11,7 +11,6 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError
 from ...base.files import Bytes, Format, Int, Strings
 from ...trees.interface import (
     ArcMask,
@@ -223,10 +222,7 @@ class LogLinearParser(ParserModel):
         fixed: Ints | None = None,
     ) -> Parses:
         """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores."""
-        unknown = set(tokens.sources) - {"", *self.sources}
-        if unknown:
-            known = ", ".join(self.sources) or "none"
-            raise SpectralError(Errors.S644.format(source=min(unknown), known=known))
+        tokens.require_known(self.sources)
         sentences = encode_tokens(self._encoder, tokens, self.clusters)
         batch = _Batch(self.model, self.inventory, sentences, others)
         return parse_in_pieces(batch, tokens.starts, max_length=self.max_length, fixed=fixed)

@@ -98,6 +98,7 @@ class ProductParser(ParserModel):
         self.clusters = next((e.clusters for e in everyone if e.clusters is not None), None)
         self.vectors = next((e.vectors for e in everyone if e.vectors is not None), None)
         self.inventory = Inventory(self.label_names)
+        self.sources = sorted({source for expert in everyone for source in expert.sources})
 
     def with_temperature(self, temperature: Temperature) -> "ProductParser":
         """The same product, more or less confident."""
