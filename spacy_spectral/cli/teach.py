@@ -160,9 +160,9 @@ def student_config(
 
 def _ask_for_more_blocks(model: dict[str, Any], path: str, overrides: dict[str, Any]) -> None:
     """Set `min_blocks` of a log-linear model, or of those in a product, unless the user has."""
-    if str(model.get("@architectures", "")).endswith("LogLinear.v1"):
-        if f"{path}.min_blocks" not in overrides:
-            model["min_blocks"] = max(model.get("min_blocks", 0), _MIN_BLOCKS)
+    is_loglinear = str(model.get("@architectures", "")).endswith("LogLinear.v1")
+    if is_loglinear and f"{path}.min_blocks" not in overrides:
+        model["min_blocks"] = max(model.get("min_blocks", 0), _MIN_BLOCKS)
     for name, expert in model.get("experts", {}).items():
         _ask_for_more_blocks(expert, f"{path}.experts.{name}", overrides)
 

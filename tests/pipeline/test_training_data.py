@@ -269,9 +269,10 @@ def test_a_development_set_without_annotation(kind, saved):
             assert scores.get(name) is None
 
 
-_SMALL = {"mix_size": 32, "scan_size": 32, "scan_depth": 1, "arc_size": 16, "label_size": 16}
 _LINEAR = MODELS["loglinear"] | {"epochs": 2}
-_NEURAL = {"@architectures": "spacy-spectral.Biaffine.v2", "epochs": 16, "batch_size": 100, **_SMALL}
+_SIZES = dict.fromkeys(("mix_size", "scan_size", "arc_size", "label_size"), 64)
+_NEURAL = {"@architectures": "spacy-spectral.Biaffine.v2", "scan_depth": 1, **_SIZES}
+_NEURAL |= {"epochs": 16, "batch_size": 100, "rate": 0.01, "dropout": 0.1}
 LEARN_FROM_SEVERAL = {
     "loglinear": _LINEAR,
     "neural": _NEURAL,

@@ -1,5 +1,7 @@
 """The network over an embedding of its own: gradients, training, files, words it has never seen."""
 
+from dataclasses import replace
+
 import numpy
 import pytest
 from thinc.api import set_dropout_rate
@@ -259,3 +261,26 @@ def test_a_row_of_a_product_does_not_depend_on_the_others(n_in, n_out):
     for n in (1, 2, 3, 5, 8, 17, 33, 64, 101, 256, 699):
         begin = int(rng.integers(0, 701 - n))
         assert (product(rows[begin : begin + n], W) == expected[begin : begin + n]).all()
+
+
+def named(data, name):
+    return replace(data, tokens=replace(data.tokens, sources=[name] * len(data.heads)))
+
+
+def test_two_treebanks_with_other_labels():
+    """The name of the treebank decides whose labels a sentence gets, also after a round trip."""
+    one, other = treebank(60), treebank(60, seed=1)
+    other.labels = [label.lower() for label in other.labels]
+    both = Treebank.joined([named(one, "one"), named(other, "other")])
+    parser, _ = fit(both, mix_size=16, scan_size=16, epochs=20)
+    assert parser.sources == ["one", "other"]
+    unseen = treebank(30, seed=2)
+    for own in (parser, BiaffineParser.from_bytes(parser.to_bytes())):
+        for name, wanted in (("one", unseen.labels), ("other", map(str.lower, unseen.labels))):
+            parses = own.parse(named(unseen, name).tokens)
+            assert [own.label_names[i] for i in parses.labels] == list(wanted)
+    with pytest.raises(ValueError, match=r"S644.*'third'.*one, other"):
+        parser.parse(named(unseen, "third").tokens)
+    with pytest.raises(ValueError, match="S644"):
+        parser.scorer(named(unseen, "third").tokens)
+    assert len(parser.parse(unseen.tokens).heads) == len(unseen.heads)
