@@ -80,6 +80,7 @@ def teach_cli(
             "dev": digest_of(dev),
             "vectors": _digest_or_none(student.interpolate()["paths"].get("vectors")),
             "student": _without_paths(student),
+            **_other_corpora(student),
         }
         if against is not None:
             load_pipeline(against)
@@ -312,6 +313,15 @@ def _pipeline_digest(name: str) -> str:
     from .parse_record import fingerprint
 
     return fingerprint(load_pipeline(name))
+
+
+def _other_corpora(config: "Config") -> dict[str, str | None]:
+    """What tells the contents of further silver corpora from others, by their names in the config."""
+    read = config.interpolate()
+    components = read["initialize"].get("components", {}).values()
+    listed = {name for own in components for name in own.get("silver_corpus") or ()} - {CORPUS}
+    paths = {name: read["corpora"].get(name.partition(".")[2], {}).get("path") for name in listed}
+    return {name: _digest_or_none(path) for name, path in sorted(paths.items())}
 
 
 def _without_paths(config: "Config") -> str:

@@ -176,6 +176,33 @@ def test_other_inputs_and_settings_are_told(place, monkeypatch, tmp_path):
     assert not (tmp_path / "new").exists() or not list((tmp_path / "new").iterdir())
 
 
+def test_what_else_the_student_learns_from_is_an_input(place):
+    """The text of a treebank that the config lists may have changed when the command is started again."""
+    config = teach_module.student_config(
+        ROOT / "configs" / "pipeline.cfg", place / "gold.conllu", place / "dev.conllu", None, {}
+    )
+    assert teach_module._other_corpora(config) == {}
+    config["initialize"]["components"]["spectral_parser"]["silver_corpus"] = ["corpora.other"]
+    config["corpora"]["other"] = {"path": str(place / "gold.conllu")}
+    found = teach_module._other_corpora(config)
+    assert found == {"corpora.other": teach_module.digest_of(place / "gold.conllu")}
+    config["corpora"]["other"]["path"] = None
+    assert teach_module._other_corpora(config) == {"corpora.other": None}
+
+
+def test_a_product_asks_for_more_blocks_too(place):
+    paths = (ROOT / "configs" / "accurate.cfg", place / "gold.conllu", place / "dev.conllu")
+    name = "components.spectral_parser.model.experts.loglinear.min_blocks"
+    for silver, overrides, wanted in (
+        (place, {}, 10),
+        (None, {}, 2),
+        (place, {name: 3}, 3),
+    ):
+        config = teach_module.student_config(*paths, silver, overrides)
+        experts = config["components"]["spectral_parser"]["model"]["experts"]
+        assert experts["loglinear"]["min_blocks"] == wanted
+
+
 def test_other_silver_corpora_of_the_config_stay(tmp_path):
     """The teacher's trees come beside them."""
     text = (ROOT / "configs" / "pipeline.cfg").read_text("utf8")
