@@ -21,7 +21,7 @@ import one_thread  # noqa: F401
 # isort: split
 import argparse
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
@@ -38,12 +38,13 @@ from wasabi import msg
 
 from spacy_spectral.base.files import require_writable, write_atomically
 from spacy_spectral.cli.parse import Way, parse_files
+from spacy_spectral.models.product.parser import ProductParser
 from spacy_spectral.pipeline.documents import training_treebank
 from spacy_spectral.pipeline.parser import SpectralParser
 from spacy_spectral.pipeline.training_data import annotated_by
 from spacy_spectral.readers import Corpus, SilverCorpus
 from spacy_spectral.trees.calibration import judge
-from spacy_spectral.trees.sentences import Floats, Treebank, Trust
+from spacy_spectral.trees.sentences import Treebank, Trust
 
 WEIGHTS = (0.3, 1.0)
 
@@ -51,13 +52,13 @@ WEIGHTS = (0.3, 1.0)
 @dataclass
 class Row:
     """What a parser learns from beside gold trees: a share of the silver tokens, whether by the probabilities
-    of arcs, how much a sentence counts, whether the likeliest are chosen; whether from the other treebank,
-    and whether with its name."""
+    of arcs, how much a sentence counts, by what sentences are chosen (see `ORDERS`); whether from the other
+    treebank, and whether with its name."""
 
     share: float = 0.0
     soft: bool = True
     weight: float = 1.0
-    chosen: bool = False
+    chosen: str = ""
     other: bool = False
     named: bool = False
 
@@ -65,17 +66,26 @@ class Row:
         found = []
         if self.share:
             kind = "soft arcs" if self.soft else "hard trees"
-            found.append(kind + " of the likeliest" * self.chosen)
+            found.append(kind + ORDERS[self.chosen])
         if self.other:
             found.append("other trees" + ", named" * self.named)
         return ", ".join(found) or "untaught"
 
 
+# By what sentences are chosen.
+ORDERS = {
+    "": "",
+    "prob": " of the likeliest",
+    "agreed": " where experts agree",
+    "differ": " where experts differ",
+}
 ROWS = {
     "untaught": Row(),
     **{f"hard-{w:g}": Row(0.5, soft=False, weight=w) for w in WEIGHTS},
     **{f"soft-{w:g}": Row(0.5, weight=w) for w in WEIGHTS},
-    "chosen": Row(0.5, chosen=True),
+    "chosen": Row(0.5, chosen="prob"),
+    "agreed": Row(0.5, chosen="agreed"),
+    "differ": Row(0.5, chosen="differ"),
     "quarter": Row(0.25),
     "all": Row(1.0),
     "other": Row(other=True),
@@ -146,7 +156,9 @@ def run(options: argparse.Namespace, directory: Path) -> Iterator[dict[str, Any]
         sets[""] = treebank_of(nlp, held_out)
     reader = SilverCorpus(directory / "silver", weight=1.0, limit=options.limit)
     silver = treebank_of(nlp, reader(nlp))
-    probs = numpy.array([reader.mean_prob(*found) for found in reader.sentences()])
+    orders = {"prob": [reader.mean_prob(*found) for found in reader.sentences()]}
+    agreed = agreement(options.teacher, silver)
+    orders |= {"agreed": agreed, "differ": [-share for share in agreed]}
     other = None
     if options.other is not None:
         corpus = SilverCorpus(options.other, weight=1.0, soft=False, limit=options.limit)
@@ -157,7 +169,7 @@ def run(options: argparse.Namespace, directory: Path) -> Iterator[dict[str, Any]
         row = ROWS[name]
         parts = [gold]
         if row.share:
-            parts.append(weighed(part_of(silver, row, probs), row))
+            parts.append(weighed(part_of(silver, row.share, orders.get(row.chosen)), row))
         if row.named:
             parts = [named(part, _OWN) for part in parts]
         if row.other and other is not None:
@@ -214,13 +226,31 @@ def treebank_of(nlp: Language, examples: Iterable[Example]) -> Treebank:
     return training_treebank(examples, docs, parser_of(nlp).read)
 
 
-def part_of(silver: Treebank, row: Row, probs: Floats) -> Treebank:
-    """The first sentences, or the likeliest ones, up to that share of the tokens."""
+def agreement(teacher: str, silver: Treebank) -> list[float]:
+    """By sentence, the part of the tokens for which all experts of a product have the same labelled arc;
+    without a product, all."""
+    model = parser_of(spacy.load(teacher)).grammar
+    found = []
+    for expert in model.experts.values() if isinstance(model, ProductParser) else ():
+        parses = expert.parse(silver.tokens)
+        names = numpy.array(expert.label_names)
+        found.append((parses.heads, names[parses.labels]))
+    same = numpy.ones(len(silver.heads), dtype=bool)
+    for heads, labels in found[1:]:
+        same &= (heads == found[0][0]) & (labels == found[0][1])
+    starts = silver.tokens.starts
+    return (numpy.add.reduceat(same, starts[:-1]) / numpy.diff(starts)).tolist()
+
+
+def part_of(silver: Treebank, share: float, order: Sequence[float] | None) -> Treebank:
+    """The first sentences, or those with the highest values, up to that share of the tokens."""
     lengths = numpy.diff(silver.tokens.starts)
-    order = numpy.argsort(-probs, kind="stable") if row.chosen else numpy.arange(len(lengths))
-    n_before = numpy.cumsum(lengths[order]) - lengths[order]
+    ranks = numpy.arange(len(lengths))
+    if order is not None:
+        ranks = numpy.argsort(-numpy.array(order), kind="stable")
+    n_before = numpy.cumsum(lengths[ranks]) - lengths[ranks]
     mask = numpy.zeros(len(lengths), dtype=bool)
-    mask[order[n_before < row.share * lengths.sum()]] = True
+    mask[ranks[n_before < share * lengths.sum()]] = True
     return silver.select(mask)
 
 

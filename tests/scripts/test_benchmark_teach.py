@@ -34,7 +34,7 @@ def test_rows(script, place, few, monkeypatch, capsys):
         "epochs": 2,
     }.items():
         arguments += [f"--{name}", str(value)]
-    rows = ["untaught", "hard-1", "soft-0.3", "chosen", "all", "other-named"]
+    rows = ["untaught", "hard-1", "soft-0.3", "chosen", "agreed", "all", "other-named"]
     monkeypatch.setattr(sys, "argv", [*arguments, "--only", *rows])
     script.main()
     assert "soft arcs of the likeliest" in capsys.readouterr().out
@@ -66,11 +66,35 @@ def test_the_likeliest_sentences_are_chosen(script):
 
     tokens = make_tokens([[("a", "X")] * n for n in (2, 3, 4, 5)])
     silver = Treebank(tokens, numpy.zeros(14, dtype="int32"), ["x"] * 14, Trust.whole(4, 14))
-    probs = numpy.array([0.5, 0.9, 0.7, 0.8])
+    probs = [0.5, 0.9, 0.7, 0.8]
 
-    def lengths(row):
-        return numpy.diff(script.part_of(silver, row, probs).tokens.starts).tolist()
+    def lengths(*chosen):
+        return numpy.diff(script.part_of(silver, *chosen).tokens.starts).tolist()
 
-    assert lengths(script.Row(0.3)) == [2, 3]
-    assert lengths(script.Row(0.3, chosen=True)) == [3, 5]
-    assert lengths(script.Row(1.0)) == lengths(script.Row(1.0, chosen=True)) == [2, 3, 4, 5]
+    assert lengths(0.3, None) == [2, 3]
+    assert lengths(0.3, probs) == [3, 5]
+    assert lengths(1.0, None) == lengths(1.0, probs) == [2, 3, 4, 5]
+
+
+def test_sentences_by_whether_experts_agree(script, monkeypatch):
+    """Of two sentences, the first has another head in one expert, and the second another label."""
+    from types import SimpleNamespace
+
+    from refine_data import make_tokens
+    from spacy_spectral.models.product.parser import ProductParser
+    from spacy_spectral.trees.sentences import Treebank
+
+    def expert(names, heads, labels):
+        parses = SimpleNamespace(heads=numpy.array(heads), labels=numpy.array(labels))
+        return SimpleNamespace(label_names=names, parse=lambda tokens: parses)
+
+    product = object.__new__(ProductParser)
+    product.experts = {
+        "one": expert(["x", "y"], [2, 0, 2, 3, 0], [0, 1, 0, 1, 1]),
+        "other": expert(["y", "x"], [0, 0, 2, 3, 0], [1, 0, 1, 1, 0]),
+    }
+    monkeypatch.setattr(script.spacy, "load", lambda path: None)
+    monkeypatch.setattr(script, "parser_of", lambda nlp: SimpleNamespace(grammar=product))
+    tokens = make_tokens([[("a", "X")] * n for n in (2, 3)])
+    silver = Treebank(tokens, numpy.zeros(5, dtype="int32"), ["x"] * 5)
+    assert script.agreement("teacher", silver) == [1 / 2, 2 / 3]
