@@ -25,6 +25,9 @@ CORPUS = "corpora.silver"
 # and 200 k silver tokens, LAS on other parts of UD_English-EWT was 81.80, 81.80 and 81.66 with 2 (the default
 # of the model), 5 and 10; the table had 4.8, 2.9 and 2.0 million weights, as many as without silver tokens.
 _MIN_BLOCKS = 10
+# A network needs fewer passes over more text: with four times as many silver as gold tokens, 10 passes take
+# twice as long as 24 over the gold ones alone, and LAS on UD_English-EWT is 0.8 points higher.
+_EPOCHS = 10
 # Models that can learn from silver trees.
 _LEARNERS = ("LogLinear.v1", "Biaffine.v2", "Product.v1")
 _SCORES = {"UAS": "uas", "LAS": "las", "Tags": "tag_acc"}
@@ -151,7 +154,7 @@ def student_config(
         # those of the config stay
         own["silver_corpus"] = [CORPUS, *(name for name in listed if name != CORPUS)]
         if silver is not None:
-            _ask_for_more_blocks(block["model"], f"components.{name}.model", overrides)
+            _fit_to_more_text(block["model"], f"components.{name}.model", overrides)
     read = config.interpolate()
     for name, wanted in (("train", gold), ("dev", dev)):
         if read["corpora"].get(name, {}).get("path") != str(wanted):
@@ -159,13 +162,16 @@ def student_config(
     return config
 
 
-def _ask_for_more_blocks(model: dict[str, Any], path: str, overrides: dict[str, Any]) -> None:
-    """Set `min_blocks` of a log-linear model, or of those in a product, unless the user has."""
-    is_loglinear = str(model.get("@architectures", "")).endswith("LogLinear.v1")
-    if is_loglinear and f"{path}.min_blocks" not in overrides:
+def _fit_to_more_text(model: dict[str, Any], path: str, overrides: dict[str, Any]) -> None:
+    """Change settings of a model, and of the experts of a product, for several times as much text, but for
+    those that the user has changed."""
+    name = str(model.get("@architectures", "")).removeprefix("spacy-spectral.")
+    if name == "LogLinear.v1" and f"{path}.min_blocks" not in overrides:
         model["min_blocks"] = max(model.get("min_blocks", 0), _MIN_BLOCKS)
-    for name, expert in model.get("experts", {}).items():
-        _ask_for_more_blocks(expert, f"{path}.experts.{name}", overrides)
+    if name == "Biaffine.v2" and f"{path}.epochs" not in overrides:
+        model["epochs"] = min(model.get("epochs", _EPOCHS), _EPOCHS)
+    for own, expert in model.get("experts", {}).items():
+        _fit_to_more_text(expert, f"{path}.experts.{own}", overrides)
 
 
 def require_sound(path: Path) -> None:

@@ -190,17 +190,18 @@ def test_what_else_the_student_learns_from_is_an_input(place):
     assert teach_module._other_corpora(config) == {"corpora.other": None}
 
 
-def test_a_product_asks_for_more_blocks_too(place):
+def test_experts_of_a_product_are_fitted_to_more_text(place):
     paths = (ROOT / "configs" / "accurate.cfg", place / "gold.conllu", place / "dev.conllu")
-    name = "components.spectral_parser.model.experts.loglinear.min_blocks"
-    for silver, overrides, wanted in (
-        (place, {}, 10),
-        (None, {}, 2),
-        (place, {name: 3}, 3),
+    experts = "components.spectral_parser.model.experts"
+    own = {f"{experts}.loglinear.min_blocks": 3, f"{experts}.biaffine.epochs": 30}
+    for silver, overrides, *wanted in (
+        (place, {}, 10, 10),
+        (None, {}, 2, 24),
+        (place, own, 3, 30),
     ):
         config = teach_module.student_config(*paths, silver, overrides)
-        experts = config["components"]["spectral_parser"]["model"]["experts"]
-        assert experts["loglinear"]["min_blocks"] == wanted
+        found = config["components"]["spectral_parser"]["model"]["experts"]
+        assert [found["loglinear"]["min_blocks"], found["biaffine"]["epochs"]] == wanted
 
 
 def test_other_silver_corpora_of_the_config_stay(tmp_path):
