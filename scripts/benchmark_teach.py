@@ -21,7 +21,7 @@ import one_thread  # noqa: F401
 # isort: split
 import argparse
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
@@ -44,7 +44,7 @@ from spacy_spectral.pipeline.parser import SpectralParser
 from spacy_spectral.pipeline.training_data import annotated_by
 from spacy_spectral.readers import Corpus, SilverCorpus
 from spacy_spectral.trees.calibration import judge
-from spacy_spectral.trees.sentences import Treebank, Trust
+from spacy_spectral.trees.sentences import Floats, Treebank, Trust
 
 WEIGHTS = (0.3, 1.0)
 
@@ -75,7 +75,8 @@ class Row:
 # By what sentences are chosen.
 ORDERS = {
     "": "",
-    "prob": " of the likeliest",
+    "likely": " of the likeliest",
+    "unlikely": " of the least likely",
     "agreed": " where experts agree",
     "differ": " where experts differ",
 }
@@ -83,7 +84,8 @@ ROWS = {
     "untaught": Row(),
     **{f"hard-{w:g}": Row(0.5, soft=False, weight=w) for w in WEIGHTS},
     **{f"soft-{w:g}": Row(0.5, weight=w) for w in WEIGHTS},
-    "chosen": Row(0.5, chosen="prob"),
+    "likely": Row(0.5, chosen="likely"),
+    "unlikely": Row(0.5, chosen="unlikely"),
     "agreed": Row(0.5, chosen="agreed"),
     "differ": Row(0.5, chosen="differ"),
     "quarter": Row(0.25),
@@ -156,9 +158,9 @@ def run(options: argparse.Namespace, directory: Path) -> Iterator[dict[str, Any]
         sets[""] = treebank_of(nlp, held_out)
     reader = SilverCorpus(directory / "silver", weight=1.0, limit=options.limit)
     silver = treebank_of(nlp, reader(nlp))
-    orders = {"prob": [reader.mean_prob(*found) for found in reader.sentences()]}
+    likely = numpy.array([reader.mean_prob(*found) for found in reader.sentences()])
     agreed = agreement(options.teacher, silver)
-    orders |= {"agreed": agreed, "differ": [-share for share in agreed]}
+    orders = {"likely": likely, "unlikely": -likely, "agreed": agreed, "differ": -agreed}
     other = None
     if options.other is not None:
         corpus = SilverCorpus(options.other, weight=1.0, soft=False, limit=options.limit)
@@ -226,7 +228,7 @@ def treebank_of(nlp: Language, examples: Iterable[Example]) -> Treebank:
     return training_treebank(examples, docs, parser_of(nlp).read)
 
 
-def agreement(teacher: str, silver: Treebank) -> list[float]:
+def agreement(teacher: str, silver: Treebank) -> Floats:
     """By sentence, the part of the tokens for which all experts of a product have the same labelled arc;
     without a product, all."""
     model = parser_of(spacy.load(teacher)).grammar
@@ -239,15 +241,15 @@ def agreement(teacher: str, silver: Treebank) -> list[float]:
     for heads, labels in found[1:]:
         same &= (heads == found[0][0]) & (labels == found[0][1])
     starts = silver.tokens.starts
-    return (numpy.add.reduceat(same, starts[:-1]) / numpy.diff(starts)).tolist()
+    return numpy.add.reduceat(same, starts[:-1], dtype="float64") / numpy.diff(starts)
 
 
-def part_of(silver: Treebank, share: float, order: Sequence[float] | None) -> Treebank:
+def part_of(silver: Treebank, share: float, order: Floats | None) -> Treebank:
     """The first sentences, or those with the highest values, up to that share of the tokens."""
     lengths = numpy.diff(silver.tokens.starts)
     ranks = numpy.arange(len(lengths))
     if order is not None:
-        ranks = numpy.argsort(-numpy.array(order), kind="stable")
+        ranks = numpy.argsort(-order, kind="stable")
     n_before = numpy.cumsum(lengths[ranks]) - lengths[ranks]
     mask = numpy.zeros(len(lengths), dtype=bool)
     mask[ranks[n_before < share * lengths.sum()]] = True
