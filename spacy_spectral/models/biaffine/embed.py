@@ -6,7 +6,7 @@ Everything that depends on the form of a word alone is found once for every dist
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy
 from numpy.typing import NDArray
@@ -36,10 +36,6 @@ _OF_WORDS: dict[str, tuple[Describe, int]] = {
 # What taggers have said of a token; and, if there are several treebanks, which one to parse like.
 _OF_TOKENS = {"symbols": 32, "pos": 16, "morphs": 32, "sources": 16}
 _CLUSTER_WIDTH = 24
-# Random embeddings are so large. That of a treebank stands with every word, and must be heard all the same:
-# with 1, a made-up treebank was told from another after 20 epochs, with 0.5 after 30.
-_SCALES = {"sources": 1.0}
-_SCALE = 0.5
 _STRINGS: Any = Strings(unique=True)
 _SOURCES: Any = Strings(unique=True, optional=True)
 # Rarer strings are unknown, so that it is learnt what to make of unknown ones.
@@ -58,14 +54,6 @@ class Inputs:
     def select(self, tokens: Longs | slice, starts: NDArray) -> "Inputs":
         """Some of the tokens, as sentences that start at `starts`."""
         return Inputs(self.ids[tokens], self.vectors[tokens], starts)
-
-
-class Table(NamedTuple):
-    """Embeddings of a feature: how many, how wide, and how large they are at first."""
-
-    size: int
-    width: int
-    scale: float
 
 
 class WordNumbers:
@@ -181,24 +169,20 @@ class TokenNumbers(WordNumbers):
         strings = {name: known for name, known in read["strings"].items() if known is not None}
         return cls(strings, clusters_from_bytes(read["clusters"]), vectors)
 
-    def tables(self) -> list[Table]:
-        """The embeddings of every feature."""
+    def tables(self) -> list[tuple[int, int]]:
+        """Numbers and width of every feature's embeddings."""
         widths = {name: width for name, (_, width) in _OF_WORDS.items()} | _OF_TOKENS
         sizes = {name: len(known) for name, known in self.strings.items()}
         sizes |= zip(self._cluster_names(), self.granularities, strict=True)
-        return [
-            Table(sizes[name] + 1, widths.get(name, _CLUSTER_WIDTH), _SCALES.get(name, _SCALE))
-            for name in self.names
-        ]
+        return [(sizes[name] + 1, widths.get(name, _CLUSTER_WIDTH)) for name in self.names]
 
     def __call__(self, tokens: Tokens) -> Inputs:
         """What the network sees of sentences."""
         rows, (of_words, vectors) = self._cache(tokens.words)
+        # without names, sentences are like none of the treebanks
         columns = {"sources": tokens.sources or [""] * len(tokens.words)}
-        of_tokens = [
-            self.numbers(name, columns.get(name) or getattr(tokens, name))
-            for name in self._of_tokens
-        ]
+        columns |= {name: getattr(tokens, name) for name in self._of_tokens if name != "sources"}
+        of_tokens = [self.numbers(name, columns[name]) for name in self._of_tokens]
         ids = numpy.concatenate([of_words[rows], numpy.stack(of_tokens, axis=1)], axis=1)
         return Inputs(ids, vectors[rows], tokens.starts)
 
@@ -211,13 +195,13 @@ def frequent(counts: Counter[str]) -> list[str]:
     return sorted(string for string, n in counts.items() if string and n >= _MIN_COUNT)
 
 
-def embeddings(tables: Sequence[Table], n_vector: int) -> Model[Inputs, Ragged]:
+def embeddings(tables: Sequence[tuple[int, int]], n_vector: int) -> Model[Inputs, Ragged]:
     """Embeddings of all features side by side, and word vectors; each sentence with its root in front.
 
     In training, features are left out at random: a word must be told by its suffix, too.
     """
     names = [f"E{i}" for i in range(len(tables))]
-    width = sum(table.width for table in tables) + n_vector
+    width = sum(width for _, width in tables) + n_vector
     return Model(
         "embeddings",
         _embed_forward,
@@ -229,15 +213,15 @@ def embeddings(tables: Sequence[Table], n_vector: int) -> Model[Inputs, Ragged]:
 
 
 def _embed_init(model: Model, X: Inputs | None = None, Y: Ragged | None = None) -> None:
-    for i, (size, width, scale) in enumerate(model.attrs["tables"]):
-        table = numpy.random.normal(0.0, scale, (size, width)).astype("float32")
+    for i, (size, width) in enumerate(model.attrs["tables"]):
+        table = numpy.random.normal(0.0, 0.5, (size, width)).astype("float32")
         table[0] = 0.0
         model.set_param(f"E{i}", table)
     model.set_param("root", model.ops.alloc1f(model.get_dim("nO")))
 
 
 def _embed_forward(model: Model, X: Inputs, is_train: bool):
-    widths = [table.width for table in model.attrs["tables"]]
+    widths = [width for _, width in model.attrs["tables"]]
     edges = numpy.cumsum([0, *widths]).tolist()
     tokens, roots = token_rows(X.starts), root_rows(X.starts)
     own = numpy.empty((len(X.ids), model.get_dim("nO")), dtype="float32")

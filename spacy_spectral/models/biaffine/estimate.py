@@ -142,8 +142,8 @@ def n_weights(settings: NetworkSettings, lexicon: TokenNumbers, inventory: Inven
 def n_encoder_weights(settings: EncoderSizes, lexicon: TokenNumbers) -> tuple[int, int]:
     """How many weights `build_encoder` makes, and how wide the states are."""
     tables, mix, units = lexicon.tables(), settings.mix_size, settings.scan_size
-    n_inputs = sum(table.width for table in tables) + lexicon.n_vector
-    total = sum(table.size * table.width for table in tables) + n_inputs  # and the root's
+    n_inputs = sum(size for _, size in tables) + lexicon.n_vector
+    total = sum(n * size for n, size in tables) + n_inputs  # embeddings, and the root's
     total += 2 * mix * (n_inputs + 1) + 2 * mix
     width = mix
     for _ in range(settings.scan_depth):

@@ -272,7 +272,7 @@ def test_two_treebanks_with_other_labels():
     one, other = treebank(60), treebank(60, seed=1)
     other.labels = [label.lower() for label in other.labels]
     both = Treebank.joined([named(one, "one"), named(other, "other")])
-    parser, _ = fit(both, mix_size=16, scan_size=16, epochs=20)
+    parser, _ = fit(both, mix_size=16, scan_size=16, label_size=16, rate=0.01, epochs=30)
     assert parser.sources == ["one", "other"]
     unseen = treebank(30, seed=2)
     for own in (parser, BiaffineParser.from_bytes(parser.to_bytes())):
