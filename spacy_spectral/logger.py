@@ -15,7 +15,7 @@ from spacy.language import Language
 from spacy.training.loggers import console_logger_v3
 
 from .base.errors import Errors, SpectralError
-from .base.files import require_writable, write_atomically
+from .base.files import destination, require_writable, write_atomically
 from .pipeline.component import SpectralPipe
 
 # scores as spaCy and our scorers name them, in the order of a pipeline
@@ -148,7 +148,9 @@ class _Log:
         lines += ["", f"{process_time():,.0f} CPU seconds, with reading and scoring"]
         if best["output"] is not None:
             model = Path(best["output"]).with_name("model-best")
-            lines[-1] += f" · {_size(model) / 1e6:,.1f} MB in {model}"
+            size = _size(model) / 1e6
+            model = destination(model)
+            lines[-1] += f" · {size:,.1f} MB in {model}"
             lines += ["", "What you can do next:", ""]
             lines += [f"  python -m spacy spectral {line}" for line in _next(self.nlp, model)]
         return "\n".join(lines)

@@ -548,6 +548,14 @@ def remove_leftovers(directory: Path) -> None:
             rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
+def destination(path: Path) -> Path:
+    """Where a file will be that `write_directory` is writing; of others, where they are."""
+    for directory in path.parents:
+        if directory.name.endswith(_TEMPORARY):
+            return directory.parent.joinpath(*path.relative_to(directory).parts[1:])
+    return path
+
+
 def _temporary(directory: Path) -> Path:
     return directory / f".{uuid4().hex}{_TEMPORARY}"
 

@@ -81,6 +81,8 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(place, monkeypatch):
     monkeypatch.chdir(place)
     whole = taught()
     assert re.search(r"gained +[+-]\d", whole)
+    # what to type next, with the path that the pipeline has in the end
+    assert "draw out/model-best" in whole and "/new/model-best" not in whole
     expected = files(place / "out")
     names = set(expected)
     assert {"teach.json", "config.cfg", "silver/text.conllu"} <= names
