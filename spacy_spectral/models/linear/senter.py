@@ -29,6 +29,7 @@ from .classifier import (
     FREE,
     FULL_SHAPE,
     LOWER,
+    PREFIX,
     SHAPE,
     SUFFIX,
     Cell,
@@ -282,6 +283,10 @@ def start_templates() -> Templates:
     cells += [[(-2, c), (-1, FORM), (0, LOOK)] for c in (LOOK, LOWER)]
     cells += [[(-2, FULL_SHAPE), (-1, FORM), (0, GAP)], [(-1, GAP), (-1, FORM), (0, GAP)]]
     cells += [[(0, LOOK), (0, SUFFIX[2])], [(-1, SUFFIX[2]), (0, LOOK)]]
+    # new templates come last, so that those of older files keep their numbers
+    cells += [[(0, c)] for c in (*SUFFIX[:3], *PREFIX[:2])] + [[(-1, c)] for c in SUFFIX[:3]]
+    cells += [[(0, LOOK), (1, LOWER)], [(0, LOWER), (1, LOWER), (0, LOOK)]]
+    cells += [[(0, LOWER), (0, LOOK)], [(-1, LOWER), (0, LOOK)]]
     return Templates.make(cells, out_column=MARK + 1, type_columns=FORM_COLUMNS)
 
 

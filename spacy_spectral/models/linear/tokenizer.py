@@ -18,33 +18,28 @@ from numpy.typing import NDArray
 
 from ...base.cache import Memory
 from ...base.errors import Errors, SpectralError
-from ...base.files import Bool, Format, Stored, Strings
-from ._strings import CHARACTER_COLUMNS, FORM_COLUMNS, GRAM_COLUMNS, character_attributes
+from ...base.files import Array, Bool, Format, Stored, Strings
+from ._strings import CHARACTER_COLUMNS, GRAM_COLUMNS, character_attributes
 from .chunks import (
     INNER_WORD,
-    JOINED,
     PiecedText,
     Stop,
     Stops,
     cut_chunks,
-    may_join,
     out_of_context,
     split_chunks,
 )
 from .classifier import (
     FIXED,
-    FORM,
     FREE,
-    LOWER,
-    SHAPE,
     Cell,
-    Forms,
     LinearClassifier,
     Progress,
     Templates,
     classifier_fields,
     train_free,
 )
+from .joins import Joins
 
 # Columns of places beside those of characters.
 _STOPS = CHARACTER_COLUMNS + 1
@@ -62,7 +57,10 @@ _FORMAT = Format(
     1,
     cuts=classifier_fields(3, 2),
     joins=classifier_fields(2, 2, optional=True),
-    # files of older versions have none of these
+    # files of older versions have none of these: pairs of pieces, and whether they are one word
+    pairs=Strings("pairs", unique=True, optional=True),
+    pair_entries=Array("uint32", "pairs", optional=True),
+    # ... and what is known about full stops
     listed=Strings(unique=True, optional=True),
     plain=Strings(unique=True, optional=True),
     fixed=Bool(optional=True),
@@ -97,10 +95,9 @@ class TokenizerModel(Stored):
 
     FORMAT = _FORMAT
 
-    def __init__(
-        self, cuts: LinearClassifier, joins: LinearClassifier | None, stops: Stops | None = None
-    ):
-        """stops: What is known of words before full stops; None if that was not learnt."""
+    def __init__(self, cuts: LinearClassifier, joins: Joins | None, stops: Stops | None = None):
+        """joins: None if no word contains a space.
+        stops: What is known of words before full stops; None if that was not learnt."""
         self._cuts = cuts
         self._joins = joins
         self._stops = stops
@@ -120,7 +117,7 @@ class TokenizerModel(Stored):
         for i, pieces in (special or {}).items():
             found[i] = pieces
         if self._joins is not None:
-            found, whites = self._join_words(found, whites, special or {})
+            found, whites = self._join_words(self._joins, found, whites, special or {})
         words: list[str] = []
         spaces: list[bool] = []
         multiword: list[tuple[int, int]] = []
@@ -150,20 +147,12 @@ class TokenizerModel(Stored):
         self._memory.add({c: found[c] for c in new if len(c) <= _LONGEST_CACHED})
         return {chunk: found[chunk] if chunk in found else known[chunk] for chunk in chunks}
 
-    def join(self, pieces: list[str], whites: Sequence[str]) -> NDArray[numpy.bool_]:
-        """Which pieces of a text belong to the word before them, given the white space after each."""
-        groups = _join_groups([whites])
-        if self._joins is None or not groups.any():
-            return numpy.zeros(len(pieces), dtype=bool)
-        forms = Forms.of(pieces)
-        decided = self._joins.decide(
-            forms.with_columns(1), _bounds([len(pieces)]), forms.rows,
-            self._joins.word_scores(forms.attributes), groups, top=1,
-        )  # fmt: skip
-        return decided.classes == 1
-
     def _join_words(
-        self, chunks: list[Pieces], whites: list[str], special: Mapping[int, Pieces]
+        self,
+        joins: Joins,
+        chunks: list[Pieces],
+        whites: list[str],
+        special: Mapping[int, Pieces],
     ) -> tuple[list[Pieces], list[str]]:
         """Chunks, the white space after them, with words of several chunks as one of their pieces."""
         pieces = [word for chunk in chunks for word in chunk.words]
@@ -172,7 +161,7 @@ class TokenizerModel(Stored):
             for chunk, last in zip(chunks, whites, strict=True)
             for white in [*repeat("", len(chunk.words) - 1), last][: len(chunk.words)]
         ]
-        joined = iter(self.join(pieces, after).tolist())
+        joined = iter(joins.decide(pieces, after).tolist())
         result: list[Pieces] = []
         result_whites: list[str] = []
         for i, (chunk, white) in enumerate(zip(chunks, whites, strict=True)):
@@ -219,8 +208,10 @@ class TokenizerModel(Stored):
         return result
 
     def to_payload(self) -> dict[str, Any]:
-        joins = self._joins.to_payload() if self._joins is not None else None
-        payload: dict[str, Any] = {"cuts": self._cuts.to_payload(), "joins": joins}
+        joins = dict.fromkeys(("joins", "pairs", "pair_entries"))
+        if self._joins is not None:
+            joins = self._joins.to_payload()
+        payload: dict[str, Any] = {"cuts": self._cuts.to_payload(), **joins}
         listed, plain, fixed = self._stops if self._stops is not None else (None, None, None)
         payload["listed"] = sorted(listed) if listed is not None else None
         payload["plain"] = sorted(plain) if plain is not None else None
@@ -228,15 +219,12 @@ class TokenizerModel(Stored):
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "TokenizerModel":
-        found = []
-        for name, templates in (("cuts", cut_templates()), ("joins", join_templates())):
-            if read[name] is not None:
-                found.append(LinearClassifier.from_payload(_FORMAT, name, read, templates))
+        cuts = LinearClassifier.from_payload(_FORMAT, "cuts", read, cut_templates())
         stops = None
         if read["listed"] is not None and read["plain"] is not None:
             listed, plain = frozenset(read["listed"]), frozenset(read["plain"])
             stops = Stops(listed, plain, bool(read["fixed"]))
-        return cls(found[0], found[1] if len(found) > 1 else None, stops)
+        return cls(cuts, Joins.from_payload(_FORMAT, read), stops)
 
 
 @dataclass(frozen=True)
@@ -276,16 +264,7 @@ class TokenizerRecipe:
         cuts = train_free(
             attributes, starts, gold, groups, cut_templates(), n_classes=3, stage="cuts", **options
         )
-        if not any(JOINED in text.starts for text in texts):
-            return TokenizerModel(cuts, None, stops)
-        pieces = [piece for text in texts for piece in text.pieces]
-        joined = [start == JOINED for text in texts for start in text.starts]
-        joins = train_free(
-            Forms.of(pieces).with_columns(1), _bounds([len(text.pieces) for text in texts]),
-            numpy.array(joined, dtype="int32"), _join_groups([text.whites for text in texts]),
-            join_templates(), n_classes=2, stage="joins", **options,
-        )  # fmt: skip
-        return TokenizerModel(cuts, joins, stops)
+        return TokenizerModel(cuts, Joins.fit(texts, **options), stops)
 
 
 def cut_templates() -> Templates:
@@ -324,20 +303,6 @@ def cut_templates() -> Templates:
     cells += [[goes_on], [word], [goes_on, word], [goes_on, run_before], [word, length]]
     cells += [[goes_on, word, length], [goes_on, word, left_kinds[1]]]
     return Templates.make(cells, out_column=CHARACTER_COLUMNS, type_columns=0)
-
-
-def join_templates() -> Templates:
-    """Templates for pieces of words that contain spaces; the last column is the decision."""
-    joined = FORM_COLUMNS
-    cells: list[list[Cell]] = [[(o, LOWER)] for o in range(-3, 3)] + [[(o, SHAPE)] for o in (-1, 0)]
-    pairs = ((-1, 0), (-2, -1), (0, 1), (-2, 0), (-1, 1))
-    cells += [[(a, LOWER), (b, LOWER)] for a, b in pairs]
-    cells += [[(o, c) for o in (-2, -1, 0)] for c in (LOWER, SHAPE)]
-    cells += [[(o, c) for o in (-1, 0, 1)] for c in (LOWER, SHAPE)]
-    cells += [[(-1, a), (0, b)] for a, b in ((SHAPE, SHAPE), (FORM, SHAPE), (SHAPE, FORM))]
-    cells += [[(-1, joined)], [(-1, joined), (-1, LOWER)], [(-1, joined), (0, LOWER)]]
-    cells += [[(-1, joined), (-1, c), (0, c)] for c in (LOWER, SHAPE)]
-    return Templates.make(cells, out_column=joined, type_columns=FORM_COLUMNS)
 
 
 class _Window(NamedTuple):
@@ -416,19 +381,6 @@ def _pieces(chunk: str, places: list[int], inner: list[bool]) -> Pieces:
         return Pieces.of(*words)
     firsts = [0, *(i for i, is_inner in enumerate(inner, start=1) if not is_inner), len(words)]
     return Pieces.of(*words, multiword=tuple((a, b) for a, b in pairwise(firsts) if b - a > 1))
-
-
-def _bounds(lengths: Sequence[int]) -> NDArray[numpy.int32]:
-    return numpy.cumsum([0, *lengths], dtype="int32")
-
-
-def _join_groups(texts: Iterable[Sequence[str]]) -> NDArray[numpy.int32]:
-    """Which pieces may belong to the word before them, by the white space after pieces of texts."""
-    groups = [
-        [FIXED, *(FREE if may_join(white) else FIXED for white in whites[:-1])] if whites else []
-        for whites in texts
-    ]
-    return numpy.array([group for row in groups for group in row], dtype="int32")
 
 
 # ---------------------------------------------------------------- special cases

@@ -385,6 +385,36 @@ def test_words_with_spaces_are_pieces():
     assert may_join(" ") and may_join("\u202f") and not may_join("\n") and not may_join("  ")
 
 
+def test_words_of_training_are_joined_in_new_text():
+    rng = random.Random(3)
+    syllables = [a + b for a in "kmtspd" for b in ("a", "e", "i", "o", "u", "an", "en", "on")]
+    lexicon = [" ".join(rng.choices(syllables, k=2)) for _ in range(150)] + syllables * 3
+
+    def texts(n):
+        for _ in range(n):
+            words = rng.choices(lexicon, k=12)
+            yield piece_words(words, [" "] * len(words), [False] * len(words))
+
+    payload = unpack("tokenizer", 1, TokenizerRecipe().fit(list(texts(150))).to_bytes())
+    model = TokenizerModel.from_bytes(pack("tokenizer", 1, payload))
+    # a file of a time when there was no dictionary
+    payload["pairs"] = payload["pair_entries"] = None
+    older = TokenizerModel.from_bytes(pack("tokenizer", 1, payload))
+    right, total = [0, 0], 0
+    for text in texts(100):
+        gold = [start == JOINED for start in text.starts]
+        total += len(gold)
+        chunks, whites = split_chunks(raw(text))
+        for i, tokenizes in enumerate((model, older)):
+            words = tokenizes.split(chunks, whites).words
+            joined = [place > 0 for word in words for place in range(len(word.split(" ")))]
+            right[i] += sum(a == b for a, b in zip(joined, gold, strict=True))
+    assert right[0] > 0.9 * total and right[0] > right[1]
+    payload["pairs"] = ["a b"]
+    with pytest.raises(ValueError, match="S00"):
+        TokenizerModel.from_bytes(pack("tokenizer", 1, payload))
+
+
 def test_nothing_to_learn_from():
     for texts in ([], [PiecedText(["x", "y"], [" ", ""], [WORD, WORD])]):
         with pytest.raises(ValueError, match="S602"):

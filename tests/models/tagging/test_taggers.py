@@ -117,6 +117,23 @@ def test_gradients_of_every_parameter():
             assert (up - down) / (2 * step) == pytest.approx(slope, rel=0.05, abs=0.05), node.name
 
 
+@pytest.mark.parametrize("wanted, used", [(1000, None), (8, 8)])
+def test_small_treebanks_make_small_batches(monkeypatch, wanted, used):
+    sizes = []
+    make_step = TagNetwork.step
+
+    def step(network, words, rows, *rest):
+        sizes.append(len(rows))
+        return make_step(network, words, rows, *rest)
+
+    monkeypatch.setattr(TagNetwork, "step", step)
+    NeuralTaggerRecipe(**SMALL | {"batch_size": wanted}, epochs=1).fit(TRAIN)
+    n_tokens = sum(len(sentence.words) for sentence in TRAIN)
+    assert sum(sizes) == n_tokens
+    # sentences are not cut: batches are about as large
+    assert numpy.mean(sizes) == pytest.approx(used or n_tokens / 64, rel=0.3)
+
+
 def test_it_learns_what_the_context_tells(neural):
     tags, morphs = accuracy(neural, DEV)
     assert tags > 0.95
