@@ -39,8 +39,8 @@ figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap
              margin-bottom: 0.5rem; overflow-wrap: anywhere; }
 figcaption span:last-child { color: var(--soft); font-size: 0.9rem; }
 @media (max-width: 700px) { table { font-size: 0.8rem; } th, td { padding: 0.2rem 0.3rem; }
-  th { white-space: normal; } td.text { white-space: nowrap; } .tile { padding: 0.5rem 0.75rem; min-width: 6rem; }
-  figure { padding: 0.6rem; } }
+  th { white-space: normal; } td.text { white-space: nowrap; }
+  .tile { padding: 0.5rem 0.75rem; min-width: 6rem; } figure { padding: 0.6rem; } }
 @media print { figure, table { break-inside: avoid; } }
 """
 
