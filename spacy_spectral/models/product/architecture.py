@@ -94,10 +94,8 @@ class OthersRecipe:
         self.weights = weights
         self.outside = outside
 
-    def fit(
-        self, treebank: Treebank, *, dev: Treebank | None = None, **given: "Unpack[Resources]"
-    ) -> ProductParser:
+    def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ProductParser:
         """RETURNS (ProductParser): The product, with given weights or equal ones."""
-        experts = fit_experts(self.recipes, treebank, dev, given)
+        experts = fit_experts(self.recipes, treebank, given.get("dev"), given)
         names = [*experts, self.outside]
         return ProductParser(experts, self.weights or dict.fromkeys(names, 1 / len(names)))
