@@ -164,8 +164,9 @@ def kept(
     }
     if options.symbol != "TAG":
         asked["symbol"] = options.symbol
-    if vars(options).get("lemmas"):
-        asked["lemmas"] = str(options.lemmas)
+    for name in ("lemmas", "udpipe_parser"):
+        if vars(options).get(name):
+            asked[name] = str(vars(options)[name])
     if file.exists():
         found = srsly.read_json(file)
         if found["asked"] != asked:

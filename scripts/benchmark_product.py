@@ -106,7 +106,7 @@ def compare(
         add(name, expert)
     rows["mixture of marginals"] = mixture(own, measured)
     equal = ProductParser(experts, dict.fromkeys(experts, 1 / len(experts)))
-    learnt = fit_weights(equal, teaches)
+    learnt = fit_weights(equal, teaches, equal.scorers(teaches.tokens))
     shares = " : ".join(f"{weight:.2f}" for weight in learnt.weights.values())
     for title, product in (("1 : 1", equal), (shares, learnt)):
         for chosen_at in (0.5, 0.75, 1.0):

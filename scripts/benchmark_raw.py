@@ -1,17 +1,18 @@
 """Measure pipelines from raw text: tokens, sentences, tags, lemmas, trees, training time, speed.
 
     python scripts/benchmark_raw.py TRAIN DEV [--lang tr] [--vectors DIR] [--lemmas FILE]
-        [--accurate] [--text FILE] [--minutes 8]
+        [--accurate] [--text FILE] [--minutes 8] [--udpipe-parser OPTIONS]
 
 Ours is configs/pipeline.cfg, once more with the rule tokenizer of spaCy and its sentencizer in front of
 the same tagger, lemmatizer and parser; with --accurate configs/accurate.cfg, too. spaCy's own is tok2vec,
 senter, tagger, morphologizer, trainable_lemmatizer and parser as `spacy init config` gives them, on its
 rule tokenizer, trained on documents of 10 sentences: its best checkpoint on DEV within --minutes. UDPipe
 1 takes part if ufal.udpipe is installed; if its usual number of iterations does not fit into --minutes,
-it gets as many as do, one at least. Everyone has one thread. All measures are those of the CoNLL 2018
-shared task (udtools), with universal labels; times are CPU seconds. With --text the parts of ours are
-timed on running text. --json FILE keeps the figures, --keep DIR the trained models, and uses those that
-are there already.
+it gets about as many as do, one at least; --udpipe-parser gives its parser further options. Everyone has
+one thread. All measures are those of the CoNLL 2018 shared task (udtools), with universal labels, but for
+those on gold tokens, which are of all tokens, with full labels; times are CPU seconds. With --text the
+parts of ours are timed on running text. --json FILE keeps the figures, --keep DIR the trained models, and
+uses those that are there already.
 """
 
 # ruff: noqa: I001
@@ -35,6 +36,7 @@ from typing import Any
 import spacy
 from arguments import SYSTEMS, parser_with, settings_of
 import srsly
+import pipeline_rivals as rivals
 from pipeline_rivals import note, train_in_steps, trained
 from spacy import util
 from spacy.language import Language
@@ -62,6 +64,8 @@ NEW_PARTS = ("tokenizer", "spectral_senter", "spectral_lemmatizer")
 # passes over the data that UDPipe takes for tokenizer, tagger and parser if nobody asks for others
 UDPIPE_ITERATIONS = {"tokenizer": 100, "tagger": 20, "parser": 10}
 _UDPIPE_OPTION = {"tokenizer": "epochs", "tagger": "iterations", "parser": "iterations"}
+# how the time is divided among them
+_UDPIPE_SHARES = {"tokenizer": 0.125, "tagger": 0.375, "parser": 0.5}
 
 
 def main() -> None:
@@ -76,6 +80,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = parser_with(__doc__, *SYSTEMS)
     parser.add_argument("--accurate", action="store_true", help="configs/accurate.cfg, too")
     parser.add_argument("--lemmas", type=Path, help="a lexicon for our lemmatizer")
+    parser.add_argument(
+        "--udpipe-parser", default="", help="options of UDPipe's parser, e.g. structured_interval=0"
+    )
     parser.add_argument("--no-spacy", action="store_true", help="leave out spaCy's own pipeline")
     return parser.parse_args(namespace=argparse.Namespace(fair_vectors=False))
 
@@ -105,11 +112,14 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
         systems["UDPipe"] = UDPipeSystem(directory / "UDPipe")
     treebank = read_raw(ours.nlp.vocab, options.dev)
     measure(systems, figures, treebank, rounds=1 if options.quick else 3)
+    for name in figures:
+        if (directory / name).exists():  # the others have models of these
+            figures[name] |= on_gold_tokens(directory / name, options.dev)
     print_systems(figures)
     for name in ("spaCy", "UDPipe"):
         if figures.get(name, {}).get("limited"):
-            why = figures[name].get("iterations", "")
-            limit = f"{name} was limited to {options.minutes:g} minutes"
+            why = figures[name].get("options", "")
+            limit = f"{name} was limited to about {options.minutes:g} minutes"
             msg.warn(f"{limit}: it may not have converged{why and f' ({why})'}")
     results = {"train": str(options.train), "dev": str(options.dev), "systems": figures}
     results["training"] = figures["ours"]["parts"]
@@ -198,46 +208,47 @@ def train_spacy(options: argparse.Namespace, path: Path) -> dict[str, Any]:
 
 
 def train_udpipe(options: argparse.Namespace, path: Path) -> dict[str, Any]:
-    """Train tokenizer, tagger and parser, each with a third of the time."""
+    """Train tokenizer, tagger and parser, each with its share of the time."""
     from ufal import udpipe
 
     train, dev = (udpipe_sentences(getattr(options, split)) for split in ("train", "dev"))
     if not sys.stderr.isatty():
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # its progress goes to stderr
     started = process_time()
-    few = udpipe.Sentences()
+    few, nothing = udpipe.Sentences(), udpipe.Sentences()
     for sentence in islice(train, 300):
         few.append(sentence)
     share = sum(len(s.words) for s in few) / sum(len(s.words) for s in train)
 
-    def fit(data: Any, settings: dict[str, str]) -> tuple[bytes, float]:
-        error, begun = udpipe.ProcessingError(), process_time()
-        given = [settings.get(part, udpipe.Trainer.NONE) for part in UDPIPE_ITERATIONS]
-        model = udpipe.Trainer.train("morphodita_parsito", data, dev, *given, error)
+    def settings(passes: dict[str, int]) -> dict[str, str]:
+        given = {part: f"{_UDPIPE_OPTION[part]}={n}" for part, n in passes.items()}
+        further = ["hidden_layer=10"] if options.quick else []
+        further += filter(None, [options.udpipe_parser])
+        if "parser" in given:
+            given["parser"] = ";".join([given["parser"], *further])
+        return given
+
+    def fit(data: Any, held_out: Any, passes: dict[str, int]) -> tuple[bytes, float]:
+        error, begun, given = udpipe.ProcessingError(), process_time(), settings(passes)
+        parts = [given.get(part, udpipe.Trainer.NONE) for part in UDPIPE_ITERATIONS]
+        model = udpipe.Trainer.train("morphodita_parsito", data, held_out, *parts, error)
         if error.occurred():
             raise ValueError(f"UDPipe: {error.message}")
         return model, process_time() - begun
 
-    chosen: dict[str, int] = {}
-    settings = {}
-    for part, usual in UDPIPE_ITERATIONS.items():
-        option = _UDPIPE_OPTION[part]
-        if options.quick:
-            chosen[part] = 1
-        else:
-            each = fit(few, {part: f"{option}=1"})[1]
+    passes = dict.fromkeys(UDPIPE_ITERATIONS, 1)
+    if not options.quick:
+        for part, usual in UDPIPE_ITERATIONS.items():
+            each = fit(few, nothing, {part: 1})[1]
             # passes of the tokenizer do not depend on the size of the data
             each /= 1 if part == "tokenizer" else share
-            limit = 60 * options.minutes / len(UDPIPE_ITERATIONS)
-            chosen[part] = max(1, min(usual, int(limit / each)))
-        small = ";hidden_layer=10" if options.quick and part == "parser" else ""
-        settings[part] = f"{option}={chosen[part]}{small}"
-    model, seconds = fit(train, settings)
+            limit = 60 * options.minutes * _UDPIPE_SHARES[part]
+            passes[part] = max(1, min(usual, round(limit / each)))
+    model, seconds = fit(train, dev, passes)
     path.write_bytes(model)
-    listed = ", ".join(f"{part} {n} of {UDPIPE_ITERATIONS[part]}" for part, n in chosen.items())
     return trained([], seconds, path) | {
-        "limited": chosen != UDPIPE_ITERATIONS,
-        "iterations": f"iterations: {listed}",
+        "limited": passes != UDPIPE_ITERATIONS,
+        "options": "; ".join(f"{part} {given}" for part, given in settings(passes).items()),
         "probing_seconds": process_time() - started - seconds,
     }
 
@@ -321,6 +332,14 @@ def measure(
         figures[name]["words_s"] = median(found)
 
 
+def on_gold_tokens(path: Path, dev: Path) -> dict[str, float | None]:
+    """RETURNS (Dict[str, Optional[float]]): Scores of a trained model that is given words and sentences."""
+    kind = rivals.UDPipeSystem if path.is_file() else rivals.SpacySystem
+    system = kind(path, dev)
+    found = rivals.score(system.documents(system.whole(system.whole_input())), system.examples)
+    return {f"gold_{name}": value for name, value in found.items()}
+
+
 def running_text(path: Path, n_lines: int) -> list[str]:
     with path.open(encoding="utf8") as file:
         return [line.strip() for line in islice(file, n_lines) if line.strip()]
@@ -358,6 +377,10 @@ def _time_parts(nlp: Language, texts: list[str]) -> Iterator[tuple[str, float]]:
 def print_systems(figures: dict[str, dict[str, Any]]) -> None:
     rows: dict[str, tuple[str, Callable]] = {
         name: (name.lower(), pipeline.percent) for name in MEASURES
+    }
+    rows |= {
+        f"{name}, gold tokens": (f"gold_{key}", pipeline.percent)
+        for name, key in (("UPOS", "pos"), ("UAS", "uas"), ("LAS", "las"))
     }
     rows |= {
         "Training, CPU s": ("seconds", pipeline.number),

@@ -240,7 +240,9 @@ def product_table(
     halves = numpy.arange(len(dev.tokens)) // BLOCK % 2 == 0
     equal = ProductParser(experts, {"loglinear": 0.8, "refined": 0.2}, temperature=temperature)
     parts = [dev.select(half) for half in (halves, ~halves)]
-    learnt = [calibrated(fit_weights(equal, part), part) for part in parts]
+    learnt = [
+        calibrated(fit_weights(equal, part, equal.scorers(part.tokens)), part) for part in parts
+    ]
     results: list[dict[str, Any]] = []
 
     def measure(name: str, parts: list[tuple[Any, Treebank]]) -> None:

@@ -128,6 +128,17 @@ KINDS: dict[str, Kind] = {
             )
         )
     ),
+    "product with Biaffine.v1": Kind(
+        _parser(
+            _model(
+                "Product.v1",
+                experts={
+                    "one": _LOGLINEAR, "two": _model("Biaffine.v1", tok2vec=_TOK2VEC, **_SIZES)
+                },
+            )
+        ),
+        steps=2,
+    ),
     "refined": Kind(_parser(_REFINED)),
     "refiner": Kind(_parser(_SHAG, spectral_refiner={"model": _REFINED})),
     "reranker": Kind(

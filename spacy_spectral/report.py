@@ -75,8 +75,8 @@ def make_report(
         known = ", ".join(nlp.pipe_names) or "none"
         raise SpectralError(Errors.S051.format(model=title, known=known, path=data))
     subtitle = (
-        f"{data.name}: {len(first.words):,} words in {len(sentences):,} sentences. Scores on what a pipeline "
-        "was trained on, or stopped and calibrated by, are too good."
+        f"{data.name}: {len(first.words):,} words in {len(sentences):,} sentences. Scores are too good if "
+        "the treebank was used to train, stop or calibrate a pipeline."
     )
     sections = _Report(sentences, found, seed).sections()
     direction = nlp.vocab.writing_system.get("direction", "ltr")
@@ -249,8 +249,8 @@ class _Report:
         for name, keys, order in kinds:
             parts.append(f"<div><h3>{name}</h3>{self._by(keys, order)}</div>")
         intro = (
-            "How many heads (UAS), and heads with their labels (LAS), are right. Expected is what the model "
-            "itself says of the latter."
+            "How many heads (UAS), and how many heads with their labels (LAS), are right. Expected: how many "
+            "of the latter the model itself thinks are right."
         )
         return Section("Where it is right", intro, [f'<div class="side">{"".join(parts)}</div>'])
 
@@ -314,7 +314,7 @@ class _Report:
         )
         parts = [table(header, rows, text=[6])]
         parts.append(self._confused(pairs, "Confusion of labels"))
-        return Section("Labels", "Labels together with heads: an arc is right if both are.", parts)
+        return Section("Labels", "An arc is right if its head and its label are.", parts)
 
     def _confused(self, pairs: Counter[tuple[str, str]], title: str) -> str:
         wrong = Counter({pair: n for pair, n in pairs.items() if pair[0] != pair[1]})
@@ -368,9 +368,9 @@ class _Report:
         drawn = render_reliability(curves, title="Reliability")
         kept = render_coverage(coverage, title="Accuracy against coverage")
         intro = (
-            "Reliability: of what is said with some probability, so much is right; a point on the diagonal "
-            "says what it should. Coverage: if only the most probable arcs are kept, so many of them are "
-            "right. Arcs are heads with their labels."
+            "Reliability: how many predictions with some probability are right. On the diagonal, "
+            "probabilities are true. Coverage: how many are right if only the most probable ones are kept. "
+            "An arc is a head with its label."
         )
         return Section(
             "Probabilities", intro, [f'<div class="side">{drawn}{kept}</div>', table(header, rows)]
@@ -395,8 +395,8 @@ class _Report:
                 remark = f"{sure[i]:.0%} expected, {1 - wrong[i] / sizes[i]:.0%} right"
                 parts.append(self._figure(i, remark, self._drawing(first, i)))
         intro = (
-            f"Of the sentences of {_LEAST_WORDS} to {_MOST_WORDS} words. Wrong arcs are red; what is right "
-            "is green and dashed. Point at a word to see its second-best head."
+            f"Only sentences of {_LEAST_WORDS} to {_MOST_WORDS} words are drawn. Wrong arcs are red; what is "
+            "right is green. Point at a word to see its second-best head."
         )
         return Section("Sentences", intro, parts)
 

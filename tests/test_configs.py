@@ -56,7 +56,7 @@ def model(sample, tmp_path_factory):
 def test_configs_are_filled(path, tmp_path):
     if re.search(r"^source = (?!null)", path.read_text(encoding="utf8"), re.M):
         pytest.skip("needs a trained tagger to be filled")
-    if path.name == "transformer.cfg":
+    if path.name.startswith("transformer"):
         pytest.importorskip("spacy_curated_transformers", reason="needs the extra transformers")
     result = run("init", "fill-config", path, tmp_path / "filled.cfg")
     assert result.exit_code == 0, result.output

@@ -410,6 +410,10 @@ class Errors(metaclass=_WithCodes):
         "LogLinear.v1, Product.v1, Biaffine.v1, Biaffine.v2, SHAG.v1 or Refined.v1."
     )
     S457 = "Can't calibrate: each half of the treebank needs sentences with trees. Give a larger treebank."
+    S458 = (
+        "A product takes at most one expert that is trained step by step (spacy-spectral.Biaffine.v1), and "
+        "needs another one that is not. Found of the first kind: {names}."
+    )
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = "A latent tree model needs {bounds}, not {found}."
     S503 = (

@@ -51,12 +51,18 @@ def calibrate_cli(
     Of spectral_constituency it is one factor of the temperature, and the calibration error of constituents.
 
     With --output the pipeline is written with temperatures from all of the treebank. `spacy train` does the
-    same for parsers that are trained when the pipeline is initialized; Biaffine.v1 needs this command.
+    same for parsers that are trained when the pipeline is initialized; Biaffine.v1 needs this command, and so
+    do products with it, whose weights are learnt first, from all of the treebank.
     """
     from wasabi import msg
 
     from ..base.files import write_directory
-    from ..pipeline.calibration import fitted_temperature, halves, keep_temperature
+    from ..pipeline.calibration import (
+        fitted_temperature,
+        halves,
+        keep_temperature,
+        learnt_weights,
+    )
     from ..pipeline.constituency import SpectralConstituency
     from ..pipeline.reranker import SpectralReranker
     from ..readers import superseded, without_parses
@@ -78,7 +84,11 @@ def calibrate_cli(
         after = names[names.index(component) :] if component in names else []
         with nlp.select_pipes(disable=[*superseded(nlp, gold_tags=gold_tags), *after]):
             docs = list(nlp.pipe(docs))
+        weights = learnt_weights(parser, docs, references)
         found = halves(parser, docs, references)
+    if weights is not None:
+        shares = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items())
+        msg.info(f"Weights of experts: {shares}")
     rows = [_figures(half.judged) | _temperatures(half.temperature) for half in found]
     both = _figures(Judged.of_all([half.judged for half in found]))
     msg.table(

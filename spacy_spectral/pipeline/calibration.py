@@ -10,9 +10,9 @@ from spacy.training import Example
 from ..base.errors import Errors, SpectralError
 from ..trees.calibration import Judged, fit_sharpness, fit_temperature, judge
 from ..trees.interface import Parses, Temperature
-from ..trees.sentences import Treebank
-from .documents import training_batch
-from .parser import SpectralParser
+from ..trees.sentences import Batch, Treebank
+from .documents import TokenReader, training_batch
+from .parser import MixedLearner, SpectralParser
 from .reranker import SpectralReranker
 
 
@@ -43,6 +43,17 @@ def fitted_temperature(
         )
     now = component.grammar.temperature
     return fit_temperature(data.at, data.treebank, data.names, chosen_at=now.heads / now.choice)
+
+
+def learnt_weights(
+    component: SpectralParser | SpectralReranker, docs: Sequence[Doc], references: Sequence[Doc]
+) -> dict[str, float] | None:
+    """Let a product with an expert that is trained step by step learn how much each expert counts, from
+    documents that none was trained on; None for other components, which learn that when they are trained."""
+    if not (isinstance(component, SpectralParser) and isinstance(component.learner, MixedLearner)):
+        return None
+    batch, treebank = _gold(component.read, docs, references)
+    return component.learner.learn_weights(batch, treebank)
 
 
 def keep_temperature(
@@ -81,6 +92,17 @@ def halves(
     return result
 
 
+def _gold(
+    read: TokenReader, docs: Sequence[Doc], references: Sequence[Doc]
+) -> tuple[Batch, Treebank]:
+    """What a parser sees of documents, and their trees."""
+    examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
+    batch, treebank = training_batch(examples, docs, read)
+    if not (treebank.heads >= 0).any():
+        raise SpectralError(Errors.S457)
+    return batch, treebank
+
+
 def _data(
     component: SpectralParser | SpectralReranker, docs: Sequence[Doc], references: Sequence[Doc]
 ) -> _Data:
@@ -92,15 +114,12 @@ def _data(
         parser, read = component, component.read
         if parser.grammar.temperature is None:
             raise SpectralError(Errors.S456.format(name=parser.name))
-    examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
-    batch, treebank = training_batch(examples, docs, parser.read)
-    if not (treebank.heads >= 0).any():
-        raise SpectralError(Errors.S457)
+    batch, treebank = _gold(parser.read, docs, references)
     names = list(parser.grammar.label_names)
     if not isinstance(component, SpectralReranker):
         return _Data(parser.learner.parses_at(batch), treebank, names)
     base = parser.learner.parse(batch)
-    tokens = batch.tokens if read is parser.read else training_batch(examples, docs, read)[0].tokens
+    tokens = batch.tokens if read is parser.read else _gold(read, docs, references)[0].tokens
     stage = component.reranker
 
     def at(temperature: Temperature) -> Parses:

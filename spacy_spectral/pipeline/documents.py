@@ -63,6 +63,10 @@ class TokenReader:
         if not self._ids or None in self._ids:
             raise SpectralError(Errors.S111.format(value=list(symbol), name=name))
 
+    def without_tags(self) -> "TokenReader":
+        """The same for a model that looks at no tags: documents need not have them."""
+        return TokenReader(self.attributes, name=self.name, required=False, source=self.source)
+
     def can_read(self, doc: Doc) -> bool:
         """Whether a document has what makes a symbol, and sentences."""
         return all(map(doc.has_annotation, [*self.attributes, "SENT_START"]))

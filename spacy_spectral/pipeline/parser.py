@@ -11,6 +11,13 @@ gradients, in spaCy's training loop. What is asked of the Thinc model of the lat
     attrs["temperature"] how confident it is, see `trees.interface.Temperature`: numbers in its order
 
 What is learnt and computed is that of `models.biaffine.network`, which is imported when it is needed.
+
+A product may have one expert of the second kind beside others of the first. Then its model has
+
+    refs["network"]      the model of that expert
+    attrs["network_name"]  its name among the experts
+    attrs["others"]      the `trees.interface.Recipe` of the others
+    attrs["learnt"]      Learnt[ProductParser]: the others, and all weights
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +41,7 @@ from ..base.learnt import Learnt
 from ..forest.conditions import Condition
 from ..trees._eisner import is_projective_tree
 from ..trees.calibration import calibrated, judge
-from ..trees.interface import NEUTRAL, ParserModel, Parses, Temperature
+from ..trees.interface import NEUTRAL, ArcScorer, ParserModel, Parses, Temperature
 from ..trees.posterior import possible
 from ..trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.sentences import MISSING, Batch, Treebank
@@ -66,6 +73,7 @@ from .training_data import (
 
 if TYPE_CHECKING:
     from ..models.biaffine.network import Network
+    from ..models.product.parser import ProductParser
 
 _N_SAMPLE = 10
 
@@ -125,8 +133,7 @@ class SpectralParser(FirstStage):
         self.store = list(store)
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
-        kind = WholeLearner if "recipe" in model.attrs else StepwiseLearner
-        self.learner: WholeLearner | StepwiseLearner = kind(model, name=name)
+        self.learner = _learner(model, name)
         self.learner.check(annotate_with=annotate_with, jackknife=jackknife)
         symbols = [symbol] if isinstance(symbol, str) else symbol
         needs_tags = self.learner.needs_tags
@@ -333,6 +340,14 @@ def store_with_alternatives(nlp: Language) -> dict[str, Any]:
         for name, pipe in nlp.components
         if isinstance(pipe, SpectralParser)
     }
+
+
+def _learner(model: Model, name: str) -> "WholeLearner | StepwiseLearner":
+    if "recipe" in model.attrs:
+        return WholeLearner(model, name=name)
+    if "others" in model.attrs:
+        return MixedLearner(model, name=name)
+    return StepwiseLearner(model, name=name)
 
 
 class WholeLearner:
@@ -558,6 +573,112 @@ class StepwiseLearner:
             heard = _has_tensor if isinstance(node, Tok2VecListener) else _has_transformed
             if not all(map(heard, filter(len, batch.docs))):
                 raise SpectralError(Errors.S443.format(name=self.name, upstream=upstream))
+
+
+class MixedLearner(StepwiseLearner):
+    """Trains products of which one expert is trained step by step, and the others as a whole, when the
+    pipeline is initialized; and parses with them. The temperature is that of the product."""
+
+    needs_tags = True
+
+    def __init__(self, model: Model, *, name: str, other: "ProductParser | None" = None):
+        """other: Parses in place of what the model has learnt."""
+        super().__init__(model.get_ref("network"), name=name)
+        self._whole = model
+        self._other = other
+
+    @property
+    def is_learnt(self) -> bool:
+        return super().is_learnt and self._whole.attrs["learnt"].value is not None
+
+    @property
+    def product(self) -> "ProductParser":
+        """The experts that are trained as a whole, and the weights of all."""
+        learnt = self._other or self._whole.attrs["learnt"].value
+        if learnt is None:
+            raise SpectralError(Errors.S115.format(name=self.name))
+        return learnt
+
+    @property
+    def label_names(self) -> list[str]:
+        return list(self.product.label_names)
+
+    @property
+    def label_data(self) -> list[str]:
+        return sorted(set(map(plain, self.label_names))) if self.is_learnt else []
+
+    def check(self, **settings: Any) -> None:
+        """There is no setting that is not for such models."""
+
+    def initialize(self, get_examples: Callable[[], Iterable[Example]], data: ParserData) -> None:
+        """Train the experts that are trained as a whole, and make the other ready for training."""
+        examples = all_examples(get_examples, data.nlp, name=self.name, kind="SpectralParser")
+        super().initialize(
+            lambda: examples, replace(data, read=data.read.without_tags(), labels=None)
+        )
+        learnt = self._whole.attrs["others"].fit(
+            data.treebank(examples),
+            dev=data.dev(),
+            clusters=data.clusters,
+            vectors=data.vectors,
+            report=data.report,
+        )
+        self._whole.attrs["learnt"] = Learnt(type(learnt), learnt)
+
+    def step(self, examples: Sequence[Example], read: TokenReader, *, drop: float) -> float:
+        return super().step(examples, read.without_tags(), drop=drop)
+
+    def check_loaded(self, read: TokenReader) -> None:
+        name, product = self._whole.attrs["network_name"], self.product
+        if [own for own in product.weights if own not in product.experts] != [name]:
+            reason = f"it has no weight of '{name}' alone"
+            raise SpectralError(Errors.S002.format(what=self.name, reason=reason))
+        super().check_loaded(read.without_tags())
+
+    @property
+    def temperature(self) -> Temperature:
+        return self.product.temperature
+
+    def with_temperature(self, temperature: Temperature) -> "MixedLearner":
+        return self._with(self.product.with_temperature(temperature))
+
+    def _with(self, product: "ProductParser") -> "MixedLearner":
+        return MixedLearner(self._whole, name=self.name, other=product)
+
+    def keep_temperature(self, temperature: Temperature) -> None:
+        self._keep(self.product.with_temperature(temperature))
+
+    def _keep(self, product: "ProductParser") -> None:
+        self._whole.attrs["learnt"] = Learnt(type(product), product)
+
+    def learn_weights(self, batch: Batch, treebank: Treebank) -> dict[str, float]:
+        """Learn how much each expert counts from sentences that none was trained on, unless the config says
+        it: the weights."""
+        from ..models.product.estimate import fit_weights
+
+        if self._whole.attrs["others"].weights is None:
+            self._keep(fit_weights(self.product, treebank, self._scorers(batch)))
+            self.keep_temperature(NEUTRAL)
+        return self.product.weights
+
+    def parses_at(self, batch: Batch) -> Callable[[Temperature], Parses]:
+        scorers = self._scorers(batch)
+        return lambda t: self.product.with_temperature(t).parse_scored(scorers, batch.tokens)
+
+    def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None) -> Parses:
+        return self.product.parse_scored(self._scorers(batch), batch.tokens, fixed=fixed)
+
+    def _scorers(self, batch: Batch) -> dict[str, ArcScorer]:
+        """What experts say of arcs, that which is trained step by step included."""
+        from ..models.product.parser import ExpertScores
+
+        self._require_vectors(batch)
+        scorers = self.product.scorers(batch.tokens)
+        if len(batch.tokens):
+            own = self._network().scorer(batch, batch.tokens.starts)
+            name = self._whole.attrs["network_name"]
+            scorers[name] = ExpertScores(own, self.inventory.names, self.product.label_names)
+        return scorers
 
 
 def _upstream(layer: Model) -> str | None:

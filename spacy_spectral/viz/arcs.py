@@ -299,7 +299,7 @@ def _column(words: Sequence[Word]) -> str:
         at.append(y)
         y += _LINE * (1.85 if word.is_wrong else 1.0)
     texts = [_shortened(word.text) for word in words]
-    labels = base + _INDENT + max((text_width(text, _WORD) for text in texts), default=0.0) + 6
+    labels = base + _INDENT + max((text_width(text, _WORD) for text in texts), default=0.0) + 12
     width = labels + 40
     parts = []
     for i, word in enumerate(words):

@@ -38,9 +38,9 @@ figure { margin: 0 0 1rem; padding: 0.8rem 1rem; background: var(--card); border
 figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0.2rem 2rem;
              margin-bottom: 0.5rem; overflow-wrap: anywhere; }
 figcaption span:last-child { color: var(--soft); font-size: 0.9rem; }
-@media (max-width: 700px) { table { font-size: 0.82rem; } th, td { padding: 0.2rem 0.4rem; }
-  td.text { white-space: nowrap; } .tile { padding: 0.5rem 0.75rem; min-width: 6rem; }
-  figure { padding: 0.6rem; } }
+@media (max-width: 700px) { table { font-size: 0.8rem; } th, td { padding: 0.2rem 0.3rem; }
+  th { white-space: normal; } td.text { white-space: nowrap; }
+  .tile { padding: 0.5rem 0.75rem; min-width: 6rem; } figure { padding: 0.6rem; } }
 @media print { figure, table { break-inside: avoid; } }
 """
 

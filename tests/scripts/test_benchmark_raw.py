@@ -30,6 +30,7 @@ def test_quick_benchmark(tmp_path):
         assert figures.keys() >= {*map(str.lower, MEASURES), "words_s"}
         assert 0 <= figures["las"] <= figures["uas"] <= figures["words"] <= 1
     assert systems["ours"]["las"] > 0.5 > systems["spaCy"]["las"]
+    assert systems["ours"]["gold_las"] > 0.5 > systems["spaCy"]["gold_las"] >= 0
     names = {"tokenizer", "spectral_senter", "spectral_tagger", "spectral_lemmatizer"}
     assert results["training"].keys() == names | {"spectral_parser", "jack-knifed tags"}
     assert results["parts"].keys() == names | {"spectral_parser", "Doc"}

@@ -18,7 +18,7 @@ from thinc.api import Model
 from thinc.types import Ragged
 
 from ...base.files import Array, Int, Record, Scope
-from ...trees.interface import NEUTRAL, TEMPERATURE, AskedArcs, Parses, Temperature
+from ...trees.interface import NEUTRAL, TEMPERATURE, ArcScorer, AskedArcs, Parses, Temperature
 from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import Posterior, arc_posterior, sentence_constraints, tree_loss
 from ...trees.pseudoprojective import Inventory
@@ -98,6 +98,10 @@ class Network:
         pieces = _VectorPieces(self, vectors, starts)
         return parse_in_pieces(pieces, starts, max_length=self.max_length, fixed=fixed)
 
+    def scorer(self, X: Any, starts: Ints) -> "NetworkScores":
+        """Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
+        return NetworkScores(self, self.encoder.predict(X), starts)
+
     def pieces_of(
         self, vectors: Ragged, starts: NDArray, tokens: Longs | slice, own_starts: NDArray
     ) -> Ragged:
@@ -120,6 +124,19 @@ class Network:
         classes = classes_of(asked.heads, positions)
         arcs = ArcRows(vectors, roots + asked.heads, roots + positions, classes)
         return scores_of(self.arcs, arcs), log_labels(self.labels, arcs, 1.0)
+
+
+@dataclass
+class NetworkScores(ArcScorer):
+    """Scores of single arcs of a batch, given the vectors of its tokens; see `trees.interface.ArcScorer`."""
+
+    network: Network
+    vectors: Ragged
+    starts: Ints
+
+    def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
+        own = self.network.pieces_of(self.vectors, self.starts, asked.tokens, asked.starts)
+        return self.network.arc_scores(own, asked)
 
 
 @dataclass

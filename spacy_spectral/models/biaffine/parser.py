@@ -7,16 +7,11 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy
-from numpy.typing import NDArray
-
 from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Bytes, Float, Format, Int, Record
 from ...trees.calibration import judge
 from ...trees.interface import (
     TEMPERATURE,
-    ArcScorer,
-    AskedArcs,
     Clusters,
     ParserModel,
     Parses,
@@ -27,7 +22,7 @@ from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import Ints, Tokens, Treebank
 from .embed import TokenNumbers
 from .estimate import NetworkSettings, build_network, fit, flat_weights, n_weights, set_weights
-from .network import Network
+from .network import Network, NetworkScores
 
 _SIZE = Int(low=1, high=1 << 14)
 _RATE = Float(low=0.0, below=1.0)
@@ -116,9 +111,10 @@ class BiaffineParser(ParserModel):
         tokens.require_known(self.sources)
         return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed)
 
-    def scorer(self, tokens: Tokens) -> "BiaffineScores":
+    def scorer(self, tokens: Tokens) -> NetworkScores:
         """Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
-        return BiaffineScores(self, tokens)
+        tokens.require_known(self.sources)
+        return self.network.scorer(self.lexicon(tokens), tokens.starts)
 
     def to_payload(self) -> dict[str, Any]:
         return {
@@ -146,17 +142,3 @@ class BiaffineParser(ParserModel):
         set_weights(network.layers, read["weights"])
         network.temperature = Temperature.read(read["temperature"])
         return cls(lexicon, network, NetworkSettings(**settings))
-
-
-class BiaffineScores(ArcScorer):
-    """Scores of single arcs of a batch; see `trees.interface.ArcScorer`."""
-
-    def __init__(self, parser: BiaffineParser, tokens: Tokens):
-        tokens.require_known(parser.sources)
-        self._network = parser.network
-        self._starts = tokens.starts
-        self._vectors = parser.network.encoder.predict(parser.lexicon(tokens))
-
-    def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
-        own = self._network.pieces_of(self._vectors, self._starts, asked.tokens, asked.starts)
-        return self._network.arc_scores(own, asked)

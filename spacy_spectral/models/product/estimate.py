@@ -23,7 +23,15 @@ from ...trees.calibration import (
     some_sentences,
     star,
 )
-from ...trees.interface import Clusters, ParserModel, Recipe, Resources, Temperature, Vectors
+from ...trees.interface import (
+    ArcScorer,
+    Clusters,
+    ParserModel,
+    Recipe,
+    Resources,
+    Temperature,
+    Vectors,
+)
 from ...trees.sentences import MISSING, Floats, Treebank
 from .parser import ProductParser
 
@@ -46,19 +54,21 @@ def fit(
     the experts that are trained without a part of the treebank."""
     given = Resources(clusters=clusters, vectors=vectors, report=report)
     equal = dict.fromkeys(recipes, 1.0 / len(recipes))
-    experts = _train(recipes, treebank, dev, given, "")
+    experts = fit_experts(recipes, treebank, dev, given)
     product = ProductParser(experts, weights or equal)
     held_out, judges = dev, product
     if weights is None and dev is None:
         inside = held_out_blocks(len(treebank.tokens))
         if inside.any() and not inside.all():
             held_out = treebank.select(inside)
-            copies = _train(recipes, treebank.select(~inside), None, given, "without a part, ")
+            others = treebank.select(~inside)
+            copies = fit_experts(recipes, others, None, given, prefix="without a part, ")
             judges = ProductParser(copies, equal)
     if held_out is None:
         return product
     if weights is None and len(recipes) > 1:
-        judges = fit_weights(judges, held_out)
+        some = some_sentences(held_out)
+        judges = fit_weights(judges, some, judges.scorers(some.tokens))
         rounded = ", ".join(f"{name} {weight:.2f}" for name, weight in judges.weights.items())
         report(f"weights of experts: {rounded}")
     chosen_at = _CHOSEN_AT * sum(judges.weights.values())
@@ -66,13 +76,15 @@ def fit(
     return ProductParser(experts, judged.weights, temperature=judged.temperature)
 
 
-def _train(
+def fit_experts(
     recipes: Mapping[str, Recipe],
     treebank: Treebank,
     dev: Treebank | None,
     given: Resources,
-    prefix: str,
+    *,
+    prefix: str = "",
 ) -> dict[str, ParserModel]:
+    """Train every expert by itself."""
     experts = {}
     for name, recipe in recipes.items():
 
@@ -84,19 +96,22 @@ def _train(
     return experts
 
 
-def fit_weights(product: ProductParser, treebank: Treebank) -> ProductParser:
+def fit_weights(
+    product: ProductParser, treebank: Treebank, scorers: Mapping[str, ArcScorer]
+) -> ProductParser:
     """The same experts with weights that are learnt, relative to the first; how confident they are is
-    not settled yet."""
-    treebank = some_sentences(treebank)
+    not settled yet.
+
+    scorers: What `ProductParser.scorers` says of the treebank's tokens, and experts outside."""
     if not (treebank.heads != MISSING).any():
         return product
-    scorers, tried = product.scorers(treebank.tokens), Tried()
+    tried = Tried()
 
     def loss(logs: Floats) -> float:
         return PRIOR * float(logs @ logs) - float(numpy.log(tried.heads(_spread(logs))).sum())
 
     # how much experts should count depends on how confident they are together, and on one another
-    best = numpy.zeros(len(product.experts))
+    best = numpy.zeros(len(product.weights))
     for arm in _ARMS:
         centre, arms = best, numpy.full(len(best), arm)
         for logs in star(centre, arms):
@@ -115,7 +130,7 @@ def _weights(logs: Floats) -> Floats:
 
 
 def _at(product: ProductParser, logs: Floats) -> ProductParser:
-    weights = dict(zip(product.experts, _weights(logs).tolist(), strict=True))
+    weights = dict(zip(product.weights, _weights(logs).tolist(), strict=True))
     temperature = Temperature(float(numpy.exp(logs[0])))
     return ProductParser(product.experts, weights, temperature=temperature)
 

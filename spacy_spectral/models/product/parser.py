@@ -11,6 +11,10 @@ labelled arcs; the refined grammar by those given the arcs that are left. Temper
 themselves do not count.
 
 A weight of zero leaves an expert out, and an expert that is alone with weight 1 is what it is by itself.
+
+One of the experts may stand outside: a network over a tok2vec or a transformer, which is trained step by
+step and looks at documents, of which nothing is known here. The product has its name and its weight, and is
+given what it says of arcs (`parse_scored`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +70,8 @@ _FORMAT = Format(
         least=1,
     ),
     temperature=TEMPERATURE,
+    # files of older versions have none
+    outside=List(Record(name=Str(), weight=Float(low=0.0, high=1e3)), optional=True),
 )
 
 
@@ -82,16 +88,17 @@ class ProductParser(ParserModel):
         *,
         temperature: Temperature = NEUTRAL,
     ):
+        """weights: Of the experts, and of those that stand outside."""
         self.experts = dict(experts)
-        self.weights = {name: float(weights[name]) for name in experts}
+        outside = [name for name in weights if name not in self.experts]
+        self.weights = {name: float(weights[name]) for name in [*self.experts, *outside]}
         self.temperature = temperature
         self._active = [name for name, weight in self.weights.items() if weight > 0]
         if not self._active or min(self.weights.values()) < 0:
             raise SpectralError(Errors.S453.format(weights=self.weights))
-        self._host = next(
-            (n for n in self._active if isinstance(self.experts[n], LogLinearParser)), None
-        )
-        first = self.experts[self._host or self._active[0]]
+        inside = [name for name in self._active if name in self.experts]
+        self._host = next((n for n in inside if isinstance(self.experts[n], LogLinearParser)), None)
+        first = self.experts[self._host or [*inside, *self.experts][0]]
         self.label_names: Sequence[str] = list(first.label_names)
         # what is known of words: the experts share it
         everyone = self.experts.values()
@@ -124,12 +131,12 @@ class ProductParser(ParserModel):
         return lambda t: self.with_temperature(t).parse_scored(scorers, tokens)
 
     def scorers(self, tokens: Tokens) -> dict[str, ArcScorer]:
-        """What the experts but the one with the chart say of arcs. With another product of the same
-        experts it need not be computed again."""
+        """What the experts but the one with the chart, and those outside, say of arcs. With another product
+        of the same experts it need not be computed again."""
         if len(self._active) == 1 or not len(tokens):
             return {}
         return {
-            name: ExpertScores(expert, tokens, self.label_names)
+            name: ExpertScores(_scorer(expert, tokens), expert.label_names, self.label_names)
             for name, expert in self.experts.items()
             if name in self._active and name != self._host
         }
@@ -137,11 +144,16 @@ class ProductParser(ParserModel):
     def parse_scored(
         self, scorers: Mapping[str, ArcScorer], tokens: Tokens, *, fixed: Ints | None = None
     ) -> Parses:
-        """Parse a batch, given what `scorers` has said of it."""
-        if len(self._active) == 1 or not len(tokens):
+        """Parse a batch, given what `scorers` has said of it, and experts outside."""
+        is_inside = self._active[0] in self.experts
+        if is_inside and (len(self._active) == 1 or not len(tokens)):
             return self._chart.parse(tokens, fixed=fixed)
         others = WeightedScores(
-            [(self.temperature.weighted(self.weights[name]), scorers[name]) for name in scorers]
+            [
+                (self.temperature.weighted(self.weights[name]), scorers[name])
+                for name in self._active
+                if name != self._host
+            ]
         )
         if self._host is None:
             pieces = _FirstOrder(others, tokens, self.inventory, self.temperature)
@@ -155,12 +167,22 @@ class ProductParser(ParserModel):
             for name, expert in self.experts.items()
         ]
         experts = [dict(zip(("name", "kind", "weight", "model"), row, strict=True)) for row in rows]
-        return {"experts": experts, "temperature": self.temperature._asdict()}
+        outside = [
+            {"name": name, "weight": weight}
+            for name, weight in self.weights.items()
+            if name not in self.experts
+        ]
+        return {
+            "experts": experts,
+            "temperature": self.temperature._asdict(),
+            "outside": outside or None,
+        }
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "ProductParser":
-        weights = {expert["name"]: expert["weight"] for expert in read["experts"]}
-        _FORMAT.require(len(weights) == len(read["experts"]), "experts", "has a name twice")
+        rows = [*read["experts"], *(read["outside"] or ())]
+        weights = {expert["name"]: expert["weight"] for expert in rows}
+        _FORMAT.require(len(weights) == len(rows), "experts", "has a name twice")
         _FORMAT.require(max(weights.values()) > 0, "experts", "has no weight above 0")
         experts = {
             expert["name"]: KINDS[expert["kind"]].from_bytes(expert["model"])
@@ -189,16 +211,14 @@ class ExpertScores(ArcScorer):
     """What an expert says of arcs, in terms of the product's labels; see `trees.interface.ArcScorer`. What it
     said last of all tokens of the batch it need not compute again."""
 
-    def __init__(self, expert: ParserModel, tokens: Tokens, wanted: Sequence[str]):
-        """wanted: The labels that are asked for. One that the expert does not know counts as its plain form,
+    def __init__(self, scorer: ArcScorer, names: Sequence[str], wanted: Sequence[str]):
+        """names: The labels that the expert knows.
+        wanted: The labels that are asked for. One that the expert does not know counts as its plain form,
         and as very unlikely if that is not known either."""
-        # weights and the temperature of the product say how much an expert counts, not its own temperature
-        self._scorer = expert.scorer(tokens) or ProbabilityScores(
-            expert.with_temperature(NEUTRAL), tokens
-        )
+        self._scorer = scorer
         self._columns: Longs | None = None
-        if list(expert.label_names) != list(wanted):
-            index = {name: i for i, name in enumerate(expert.label_names)}
+        if list(names) != list(wanted):
+            index = {name: i for i, name in enumerate(names)}
             known = [index.get(name, index.get(plain(name), -1)) for name in wanted]
             self._columns = numpy.array(known)
         self._last: tuple[AskedArcs, Scores] | None = None
@@ -217,6 +237,11 @@ class ExpertScores(ArcScorer):
             return arcs, labels
         chosen = labels[:, self._columns]
         return arcs, numpy.where(self._columns >= 0, chosen, numpy.log(_SMALLEST))
+
+
+def _scorer(expert: ParserModel, tokens: Tokens) -> ArcScorer:
+    # weights and the temperature of the product say how much an expert counts, not its own temperature
+    return expert.scorer(tokens) or ProbabilityScores(expert.with_temperature(NEUTRAL), tokens)
 
 
 class ProbabilityScores(ArcScorer):

@@ -33,6 +33,7 @@ SIZES = {
     "attention_probs_dropout_prob": 0.0,
     "hidden_dropout_prob": 0.0,
 }
+LAYERS = ("arc_size", "label_size")
 TEXT = "The old dog sleeps. It saw a man with a telescope."
 
 
@@ -46,29 +47,35 @@ def write_pieces(conllu, path):
     return len(pieces)
 
 
-@pytest.fixture(scope="module")
-def path(sample, tmp_path_factory):
+def train_tiny(name, network, sample, output, **more):
     """The directory of a pipeline that `spacy train` has written."""
-    output = tmp_path_factory.mktemp("transformer")
     n_pieces = write_pieces(sample["train"], output / "vocab.txt")
-    model = {f"components.transformer.model.{name}": size for name, size in SIZES.items()}
-    parser = {f"components.spectral_parser.model.{name}": 32 for name in ("arc_size", "label_size")}
+    model = {f"components.transformer.model.{size}": n for size, n in SIZES.items()}
+    layers = {f"components.spectral_parser.{network}.{size}": 32 for size in LAYERS}
     overrides = {
         "paths.train": str(sample["train"]),
         "paths.dev": str(sample["dev"]),
         "paths.pieces": str(output / "vocab.txt"),
         "components.transformer.model.vocab_size": n_pieces,
         **model,
-        **parser,
+        **layers,
         "initialize.components.transformer.encoder_loader": None,  # weights stay random
         "training.optimizer.learn_rate": 0.003,
         "training.max_epochs": 5,
         "training.eval_frequency": 50,
         "training.batcher.size": 200,
+        **more,
     }
-    config = load_config(ROOT / "configs" / "transformer.cfg", overrides=overrides)
+    config = load_config(ROOT / "configs" / name, overrides=overrides)
     train(init_nlp(config), output)
     return output / "model-last"
+
+
+@pytest.fixture(scope="module")
+def path(sample, tmp_path_factory):
+    """A pipeline of configs/transformer.cfg."""
+    output = tmp_path_factory.mktemp("transformer")
+    return train_tiny("transformer.cfg", "model", sample, output)
 
 
 @pytest.fixture
@@ -143,3 +150,28 @@ def test_without_its_transformer(nlp, sample):
     nlp.remove_pipe("transformer")
     with pytest.raises(ValueError, match=r"\[S443\]"):
         nlp.get_pipe("spectral_parser").initialize(lambda: examples, nlp=nlp)
+
+
+def test_product_with_a_log_linear_parser(sample, tmp_path):
+    """configs/transformer_product.cfg: the network is trained step by step, the other expert as a whole; then
+    development data say how much each of them counts."""
+    path = train_tiny(
+        "transformer_product.cfg", "model.experts.network", sample, tmp_path,
+        **{"components.spectral_parser.model.experts.loglinear.epochs": 1},
+    )  # fmt: skip
+    assert srsly.read_json(path / "meta.json")["performance"]["dep_uas"] > 0.7
+    assert spacy.load(path).get_pipe("spectral_parser").grammar.product.weights["network"] == 0.5
+    command = ["spectral", "calibrate", path, sample["dev"], "--output", tmp_path / "calibrated"]
+    result = CliRunner().invoke(app, [str(argument) for argument in command])
+    assert result.exit_code == 0, result.output
+    nlp = spacy.load(tmp_path / "calibrated")
+    product = nlp.get_pipe("spectral_parser").grammar.product
+    assert product.weights["network"] not in (0, 0.5)
+    assert sum(product.weights.values()) == pytest.approx(1)
+    doc = nlp("The dog saw a man.")
+    assert all(0 < token._.head_prob <= 1 for token in doc)
+    (marginals,) = nlp.get_pipe("spectral_parser").marginals(doc)
+    numpy.testing.assert_allclose(marginals.sum(axis=1), 1, atol=1e-6)
+    # both experts have a say: without the transformer there is an error
+    with nlp.select_pipes(disable=["transformer"]), pytest.raises(ValueError, match=r"\[S443\]"):
+        nlp("A dog sleeps.")
