@@ -19,6 +19,7 @@ from ..models.constituency.calibration import calibrated
 from ..models.constituency.evalb import Constituent, Counts
 from ..models.constituency.tokens import Arcs
 from ..models.constituency.trees import ROOTS, Parsed
+from ..treebank.brackets import Tree
 from ..trees.calibration import Reliability
 from .annotations import register
 from .component import SpectralPipe
@@ -96,14 +97,16 @@ class SpectralConstituency(SpectralPipe):
         dev_corpus: The corpus of the config to learn from how confident the parser may be, e.g.
         "corpora.dev".
         """
-        trees, arcs = [], []
+        trees: list[Tree] = []
+        arcs: list[Arcs] = []
         gold = [eg.reference for eg in self.training_examples(get_examples, nlp)]
         for doc, parsed in zip(gold, self._parsed(gold, nlp), strict=True):
-            for tree in stored_trees(doc):
-                whole = to_tree(tree.parsed, [doc[i].text for i in tree.tokens], root=True)
-                if whole is not None:
-                    trees.append(whole)
-                    arcs += [] if parsed is None else [self._arcs(parsed, tree.tokens)]
+            own = stored_trees(doc)
+            whole = [to_tree(t.parsed, [doc[i].text for i in t.tokens], root=True) for t in own]
+            trees += [tree for tree in whole if tree is not None]
+            if parsed is not None:
+                pairs = zip(own, whole, strict=True)
+                arcs += self._arcs(parsed, [t.tokens for t, tree in pairs if tree is not None])
         if not trees:
             raise SpectralError(Errors.S703)
         recipe = self.model.attrs["recipe"]
@@ -135,7 +138,8 @@ class SpectralConstituency(SpectralPipe):
         arcs = None
         if self.learnt.uses_arcs:
             pairs = zip(docs, sentences, strict=True)
-            arcs = Arcs.joined(self._arcs(doc, tokens) for doc, own in pairs for tokens, _ in own)
+            parts = (self._arcs(doc, [tokens for tokens, _ in own]) for doc, own in pairs)
+            arcs = Arcs.joined(part for own in parts for part in own)
         parsed, nbest = self.learnt.parse(words, starts, arcs=arcs, k=k)
         found = zip(places, parsed, nbest, strict=True)
         trees = iter(SentenceTree(tokens, tree, best) for (tokens, _), tree, best in found)
@@ -168,8 +172,8 @@ class SpectralConstituency(SpectralPipe):
                 nodes = [Constituent(n.label, n.begin, n.end) for n in tree.parsed.nodes]
                 result.sentences.append([doc[i].text for i in tree.tokens])
                 result.constituents.append(nodes)
-                if result.arcs is not None and parsed is not None:
-                    result.arcs.append(self._arcs(parsed, tree.tokens))
+            if result.arcs is not None and parsed is not None:
+                result.arcs.extend(self._arcs(parsed, [tree.tokens for tree in stored_trees(doc)]))
         return result
 
     def _parsed(self, docs: Sequence[Doc], nlp: Language | None) -> Iterable[Doc | None]:
@@ -179,25 +183,28 @@ class SpectralConstituency(SpectralPipe):
             return [None] * len(docs)
         examples = []
         for doc in docs:
-            words, spaces = (
-                [token.text for token in doc],
-                [bool(token.whitespace_) for token in doc],
-            )
-            examples.append(Example(Doc(doc.vocab, words=words, spaces=spaces), doc))
+            spaces = [bool(token.whitespace_) for token in doc]
+            bare = Doc(doc.vocab, words=[token.text for token in doc], spaces=spaces)
+            examples.append(Example(bare, doc))
         return annotated_by(self.annotate_with, examples, nlp, parser=self.name)
 
-    def _arcs(self, doc: Doc, tokens: list[int]) -> Arcs:
-        """The arcs of a sentence."""
+    def _arcs(self, doc: Doc, sentences: Sequence[list[int]]) -> list[Arcs]:
+        """The arcs of sentences, by their tokens."""
+        if not sentences:
+            return []
         if not doc.has_annotation("DEP"):
             raise SpectralError(Errors.S713.format(name=self.name))
-        array = doc.to_array([HEAD, DEP])[tokens]
-        place = {token: i for i, token in enumerate(tokens, 1)}
-        offsets = array[:, 0].astype("int64").tolist()
-        heads = [
-            place.get(i + own, 0) if own else 0 for i, own in zip(tokens, offsets, strict=True)
-        ]
-        labels = [doc.vocab.strings[label] for label in array[:, 1].tolist()]
-        return Arcs(numpy.array(heads, dtype="int32"), labels)
+        array, strings = doc.to_array([HEAD, DEP]), doc.vocab.strings
+        heads = numpy.arange(len(doc)) + array[:, 0].astype("int64")
+        result = []
+        for tokens in sentences:
+            # a root is its own head; one that is no word of the sentence is none
+            place = {token: i for i, token in enumerate(tokens, 1)}
+            pairs = zip(tokens, heads[tokens].tolist(), strict=True)
+            own = [0 if head == token else place.get(head, 0) for token, head in pairs]
+            labels = [strings[label] for label in array[tokens, 1].tolist()]
+            result.append(Arcs(numpy.array(own, dtype="int32"), labels))
+        return result
 
     def nbest_trees(self, doc: Doc, k: int) -> list[list[Parsed]]:
         """The k most probable trees of each of a document's sentences, best first."""
