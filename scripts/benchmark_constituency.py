@@ -1,14 +1,17 @@
 """Parsers for constituents side by side: labelled F1 as evalb counts it, training time, speed and size.
 
     python scripts/benchmark_constituency.py TRAIN.ptb DEV.ptb [--vectors DIR]
-        [--rows product neural curve alone lengths] [--model DIR] [--sizes 500 2000] [--berkeley JAR]
+        [--rows product neural curve alone lengths] [--model DIR] [--sizes 500 2000] [--base DIR]
+        [--berkeley JAR]
 
-Input is raw words, and no sentence is left out. Times are CPU seconds of one thread: set OMP_NUM_THREADS=1
-and OPENBLAS_NUM_THREADS=1. Rows:
+Input is raw words, and no sentence is left out. With --base, a trained pipeline, anchored rules look at the
+arcs of its parser; its time is not counted. Times are CPU seconds of one thread: set OMP_NUM_THREADS=1 and
+OPENBLAS_NUM_THREADS=1. Rows:
 
 product   the product, and before it the model of spans, anchored rules, and the grammar on the forest
-neural    the product with a network: each of its experts, every pair, and all; the network prunes where it is
-          there, else the model of spans. With --model they are those of a trained pipeline
+neural    the product with networks: each of its experts, every pair, and all, and all with one network
+          (--networks) only; networks prune where they are there, else the model of spans. With --model they
+          are those of a trained pipeline
 curve     the same, F1 only, trained on some of the trees (--sizes), which are taken from all parts of TRAIN
 alone     plain grammars (v=1 h=0, and v=2 h=1: labels with those of their parents, parts of phrases with the
           last child that joined them); grammars with states, for which the former prunes: all estimators,
@@ -24,17 +27,21 @@ import resource
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from time import process_time
 
 import numpy
 import spacy
+from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_spectral.models.constituency.architecture import ConstituencyRecipe, NeuralSpanRecipe
 from spacy_spectral.models.constituency.evalb import Constituent, Counts, constituents, score_trees
 from spacy_spectral.models.constituency.model import ConstituencyModel, Mixture
+from spacy_spectral.models.constituency.neural import SpanNetwork
+from spacy_spectral.models.constituency.tokens import Arcs
 from spacy_spectral.models.constituency.trees import clean, head_child
 from spacy_spectral.pipeline.training_data import find_clusters, find_word_vectors
 from spacy_spectral.treebank.brackets import Tree, read_brackets, read_trees, write_tree
@@ -55,11 +62,12 @@ class Gold:
         leaves = [[leaf.word for leaf in tree.leaves()] for tree in self.trees]
         self.words = [word for own in leaves for word in own]
         self.starts = numpy.cumsum([0, *map(len, leaves)])
+        self.arcs = None
 
     def score(self, model):
         """RETURNS (Tuple[Counts, float]): The counts, and words per CPU second."""
         start = process_time()
-        parsed, _ = model.parse(self.words, self.starts)
+        parsed, _ = model.parse(self.words, self.starts, arcs=self.arcs)
         seconds = process_time() - start
         return self.count(parsed), len(self.words) / seconds
 
@@ -75,6 +83,19 @@ class Gold:
             ]
             counts.add(gold, found, tags, own.tags)
         return counts
+
+
+def find_arcs(nlp, trees):
+    """RETURNS (List[Arcs]): Of every tree that has words, by the tagger and the parser of a pipeline."""
+    docs, arcs = [], []
+    for tree in filter(None, map(clean, trees)):
+        words = [leaf.word for leaf in tree.leaves()]
+        docs.append(Doc(nlp.vocab, words=words, sent_starts=[i == 0 for i in range(len(words))]))
+    with nlp.select_pipes(enable=["spectral_tagger", "spectral_parser"]):
+        for doc in nlp.pipe(docs):
+            heads = [0 if token.head == token else token.head.i + 1 for token in doc]
+            arcs.append(Arcs(numpy.array(heads, dtype="int32"), [token.dep_ for token in doc]))
+    return arcs
 
 
 def show(name, counts, speed, seconds=None, size=None):
@@ -99,14 +120,15 @@ def report(message):
         print(message, file=sys.stderr)
 
 
-def fit(recipe, trees, clusters):
+def fit(recipe, trees, clusters, arcs=None):
     start = process_time()
-    model = recipe.fit(trees, clusters=clusters, report=report)
+    model = recipe.fit(trees, clusters=clusters, arcs=arcs, report=report)
     return model, process_time() - start
 
 
-def product(trees, gold, clusters, states):
-    model, seconds = fit(ConstituencyRecipe(states=states), trees, clusters)
+def product(trees, gold, clusters, states, arcs=None):
+    arcs = None if arcs is None else Arcs.joined(arcs)
+    model, seconds = fit(ConstituencyRecipe(states=states), trees, clusters, arcs)
     parts = {"encoder": model.encoder, "spans": model.spans}
     head()
     for name, own in (
@@ -123,12 +145,16 @@ def product(trees, gold, clusters, states):
 
 
 def neural(trees, gold, options, resources):
-    """The product with a network: a trained one (`--model`), or one that is trained here."""
+    """The product with networks: a trained one (`--model`), or one that is trained here."""
     seconds = None
     if options.model is not None:
-        model = spacy.load(options.model).get_pipe("spectral_constituency").learnt
+        nlp = spacy.load(options.model)
+        model = nlp.get_pipe("spectral_constituency").learnt
+        if model.uses_arcs:
+            gold.arcs = Arcs.joined(find_arcs(nlp, gold.trees))
     else:
-        model, seconds = fit_neural(trees, options, resources)
+        arcs = resources["arcs"]
+        model, seconds = fit_neural(trees, options, resources, arcs)
     head()
     for name, partial in experts(model):
         whole = (seconds, len(model.to_bytes())) if partial is model else ()
@@ -136,22 +162,24 @@ def neural(trees, gold, options, resources):
     return model
 
 
-def fit_neural(trees, options, resources):
-    network = NeuralSpanRecipe(epochs=options.epochs)
+def fit_neural(trees, options, resources, arcs):
+    network = NeuralSpanRecipe(epochs=options.epochs, networks=options.networks)
     recipe = ConstituencyRecipe(states=options.states, neural=network)
     start = process_time()
-    model = recipe.fit(trees, **resources, report=report)
+    joined = None if arcs is None else Arcs.joined(arcs)
+    model = recipe.fit(trees, **resources | {"arcs": joined}, report=report)
     return model, process_time() - start
 
 
 def experts(model):
-    """Parsers of some parts of a product with a network, none of them trained again: each expert alone, every
-    pair, and the product itself. Without the network, the model of spans prunes."""
+    """Parsers of some parts of a product with networks, none of them trained again: each expert alone, every
+    pair, and the product itself; the product with the first of several networks. Without networks, the model
+    of spans prunes."""
     spans = {"spans": model.spans}
     parts = {
         "anchored rules": {"anchored": model.anchored} | spans,
         "grammar": {"latent": model.latent},
-        "network": {"neural": model.neural},
+        "networks": {"neural": model.neural},
     }
     # the grammar alone decides on the forest
     alone = Mixture(0.0, 1.0, 0.0, 1.0)
@@ -168,14 +196,24 @@ def experts(model):
                 " x ".join(names),
                 ConstituencyModel(model.grammar, encoder=model.encoder, mixture=mixture, **own),
             )
+    if len(model.neural.members) > 1:
+        every = {key: part for own in parts.values() for key, part in own.items()}
+        settings = replace(model.neural.settings, networks=1)
+        first = SpanNetwork(model.neural.lexicon, settings, model.neural.members[:1])
+        shared = {"encoder": model.encoder, "mixture": model.mixture}
+        yield (
+            "the same with one network",
+            ConstituencyModel(model.grammar, **shared | every | {"neural": first}),
+        )
 
 
 def curve(trees, gold, options, resources):
     """F1 by how many trees were learnt from, taken evenly from the whole file."""
     names, rows = [], []
     for n in options.sizes:
-        own = [trees[i] for i in numpy.linspace(0, len(trees) - 1, n).astype(int)]
-        model, seconds = fit_neural(own, options, resources)
+        chosen = numpy.linspace(0, len(trees) - 1, n).astype(int).tolist()
+        arcs = resources["arcs"] and [resources["arcs"][i] for i in chosen]
+        model, seconds = fit_neural([trees[i] for i in chosen], options, resources, arcs)
         scores = {name: gold.score(partial)[0].f1 for name, partial in experts(model)}
         names = list(scores)
         rows.append((n, [f"{100 * f1:.2f}" for f1 in scores.values()], seconds))
@@ -300,9 +338,11 @@ def main():
     parser.add_argument("dev", type=Path)
     parser.add_argument("--vectors", type=Path, help="a directory by 'spacy spectral eigenwords'")
     parser.add_argument("--states", type=int, default=24)
-    parser.add_argument("--epochs", type=int, default=20, help="of the network")
+    parser.add_argument("--epochs", type=int, default=20, help="of each network")
+    parser.add_argument("--networks", type=int, default=2, help="how many of them")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--model", type=Path, help="a trained pipeline for the rows of 'neural'")
+    parser.add_argument("--base", type=Path, help="a trained pipeline whose arcs count")
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 2000], help="of the curve")
     parser.add_argument("--limit", type=int, default=None, help="train on the first trees only")
     parser.add_argument("--berkeley", type=Path, metavar="JAR", help="the Berkeley parser's jar")
@@ -313,12 +353,14 @@ def main():
     if options.vectors is not None:
         clusters = find_clusters(options.vectors, Vocab())
         vectors = find_word_vectors(options.vectors, Vocab())
-    resources = {"clusters": clusters, "vectors": vectors}
-    trees = list(read_trees(options.train))[: options.limit]
-    gold = Gold(options.dev)
-    model = None
+    trees = [tree for tree in read_trees(options.train) if clean(tree)][: options.limit]
+    gold, arcs, model = Gold(options.dev), None, None
+    if options.base is not None:
+        base = spacy.load(options.base)
+        arcs, gold.arcs = find_arcs(base, trees), Arcs.joined(find_arcs(base, gold.trees))
+    resources = {"clusters": clusters, "vectors": vectors, "arcs": arcs}
     if {"product", "lengths"} & set(options.rows):
-        model = product(trees, gold, clusters, options.states)
+        model = product(trees, gold, clusters, options.states, arcs)
     if "neural" in options.rows:
         print()
         model = neural(trees, gold, options, resources)

@@ -685,6 +685,14 @@ class Errors(metaclass=_WithCodes):
         "'spacy-spectral.NeuralSpan.v1' there."
     )
     S711 = "Style '{style}' draws documents and spans: leave 'manual' out, and give no dicts."
+    S712 = (
+        "This model can't look at arcs: it has no anchored rules. Leave 'annotate_with' empty, or choose "
+        "'spacy-spectral.ConstituencyProduct.v1' or 'spacy-spectral.SpanCRF.v1'."
+    )
+    S713 = (
+        "'{name}' has learnt from arcs, and a document has none: put a trained parser for dependencies "
+        "before it, as in the pipeline that it was trained in, or train it with 'annotate_with = []'."
+    )
     S801 = "Unknown labelling '{value}' of a refined grammar. Choose one of: {choices}."
     S802 = "A refined grammar needs {bounds}, not {found}."
     S803 = (

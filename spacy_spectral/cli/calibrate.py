@@ -122,7 +122,6 @@ def _of_constituents(nlp: Any, parser: Any, data: Path, output: Path | None, jso
     from ..base.errors import Errors, SpectralError
     from ..base.files import write_directory
     from ..models.constituency.calibration import Claims, calibrated
-    from ..pipeline.constituency import gold_constituents
     from ..readers import bracketed_docs
     from ..trees.calibration import Reliability
 
@@ -144,8 +143,8 @@ def _of_constituents(nlp: Any, parser: Any, data: Path, output: Path | None, jso
         }  # fmt: skip
 
     for own, name in ((0, "first half"), (1, "second half")):
-        other = calibrated(model, *gold_constituents(references[1 - own :: 2]))
-        claims = Claims(other, *gold_constituents(references[own::2]))
+        other = calibrated(model, *parser.gold(references[1 - own :: 2], nlp))
+        claims = Claims(other, *parser.gold(references[own::2], nlp))
         probs.append(claims.probs())
         right.append(claims.right)
         rows.append(figures(name, other.mixture.calibration))
@@ -167,7 +166,7 @@ def _of_constituents(nlp: Any, parser: Any, data: Path, output: Path | None, jso
     )
     write_json(json, rows, "Figures")
     if output is not None:
-        parser.learn(calibrated(model, *gold_constituents(references)))
+        parser.learn(calibrated(model, *parser.gold(references, nlp)))
         write_directory(output, nlp.to_disk)
         factor = parser.learnt.mixture.calibration
         msg.good(f"Pipeline in {output}: factor of the temperature {factor:.2f}")

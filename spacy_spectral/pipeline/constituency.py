@@ -1,13 +1,13 @@
 """The spaCy face of the parsers for constituents: `spectral_constituency`."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
-from spacy.attrs import ORTH, SENT_START, TAG
+from spacy.attrs import DEP, HEAD, ORTH, SENT_START, TAG
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -17,12 +17,26 @@ from thinc.api import Model
 from ..base.errors import Errors, SpectralError
 from ..models.constituency.calibration import calibrated
 from ..models.constituency.evalb import Constituent, Counts
+from ..models.constituency.tokens import Arcs
 from ..models.constituency.trees import ROOTS, Parsed
+from ..treebank.brackets import Tree
 from ..trees.calibration import Reliability
 from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
-from .training_data import corpus_examples, find_clusters, find_word_vectors
+from .training_data import annotated_by, corpus_examples, find_clusters, find_word_vectors
+
+
+class GoldTrees(NamedTuple):
+    """Sentences of gold documents that have trees.
+
+    constituents: Of every sentence.
+    arcs: Of every sentence, if a parser for dependencies stands before.
+    """
+
+    sentences: list[list[str]]
+    constituents: list[list[Constituent]]
+    arcs: list[Arcs] | None
 
 
 class SpectralConstituency(SpectralPipe):
@@ -40,19 +54,24 @@ class SpectralConstituency(SpectralPipe):
         nbest: int = 0,
         spans_key: str | None = "constituents",
         set_tags: bool = False,
+        annotate_with: Sequence[str] = (),
         scorer: Callable | None = None,
     ):
         """model: From `spacy-spectral.ConstituencyProduct.v1`, `spacy-spectral.LPCFG.v1`,
         `spacy-spectral.SpanCRF.v1` or `spacy-spectral.NeuralSpan.v1`.
         nbest: How many trees of every sentence to keep in `sent._.constituency_nbest`.
         spans_key: Where constituents go in `doc.spans`; None for nowhere.
-        set_tags: Whether to write the tags of the trees to tokens that have none."""
+        set_tags: Whether to write the tags of the trees to tokens that have none.
+        annotate_with: Trained components before this one that end with a parser for dependencies, e.g.
+        ["spectral_tagger", "spectral_parser"], whose arcs the model learns to look at; they are run over the
+        training documents."""
         super().__init__(vocab, model, name, scorer=scorer)
         if nbest < 0:
             raise SpectralError(Errors.S704.format(name=name, value=nbest))
         self.nbest = nbest
         self.spans_key = spans_key
         self.set_tags = set_tags
+        self.annotate_with = list(annotate_with)
         register(NAME)
 
     @property
@@ -78,13 +97,16 @@ class SpectralConstituency(SpectralPipe):
         dev_corpus: The corpus of the config to learn from how confident the parser may be, e.g.
         "corpora.dev".
         """
-        trees = []
-        for eg in self.training_examples(get_examples, nlp):
-            for tree in stored_trees(eg.reference):
-                words = [eg.reference[i].text for i in tree.tokens]
-                whole = to_tree(tree.parsed, words, root=True)
-                if whole is not None:
-                    trees.append(whole)
+        trees: list[Tree] = []
+        arcs: list[Arcs] = []
+        gold = [eg.reference for eg in self.training_examples(get_examples, nlp)]
+        for doc, parsed in zip(gold, self._parsed(gold, nlp), strict=True):
+            own = stored_trees(doc)
+            whole = [to_tree(t.parsed, [doc[i].text for i in t.tokens], root=True) for t in own]
+            trees += [tree for tree in whole if tree is not None]
+            if parsed is not None:
+                pairs = zip(own, whole, strict=True)
+                arcs += self._arcs(parsed, [t.tokens for t, tree in pairs if tree is not None])
         if not trees:
             raise SpectralError(Errors.S703)
         recipe = self.model.attrs["recipe"]
@@ -92,10 +114,12 @@ class SpectralConstituency(SpectralPipe):
             "clusters": find_clusters(clusters, self.vocab),
             "vectors": find_word_vectors(vectors, self.vocab),
         }
+        if self.annotate_with:
+            found["arcs"] = Arcs.joined(arcs)
         dev = [] if dev_corpus is None else corpus_examples(nlp, dev_corpus, parser=self.name)
         model = recipe.fit(trees, **found, report=self.report)
         if dev:
-            model = calibrated(model, *gold_constituents(eg.reference for eg in dev))
+            model = calibrated(model, *self.gold([eg.reference for eg in dev], nlp))
             self.report(
                 f"probabilities fitted to development trees: {model.mixture.calibration:.2f}"
             )
@@ -106,11 +130,17 @@ class SpectralConstituency(SpectralPipe):
         return self._trees(docs, self.nbest)
 
     def _trees(self, docs: Iterable[Doc], k: int) -> list[list[SentenceTree]]:
+        docs = list(docs)
         sentences = [_sentences(doc) for doc in docs]
         places = [place for own in sentences for place in own]
         words = [word for _, own in places for word in own]
         starts = numpy.cumsum([0, *(len(own) for _, own in places)])
-        parsed, nbest = self.learnt.parse(words, starts, k=k)
+        arcs = None
+        if self.learnt.uses_arcs:
+            pairs = zip(docs, sentences, strict=True)
+            parts = (self._arcs(doc, [tokens for tokens, _ in own]) for doc, own in pairs)
+            arcs = Arcs.joined(part for own in parts for part in own)
+        parsed, nbest = self.learnt.parse(words, starts, arcs=arcs, k=k)
         found = zip(places, parsed, nbest, strict=True)
         trees = iter(SentenceTree(tokens, tree, best) for (tokens, _), tree, best in found)
         return [[next(trees) for _ in own] for own in sentences]
@@ -133,6 +163,48 @@ class SpectralConstituency(SpectralPipe):
                         if not values[token, 0]:
                             values[token, 0] = doc.vocab.strings.add(tag)
                 doc.from_array([TAG], values)
+
+    def gold(self, docs: Sequence[Doc], nlp: Language | None) -> GoldTrees:
+        """The trees of gold documents, as this component would meet their sentences."""
+        result = GoldTrees([], [], [] if self.annotate_with else None)
+        for doc, parsed in zip(docs, self._parsed(docs, nlp), strict=True):
+            for tree in stored_trees(doc):
+                nodes = [Constituent(n.label, n.begin, n.end) for n in tree.parsed.nodes]
+                result.sentences.append([doc[i].text for i in tree.tokens])
+                result.constituents.append(nodes)
+            if result.arcs is not None and parsed is not None:
+                result.arcs.extend(self._arcs(parsed, [tree.tokens for tree in stored_trees(doc)]))
+        return result
+
+    def _parsed(self, docs: Sequence[Doc], nlp: Language | None) -> Iterable[Doc | None]:
+        """The tokens and sentences of gold documents as the components of `annotate_with` parse them; None if
+        there are no such components."""
+        if not self.annotate_with:
+            return [None] * len(docs)
+        examples = []
+        for doc in docs:
+            spaces = [bool(token.whitespace_) for token in doc]
+            bare = Doc(doc.vocab, words=[token.text for token in doc], spaces=spaces)
+            examples.append(Example(bare, doc))
+        return annotated_by(self.annotate_with, examples, nlp, parser=self.name)
+
+    def _arcs(self, doc: Doc, sentences: Sequence[list[int]]) -> list[Arcs]:
+        """The arcs of sentences, by their tokens."""
+        if not sentences:
+            return []
+        if not doc.has_annotation("DEP"):
+            raise SpectralError(Errors.S713.format(name=self.name))
+        array, strings = doc.to_array([HEAD, DEP]), doc.vocab.strings
+        heads = numpy.arange(len(doc)) + array[:, 0].astype("int64")
+        result = []
+        for tokens in sentences:
+            # a root is its own head; one that is no word of the sentence is none
+            place = {token: i for i, token in enumerate(tokens, 1)}
+            pairs = zip(tokens, heads[tokens].tolist(), strict=True)
+            own = [0 if head == token else place.get(head, 0) for token, head in pairs]
+            labels = [strings[label] for label in array[tokens, 1].tolist()]
+            result.append(Arcs(numpy.array(own, dtype="int32"), labels))
+        return result
 
     def nbest_trees(self, doc: Doc, k: int) -> list[list[Parsed]]:
         """The k most probable trees of each of a document's sentences, best first."""
@@ -157,18 +229,6 @@ def _sentences(doc: Doc) -> list[tuple[list[int], list[str]]]:
             result[-1][0].append(i)
             result[-1][1].append(word)
     return [sentence for sentence in result if sentence[0]]
-
-
-def gold_constituents(
-    docs: Iterable[Doc],
-) -> tuple[list[list[str]], list[list[Constituent]]]:
-    """The sentences of gold documents that have trees, and their constituents."""
-    sentences, constituents = [], []
-    for doc in docs:
-        for tree in stored_trees(doc):
-            sentences.append([doc[i].text for i in tree.tokens])
-            constituents.append([Constituent(n.label, n.begin, n.end) for n in tree.parsed.nodes])
-    return sentences, constituents
 
 
 def count_brackets(examples: Iterable[Example]) -> Counts:

@@ -207,6 +207,7 @@ CONSTITUENCY_MODEL = {
         "nbest": 0,
         "spans_key": "constituents",
         "set_tags": False,
+        "annotate_with": [],
         "scorer": {"@scorers": "spacy-spectral.constituency_scorer.v1"},
     },
     default_score_weights={
@@ -225,13 +226,21 @@ def make_spectral_constituency(
     nbest: int,
     spans_key: str | None,
     set_tags: bool,
+    annotate_with: list[str],
     scorer: Callable | None,
 ) -> "SpectralConstituency":
     """Make a constituency parser; see `SpectralConstituency`."""
     from .constituency import SpectralConstituency
 
     return SpectralConstituency(
-        nlp.vocab, model, name, nbest=nbest, spans_key=spans_key, set_tags=set_tags, scorer=scorer
+        nlp.vocab,
+        model,
+        name,
+        nbest=nbest,
+        spans_key=spans_key,
+        set_tags=set_tags,
+        annotate_with=annotate_with,
+        scorer=scorer,
     )
 
 

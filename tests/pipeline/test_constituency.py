@@ -5,6 +5,7 @@ import threading
 import numpy
 import pytest
 import spacy
+from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 
@@ -59,6 +60,46 @@ def test_scores(nlp, brackets):
     assert scores["bracket_tag_acc"] > 0.9
     assert 0.3 < scores["bracket_exact"] <= 1
     assert set(scores["bracket_f_per_type"]) >= {"S", "NP", "VP", "PP"}
+
+
+class Chains:
+    """A parser that puts every word on the one before it."""
+
+    def __call__(self, doc):
+        for sent in doc.sents:
+            for token in sent:
+                token.head = token if token.i == sent.start else doc[token.i - 1]
+                token.dep_ = "root" if token.i == sent.start else "dep"
+        return doc
+
+    def pipe(self, docs, **settings):
+        return map(self, docs)
+
+
+@Language.factory("chains")
+def make_chains(nlp, name):
+    return Chains()
+
+
+def test_arcs_of_a_parser(brackets):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("chains")
+    config = SMALL | {"annotate_with": ["chains"]}
+    pipe = nlp.add_pipe("spectral_constituency", config=config)
+    nlp.initialize(lambda: bracket_examples(nlp, brackets["train"]))
+    assert pipe.learnt.uses_arcs
+    assert nlp.evaluate(bracket_examples(nlp, brackets["dev"]))["bracket_f"] > 0.8
+    # white space is no head
+    assert len(stored_trees(nlp(sentence_doc(nlp, "The old  dog sleeps .")))) == 1
+    gold = pipe.gold([eg.reference for eg in bracket_examples(nlp, brackets["dev"])], nlp)
+    assert [len(own.labels) for own in gold.arcs] == [*map(len, gold.sentences)]
+    assert gold.arcs[0].heads.tolist() == [*range(len(gold.sentences[0]))]
+    with pytest.raises(ValueError, match="S713"):
+        pipe(sentence_doc(nlp))
+    other = spacy.blank("en")
+    other.add_pipe("spectral_constituency", config=config)
+    with pytest.raises(ValueError, match="S118"):
+        other.initialize(lambda: bracket_examples(other, brackets["train"]))
 
 
 def test_gold_trees_come_back(brackets):

@@ -3,6 +3,8 @@
 import sys
 
 import pytest
+import spacy
+from spacy.language import Language
 
 from spacy_spectral.models.constituency.evalb import constituents, score_trees
 from spacy_spectral.models.constituency.trees import Node, Parsed, clean
@@ -44,6 +46,36 @@ def test_rows_on_the_sample(script, brackets, monkeypatch, capsys):
         "spectral, 4 states",
     ]
     assert all(score > 50 for score in scores.values())
+
+
+class Chains:
+    """A parser that puts every word on the one before it."""
+
+    def __call__(self, doc):
+        for token in doc:
+            token.head, token.dep_ = doc[max(token.i - 1, 0)], "dep" if token.i else "root"
+        return doc
+
+
+@Language.factory("chains_of_benchmark")
+def make_chains(nlp, name):
+    return Chains()
+
+
+def test_arcs_of_a_base(script, brackets, monkeypatch, tmp_path, capsys):
+    base = spacy.blank("en")
+    base.add_pipe("sentencizer", name="spectral_tagger", config={"overwrite": False})
+    base.add_pipe("chains_of_benchmark", name="spectral_parser")
+    base.to_disk(tmp_path / "base")
+    trees = script.Gold(brackets["dev"]).trees
+    arcs = script.find_arcs(base, trees)
+    assert [own.heads.tolist() for own in arcs] == [[*range(len(own.labels))] for own in arcs]
+    assert sum(len(own.labels) for own in arcs) == len(script.Gold(brackets["dev"]).words)
+    command = ["benchmark", str(brackets["train"]), str(brackets["dev"]), "--limit", "100"]
+    options = ["--rows", "product", "--states", "2", "--base", str(tmp_path / "base")]
+    monkeypatch.setattr(sys, "argv", [*command, *options])
+    script.main()
+    assert float(capsys.readouterr().out.splitlines()[-1].split("|")[2]) > 50
 
 
 JAVA = """#!{python}

@@ -28,7 +28,7 @@ from .neural import fit as fit_network
 from .packing import Mixture
 from .span import SMALL, compact, gold_forest, gold_nodes, new_table, train
 from .statistics import Corpus, Items, RulePairs, binary_trees, encode, rule_features
-from .tokens import Encoder, fill_tags
+from .tokens import Arcs, Encoder, fill_arcs, fill_tags
 
 Report = Callable[[str], None]
 
@@ -108,9 +108,15 @@ class ConstituencyRecipe:
         *,
         clusters: Clusters | None = None,
         vectors: Vectors | None = None,
+        arcs: Arcs | None = None,
         report: Report = _silent,
     ) -> ConstituencyModel:
-        """Train a parser."""
+        """Train a parser.
+
+        arcs: Of the words of all trees, by a parser for dependencies, for anchored rules to look at.
+        """
+        if arcs is not None and not self.anchored:
+            raise SpectralError(Errors.S712)
         binary = binary_trees(trees)
         if not binary:
             raise SpectralError(Errors.S703)
@@ -123,8 +129,10 @@ class ConstituencyRecipe:
         network = self.network
         if self.spans or network is not None:
             encoder, rows = learn_encoder(corpus, clusters, self.seed)
+            if arcs is not None:
+                fill_arcs(rows, arcs)
             if self.spans:
-                spans, anchored = self._fit_spans(corpus, rows, report)
+                spans, anchored = self._fit_spans(corpus, rows, report, arcs=arcs is not None)
             if network is not None:
                 tokens = tokens_of(encoder, corpus.words, corpus.starts, rows)
                 known: dict[str, Any] = {"clusters": clusters, "vectors": vectors}
@@ -141,7 +149,7 @@ class ConstituencyRecipe:
         )  # fmt: skip
 
     def _fit_spans(
-        self, corpus: Corpus, tokens: NDArray[numpy.int32], report: Report
+        self, corpus: Corpus, tokens: NDArray[numpy.int32], report: Report, *, arcs: bool
     ) -> tuple[FeatureTable, AnchoredTable | None]:
         """The models of spans and of anchored rules."""
         options: dict[str, Any] = {"rate": self.rate, "seed": self.seed, "report": report}
@@ -156,7 +164,7 @@ class ConstituencyRecipe:
         found = gold_forest(corpus, Items(*columns), strong=probs >= STRONG, pairs=pairs)
         rules, empty = rule_features(corpus.grammar), numpy.zeros(len(weights), dtype="float32")
         edges = numpy.zeros(1 << _BITS, dtype="float32")
-        new = AnchoredTable(table.with_weights(empty), rules, edges)
+        new = AnchoredTable(table.with_weights(empty), rules, edges, arcs=arcs)
         on_forest = partial(new.learn, tokens, starts, *found)
         of_items, of_edges = train(
             new, on_forest, n, "anchored rules", epochs=self.anchored_epochs, **options
@@ -164,7 +172,7 @@ class ConstituencyRecipe:
         spans, item_table = compact(table, keys, [weights, of_items])
         of_edges = of_edges.astype("float16").astype("float32")
         of_edges[numpy.abs(of_edges) < SMALL] = 0
-        return spans, AnchoredTable(item_table, rules, of_edges)
+        return spans, AnchoredTable(item_table, rules, of_edges, arcs=arcs)
 
 
 @dataclass(frozen=True)
@@ -177,13 +185,14 @@ class NeuralSpanRecipe(SpanNetworkSettings):
         *,
         clusters: Clusters | None = None,
         vectors: Vectors | None = None,
+        arcs: Arcs | None = None,
         report: Report = _silent,
     ) -> ConstituencyModel:
-        """Train a parser."""
+        """Train a parser; it can't look at arcs."""
         whole = ConstituencyRecipe(
             spans=False, anchored=False, neural=self, estimator=None, seed=self.seed
         )
-        return whole.fit(trees, clusters=clusters, vectors=vectors, report=report)
+        return whole.fit(trees, clusters=clusters, vectors=vectors, arcs=arcs, report=report)
 
 
 def learn_encoder(

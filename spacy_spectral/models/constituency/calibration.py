@@ -15,6 +15,7 @@ from ...trees.calibration import PRIOR, log_scores, minimum
 from ...trees.sentences import Bools, Floats
 from .evalb import Constituent
 from .model import ConstituencyModel, Scored
+from .tokens import Arcs
 from .trees import ROOTS, constituents
 
 _BOUNDS = (numpy.log(0.2), numpy.log(20.0))
@@ -30,22 +31,24 @@ class Claims:
         model: ConstituencyModel,
         sentences: Sequence[Sequence[str]],
         gold: Sequence[Collection[Constituent]],
+        arcs: Sequence[Arcs] | None = None,
     ):
-        """gold: The constituents of every sentence."""
+        """gold: The constituents of every sentence.
+        arcs: Likewise, for a parser that uses them."""
         # of a batch: its forest; by item that is a constituent of a chosen tree, which one, and the item
         self._parts: list[tuple[Scored, NDArray, NDArray]] = []
         right: list[bool] = []
         short = [i for i, words in enumerate(sentences) if 0 < len(words) <= model.max_length]
         words = [word for i in short for word in sentences[i]]
         starts = numpy.cumsum([0, *(len(sentences[i]) for i in short)])
-        done = 0
-        for own, own_starts in model.batches(words, starts):
-            scored, _ = model.score(own, own_starts)
+        done, known = 0, None if arcs is None else Arcs.joined(arcs[i] for i in short)
+        for own in model.batches(words, starts, known):
+            scored, _ = model.score(*own)
             trees = model.chosen(scored)
             places: list[int] = []
             items: list[int] = []
             for s, tree in enumerate(trees):
-                known = set(gold[short[done + s]])
+                is_gold = set(gold[short[done + s]])
                 nodes = [] if tree is None else tree.nodes
                 own_items = _items(model, scored, s)
                 for node in nodes:
@@ -54,7 +57,7 @@ class Claims:
                         found = own_items.get(place, [])
                         places += [len(right)] * len(found)
                         items += found
-                        right.append(place in known)
+                        right.append(place in is_gold)
             done += len(trees)
             self._parts.append((scored, numpy.array(places, "int64"), numpy.array(items, "int64")))
         self.right: Bools = numpy.array(right, dtype=bool)
@@ -97,9 +100,11 @@ def calibrated(
     model: ConstituencyModel,
     sentences: Sequence[Sequence[str]],
     gold: Sequence[Collection[Constituent]],
+    arcs: Sequence[Arcs] | None = None,
 ) -> ConstituencyModel:
-    """The same parser, as confident as trees that it was not trained on say it should be."""
+    """The same parser, as confident as trees that it was not trained on say it should be; see `Claims`."""
     n = len(sentences)
     chosen = numpy.unique(numpy.linspace(0, n - 1, min(n, _MAX_SENTENCES)).astype(int)).tolist()
-    claims = Claims(model, [sentences[i] for i in chosen], [gold[i] for i in chosen])
+    own_arcs = None if arcs is None else [arcs[i] for i in chosen]
+    claims = Claims(model, [sentences[i] for i in chosen], [gold[i] for i in chosen], own_arcs)
     return model.with_calibration(model.mixture.calibration * claims.factor())

@@ -10,6 +10,8 @@ i + 1, and a span from boundary i to boundary j has the scores
 with d for its width. B and B' start from -A and -A': hidden units see differences of boundaries (Stern et
 al. 2017), and may learn something else. Symbols of words have a V and c of their own. The loss is the
 negative logarithm of P(tree), and its gradient P(span, symbol) - [gold], exactly.
+
+Several networks of different seeds have the mean of their scores.
 """
 
 from collections.abc import Callable
@@ -27,7 +29,7 @@ from ...base.files import Array, Bytes, Float, Int, Record
 from ...base.linalg import product
 from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Ints, Longs, Tokens
-from ..biaffine.embed import TokenNumbers
+from ..biaffine.embed import Inputs, TokenNumbers
 from ..biaffine.estimate import (
     build_encoder,
     flat_weights,
@@ -69,6 +71,7 @@ class SpanNetworkSettings:
     dropout (float): Part of the units that are left out in training.
     word_dropout (float): Part of the features of words that are left out in training.
     seed (int): Seed of weights, batches and dropout.
+    networks (int): How many networks are trained, with this seed and those after it.
     """
 
     mix_size: int = 128
@@ -81,9 +84,10 @@ class SpanNetworkSettings:
     dropout: float = 0.33
     word_dropout: float = 0.15
     seed: int = 0
+    networks: int = 1
 
     def __post_init__(self) -> None:
-        names = ("span_size", "mix_size", "epochs", "batch_size")
+        names = ("span_size", "mix_size", "epochs", "batch_size", "networks")
         rates = {"rate": "> 0", "dropout": ">= 0, < 1", "word_dropout": ">= 0, < 1"}
         sizes = {"scan_size": "even, >= 2", "scan_depth": ">= 0", **dict.fromkeys(names, ">= 1")}
         require_settings(Errors.S702, self, **sizes, **rates)
@@ -238,36 +242,25 @@ def predicted(model: Model, spans: Spans) -> tuple[Matrix, Matrix]:
     return found[0], found[1]
 
 
-@dataclass
-class SpanNetwork:
-    """A trained network.
+class Layers(NamedTuple):
+    """One network, in the order in which files have its weights."""
 
-    lexicon: The numbers of what it sees of words.
-    """
-
-    lexicon: TokenNumbers
-    settings: SpanNetworkSettings
-    encoder: Model
-    scores: Model
+    encoder: Model[Inputs, Ragged]
+    scores: Model[Spans, tuple[Matrix, Matrix]]
 
     @classmethod
     def make(
         cls, settings: SpanNetworkSettings, lexicon: TokenNumbers, n_words: int, n_phrases: int
-    ) -> "SpanNetwork":
-        """A network with all layers made; its weights are random, or to be replaced."""
+    ) -> "Layers":
+        """All layers; their weights are random, or to be replaced."""
         with use_ops("numpy"):
             encoder = build_encoder(settings, lexicon)
             scores = span_scores(settings.span_size, n_words, n_phrases)
             inputs = nothing(lexicon)
             scores.initialize(X=all_spans(encoder.predict(inputs), inputs.starts))
-        return cls(lexicon, settings, encoder, scores)
+        return cls(encoder, scores)
 
-    @property
-    def layers(self) -> tuple[Model, ...]:
-        """All layers, in the order in which files have their weights."""
-        return self.encoder, self.scores
-
-    def step(self, inputs: Any, starts: Ints, nodes: tuple[Ints, Ints, Ints]) -> float:
+    def step(self, inputs: Inputs, starts: Ints, nodes: tuple[Ints, Ints, Ints]) -> float:
         """Add the gradients of some sentences to those of the layers. RETURNS: The loss.
 
         nodes: Where the nodes of their trees begin and end, and their symbols.
@@ -278,9 +271,24 @@ class SpanNetwork:
         backprop_vectors(backprop(tuple(gradient)))
         return loss
 
+
+@dataclass
+class SpanNetwork:
+    """A trained network, or several.
+
+    lexicon: The numbers of what they see of words.
+    members: The networks.
+    """
+
+    lexicon: TokenNumbers
+    settings: SpanNetworkSettings
+    members: list[Layers]
+
     def read(self, tokens: Tokens) -> "ReadSpans":
-        """What the network makes of sentences."""
-        return ReadSpans(self.scores, self.encoder.predict(self.lexicon(tokens)), tokens.starts)
+        """What the networks make of sentences."""
+        inputs = self.lexicon(tokens)
+        vectors = [member.encoder.predict(inputs) for member in self.members]
+        return ReadSpans([member.scores for member in self.members], vectors, tokens.starts)
 
     def to_payload(self) -> dict[str, Any]:
         """The fields of `FIELDS`."""
@@ -288,7 +296,7 @@ class SpanNetwork:
             "tagger": b"",
             "settings": asdict(self.settings),
             **self.lexicon.to_payload(),
-            "weights": flat_weights(self.layers),
+            "weights": flat_weights(layer for member in self.members for layer in member),
         }
 
     @classmethod
@@ -298,17 +306,21 @@ class SpanNetwork:
         """require: Raises the error of a field; see `Format.require`."""
         even = read["settings"]["scan_size"] % 2 == 0
         require(even, "neural.settings.scan_size", "is not even")
-        settings = SpanNetworkSettings(**read["settings"])
+        # files of older versions have one, and do not say so
+        n_members = read["settings"]["networks"] or 1
+        settings = SpanNetworkSettings(**read["settings"] | {"networks": n_members})
         lexicon = TokenNumbers.from_payload(read)
-        total, width = n_encoder_weights(settings, lexicon)
+        each, width = n_encoder_weights(settings, lexicon)
         size = settings.span_size
-        total += 4 * size * width + size * (len(_WIDTHS) + 2) + (n_words + n_phrases) * (size + 1)
+        each += 4 * size * width + size * (len(_WIDTHS) + 2) + (n_words + n_phrases) * (size + 1)
         # before anything is as large as the settings say
-        found = len(read["weights"])
+        found, total = len(read["weights"]), n_members * each
         require(found == total, "neural.weights", f"has {found}, not {total}")
-        network = cls.make(settings, lexicon, n_words, n_phrases)
-        set_weights(network.layers, read["weights"])
-        return network
+        members = []
+        for weights in numpy.split(read["weights"], n_members):
+            members.append(Layers.make(settings, lexicon, n_words, n_phrases))
+            set_weights(members[-1], weights)
+        return cls(lexicon, settings, members)
 
 
 _SIZE = Int(low=1, high=1 << 14)
@@ -328,6 +340,7 @@ FIELDS = Record(
         dropout=_PART,
         word_dropout=_PART,
         seed=Int(),
+        networks=Int(low=1, high=1 << 10, optional=True),
     ),
     **TokenNumbers.FIELDS,
     weights=Array("float32", "weights", low=-1e6, high=1e6),
@@ -335,16 +348,31 @@ FIELDS = Record(
 
 
 class ReadSpans(NamedTuple):
-    """Sentences as a network sees them."""
+    """Sentences as networks see them.
 
-    layer: Model
-    vectors: Ragged
+    layers: Those that score spans.
+    vectors: By network.
+    """
+
+    layers: list[Model]
+    vectors: list[Ragged]
     starts: Ints
 
     def items(self, threshold: float) -> tuple[NDArray, ...]:
         """The items with at least some posterior, as `_span.items` gives them."""
-        scores = predicted(self.layer, all_spans(self.vectors, self.starts))
+        scores = self._mean(all_spans(self.vectors[0], self.starts))
         return given_items(*scores, self.starts.astype("int64"), threshold)
+
+    def _mean(self, spans: Spans) -> tuple[Matrix, Matrix]:
+        """The scores of words and of wider spans."""
+        words, phrases = predicted(self.layers[0], spans)
+        for layer, vectors in zip(self.layers[1:], self.vectors[1:], strict=True):
+            more = predicted(layer, spans._replace(vectors=vectors))
+            words += more[0]
+            phrases += more[1]
+        words /= numpy.float32(len(self.layers))
+        phrases /= numpy.float32(len(self.layers))
+        return words, phrases
 
     def scores(self, forest: Forest) -> NDArray[numpy.float64]:
         """The scores of the items of a forest."""
@@ -361,9 +389,8 @@ class ReadSpans(NamedTuple):
             places.append(numpy.cumsum(new) - 1)
             found.append((own[0][new], own[1][new]))
         begins, ends = (numpy.concatenate(both) for both in zip(*found, strict=True))
-        spans = Spans(self.vectors, begins, ends, len(found[0][0]))
-        words, phrases = predicted(self.layer, spans)
-        n_words = self.layer.get_dim("n_words")
+        words, phrases = self._mean(Spans(self.vectors[0], begins, ends, len(found[0][0])))
+        n_words = self.layers[0].get_dim("n_words")
         result[is_word] = words[places[0], forest.symbol[is_word]]
         result[~is_word] = phrases[places[1], forest.symbol[~is_word] - n_words]
         return result
@@ -410,24 +437,26 @@ def fit(
     begin, end = (column - offset for column in (corpus.begin, corpus.end))
     nodes = [column.astype("int32") for column in (begin, end, corpus.symbol)]
     bounds = list(pairwise(corpus.node_starts.tolist()))
-    with seeded(settings.seed), use_ops("numpy"):
-        network = SpanNetwork.make(
-            settings, lexicon, grammar.n_words, len(grammar) - grammar.n_words
-        )
-        first = next(node for node in network.encoder.walk() if node.name == "embeddings")
-        first.attrs["rate"] = settings.word_dropout
+    members = []
+    for number in range(settings.networks):
+        with seeded(settings.seed + number), use_ops("numpy"):
+            member = Layers.make(settings, lexicon, grammar.n_words, len(grammar) - grammar.n_words)
+            first = next(node for node in member.encoder.walk() if node.name == "embeddings")
+            first.attrs["rate"] = settings.word_dropout
 
-        def step(places: Longs, own: Ints) -> float:
-            sentences = short[numpy.searchsorted(starts, places[own[:-1]], side="right") - 1]
-            shift = corpus.starts[sentences] - places[own[:-1]]
-            chosen = places + numpy.repeat(shift, numpy.diff(own))
-            of_trees = numpy.concatenate([numpy.arange(*bounds[i]) for i in sentences.tolist()])
-            gold = [column[of_trees] for column in nodes]
-            return network.step(inputs.select(chosen, own), own, tuple(gold))
+            def step(places: Longs, own: Ints, member: Layers = member) -> float:
+                sentences = short[numpy.searchsorted(starts, places[own[:-1]], side="right") - 1]
+                shift = corpus.starts[sentences] - places[own[:-1]]
+                chosen = places + numpy.repeat(shift, numpy.diff(own))
+                of_trees = numpy.concatenate([numpy.arange(*bounds[i]) for i in sentences.tolist()])
+                gold = [column[of_trees] for column in nodes]
+                return member.step(inputs.select(chosen, own), own, tuple(gold))
 
-        def progress(epoch: int, loss: float) -> None:
-            mean = loss / max(len(short), 1)
-            report(f"network, epoch {epoch} of {settings.epochs}: loss {mean:.3f} a sentence")
+            def progress(epoch: int, loss: float, number: int = number) -> None:
+                name = f"network {number + 1}" if settings.networks > 1 else "network"
+                mean = loss / max(len(short), 1)
+                report(f"{name}, epoch {epoch} of {settings.epochs}: loss {mean:.3f} a sentence")
 
-        train(network.layers, starts, settings, step, progress)
-    return network
+            train(member, starts, settings, step, progress)
+            members.append(member)
+    return SpanNetwork(lexicon, settings, members)

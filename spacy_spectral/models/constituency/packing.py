@@ -75,6 +75,8 @@ FORMAT = Format(
             n_edges=Int(low=16, high=1 << 26),
             there=Array("uint8", "bytes"),
             edges=Array("float16", "kept"),
+            # whether it looks at arcs; files of older versions do not say so
+            arcs=Int(low=0, high=1, optional=True),
         ),
     ),
     neural=NEURAL,
@@ -125,6 +127,7 @@ def span_payload(
             "n_edges": len(there),
             "there": numpy.packbits(there),
             "edges": anchored.weights[there].astype("float16"),
+            "arcs": int(anchored.arcs),
         }
     return payload
 
@@ -201,7 +204,8 @@ def read_spans(read: dict[str, Any], grammar: Symbols) -> dict[str, Any]:
         edges[:] = 0
         edges[there] = own["edges"]
         of_items = spans.with_weights(own["weights"])
-        anchored = AnchoredTable(of_items, rule_features(grammar), edges)
+        looks = bool(own["arcs"])
+        anchored = AnchoredTable(of_items, rule_features(grammar), edges, arcs=looks)
     return {"encoder": encoder, "spans": spans, "anchored": anchored}
 
 

@@ -17,8 +17,8 @@ from ..linear.tagger import TaggerModel
 from .lexicon import form, look, signatures
 
 # columns of tokens
-COLUMNS = ("word", "tag", "suffix", "shape", "fine", "coarse", "second")
-WORD, TAG, SUFFIX, SHAPE, FINE, COARSE, SECOND = range(len(COLUMNS))
+COLUMNS = ("word", "tag", "suffix", "shape", "fine", "coarse", "second", "head", "label")
+WORD, TAG, SUFFIX, SHAPE, FINE, COARSE, SECOND, HEAD, LABEL = range(len(COLUMNS))
 MAX_PARTS = 4
 # how the width of a span enters a template; a narrow one can be told by the tags of all its words
 PLAIN, WIDTH, CONTENT = range(3)
@@ -162,6 +162,41 @@ def _number(name: str) -> int:
     return crc32(name.encode("utf8")) & 0x3FFFFFFF
 
 
+class Arcs(NamedTuple):
+    """What a parser for dependencies has said of the words of sentences.
+
+    heads: Where in its sentence the head of every word is, from 1; 0 for none, and for one that is not there.
+    labels: Of their arcs.
+    """
+
+    heads: NDArray[numpy.int32]
+    labels: list[str]
+
+    @classmethod
+    def joined(cls, parts: Iterable["Arcs"]) -> "Arcs":
+        """Sentences one after the other."""
+        heads, labels = [numpy.zeros(0, dtype="int32")], []
+        for part in parts:
+            heads.append(part.heads)
+            labels += part.labels
+        return cls(numpy.concatenate(heads), labels)
+
+    def at(self, words: slice) -> "Arcs":
+        """Those of some sentences."""
+        return Arcs(self.heads[words], self.labels[words])
+
+    def cut(self, starts: NDArray[numpy.int64], pieces: NDArray[numpy.int64]) -> "Arcs":
+        """Pieces in place of sentences: heads in other pieces are none.
+
+        starts, pieces: Where both start, closed by the number of words.
+        """
+        sizes = numpy.diff(pieces)
+        sentence = numpy.searchsorted(starts, pieces[:-1], side="right") - 1
+        heads = self.heads - numpy.repeat(pieces[:-1] - starts[sentence], sizes)
+        inside = (heads > 0) & (heads <= numpy.repeat(sizes, sizes))
+        return Arcs(numpy.where(inside, heads, 0).astype("int32"), self.labels)
+
+
 class Encoder:
     """Makes rows of attributes, of words that are frequent enough to be told apart (`known`), their tags
     by a tagger, and word clusters."""
@@ -190,14 +225,25 @@ class Encoder:
         row[SHAPE] = _number(look(word))
         return row
 
-    def __call__(self, words: Sequence[str], starts: NDArray[numpy.int64]) -> NDArray[numpy.int32]:
-        """What words of sentences tell with their tags."""
+    def __call__(
+        self, words: Sequence[str], starts: NDArray[numpy.int64], arcs: Arcs | None = None
+    ) -> NDArray[numpy.int32]:
+        """What words of sentences tell with their tags, and with arcs, if there are some."""
         result = self.words(words)
+        if arcs is not None:
+            fill_arcs(result, arcs)
         if len(words):
             known = self.tagger.words(words)
             tagging = self.tagger.tag_words(known, starts.astype("int32"), top=2)
             fill_tags(result, tagging.tags, tagging.probs)
         return result
+
+
+def fill_arcs(rows: NDArray[numpy.int32], arcs: Arcs) -> None:
+    """Write the heads of words, and the labels of their arcs."""
+    number = {label: _number(label) for label in set(arcs.labels)}
+    rows[:, HEAD] = arcs.heads
+    rows[:, LABEL] = [number[label] for label in arcs.labels]
 
 
 def fill_tags(

@@ -10,6 +10,7 @@ from spacy_spectral.models.constituency._forest import coarse_items
 from spacy_spectral.models.constituency.architecture import learn_encoder
 from spacy_spectral.models.constituency.span import gold_forest, gold_nodes, new_table
 from spacy_spectral.models.constituency.statistics import Items, RulePairs
+from spacy_spectral.models.constituency.tokens import Arcs, fill_arcs
 
 
 def random_table(corpus, tokens, seed=0, scale=0.3):
@@ -103,8 +104,11 @@ def test_gradient_of_spans(corpus):
         assert -(gradient @ direction) == pytest.approx(slope, rel=2e-2, abs=2e-2)
 
 
-def test_gradient_of_anchored_rules(corpus):
+@pytest.mark.parametrize("arcs", [False, True])
+def test_gradient_of_anchored_rules(corpus, arcs):
     _, tokens = learn_encoder(corpus, None, 0)
+    heads = numpy.random.default_rng(2).integers(0, 4, len(corpus.words)).astype("int32")
+    fill_arcs(tokens, Arcs(heads, ["nsubj", "obj"] * (len(heads) // 2) + ["x"] * (len(heads) % 2)))
     spans = random_table(corpus, tokens)
     items = Items(*_span.items(spans, tokens, corpus.starts, 1e-4)[:4])
     strong = numpy.zeros(len(items.begin), dtype=bool)
@@ -121,7 +125,8 @@ def test_gradient_of_anchored_rules(corpus):
     start_items, start_edges = spans.weights.copy(), edges.copy()
 
     def table(of_items, of_edges):
-        found = AnchoredTable(spans.with_weights(of_items), rules, of_edges.copy())
+        of_items = spans.with_weights(of_items)
+        found = AnchoredTable(of_items, rules, of_edges.copy(), arcs=arcs)
         found.begin_learning(1.0)
         return found
 

@@ -8,7 +8,7 @@ from thinc.api import set_dropout_rate
 
 from constituency_toy import TREES, binary_brackets
 from spacy_spectral.models.biaffine.embed import TokenNumbers
-from spacy_spectral.models.biaffine.estimate import parameters, seeded
+from spacy_spectral.models.biaffine.estimate import flat_weights, parameters, seeded
 from spacy_spectral.models.constituency._span import given_gradient, given_items
 from spacy_spectral.models.constituency.architecture import (
     ConstituencyRecipe,
@@ -17,6 +17,7 @@ from spacy_spectral.models.constituency.architecture import (
 )
 from spacy_spectral.models.constituency.model import ConstituencyModel
 from spacy_spectral.models.constituency.neural import (
+    Layers,
     SpanNetwork,
     SpanNetworkSettings,
     all_spans,
@@ -31,19 +32,21 @@ SMALL = {"mix_size": 6, "scan_size": 4, "scan_depth": 1, "span_size": 5}
 
 @pytest.fixture
 def network(corpus):
-    """A network with random weights, and its inputs."""
+    """Two networks with random weights, and their inputs."""
     encoder, rows = learn_encoder(corpus, None, 0)
     tokens = tokens_of(encoder, corpus.words, corpus.starts, rows)
     lexicon = TokenNumbers.fit(tokens, clusters=None, vectors=None)
     grammar = corpus.grammar
     n_phrases = len(grammar) - grammar.n_words
-    with seeded(1):
-        made = SpanNetwork.make(SpanNetworkSettings(**SMALL), lexicon, grammar.n_words, n_phrases)
-        for value in parameters(made.layers).values():  # nothing is zero: nothing is hidden
-            value += numpy.random.normal(0, 0.3, value.shape).astype("float32")
-    for layer in made.layers:
-        set_dropout_rate(layer, 0.0)
-    return made, tokens
+    settings, members = SpanNetworkSettings(**SMALL, networks=2), []
+    for seed in (1, 2):
+        with seeded(seed):
+            members.append(Layers.make(settings, lexicon, grammar.n_words, n_phrases))
+            for value in parameters(members[-1]).values():  # nothing is zero: nothing is hidden
+                value += numpy.random.normal(0, 0.3, value.shape).astype("float32")
+        for layer in members[-1]:
+            set_dropout_rate(layer, 0.0)
+    return SpanNetwork(lexicon, settings, members), tokens
 
 
 def test_given_scores_against_enumeration():
@@ -82,10 +85,10 @@ def test_given_scores_against_enumeration():
 
 
 def test_gradients_of_every_parameter(corpus, network):
-    made, tokens = network
-    inputs, nodes = made.lexicon(tokens), gold_nodes(corpus)
+    networks, tokens = network
+    made, inputs, nodes = networks.members[0], networks.lexicon(tokens), gold_nodes(corpus)
     nodes_of = nodes.begin, nodes.end, nodes.symbol
-    layers = [node for layer in made.layers for node in layer.walk() if node.param_names]
+    layers = [node for layer in made for node in layer.walk() if node.param_names]
 
     def loss():
         for node in layers:
@@ -116,20 +119,32 @@ def test_gradients_of_every_parameter(corpus, network):
 
 def test_scores_do_not_depend_on_other_sentences(network):
     made, tokens = network
-    whole = made.read(tokens)
-    words, phrases = predicted(made.scores, all_spans(whole.vectors, tokens.starts))
+    whole, layer = made.read(tokens), made.members[1].scores
+    words, phrases = predicted(layer, all_spans(whole.vectors[1], tokens.starts))
     # what training sees is the same
-    (own, wider), _ = made.scores(all_spans(whole.vectors, tokens.starts), False)
+    (own, wider), _ = layer(all_spans(whole.vectors[1], tokens.starts), False)
     assert numpy.array_equal(own, words)
     assert numpy.array_equal(wider, phrases)
     at = 0
     for first, last in tokens.bounds():
         n = last - first
         one = tokens.at(slice(first, last), numpy.array([0, n], dtype="int32"))
-        found = predicted(made.scores, all_spans(made.read(one).vectors, one.starts))
+        found = predicted(layer, all_spans(made.read(one).vectors[1], one.starts))
         assert numpy.array_equal(found[0], words[first:last])
         assert numpy.array_equal(found[1], phrases[at : at + n * (n - 1) // 2])
         at += n * (n - 1) // 2
+
+
+def test_several_networks_have_the_mean_of_their_scores(network):
+    made, tokens = network
+    starts = tokens.starts.astype("int64")
+    pairs = [
+        predicted(member.scores, all_spans(vectors, tokens.starts))
+        for member, vectors in zip(made.members, made.read(tokens).vectors, strict=True)
+    ]
+    mean = [(one + other) / 2 for one, other in zip(*pairs, strict=True)]
+    expected, found = given_items(*mean, starts, 0.01), made.read(tokens).items(0.01)
+    assert [own.tolist() for own in found] == [own.tolist() for own in expected]
 
 
 @pytest.fixture(scope="module")
@@ -165,10 +180,24 @@ def test_the_network_learns_its_trees(trained):
 
 def test_the_same_data_give_the_same_bytes(tmp_path):
     trees = read_all(tmp_path)
-    recipe = ConstituencyRecipe(states=2, neural=NeuralSpanRecipe(**SMALL, epochs=1))
+    recipe = ConstituencyRecipe(states=2, neural=NeuralSpanRecipe(**SMALL, epochs=1, networks=2))
     data = recipe.fit(trees).to_bytes()
     assert recipe.fit(trees).to_bytes() == data
     model = ConstituencyModel.from_bytes(data)
     assert model.neural is not None
     assert model.spans is not None
     assert model.to_bytes() == data
+    alone = ConstituencyRecipe(states=2, neural=NeuralSpanRecipe(**SMALL, epochs=1)).fit(trees)
+    assert alone.neural is not None
+    first, second = (flat_weights(member) for member in model.neural.members)
+    assert numpy.array_equal(flat_weights(alone.neural.members[0]), first)
+    assert not numpy.array_equal(first, second)
+
+
+def test_files_that_do_not_say_how_many_networks_have_one(tmp_path):
+    recipe = NeuralSpanRecipe(**SMALL, epochs=1)
+    model = recipe.fit(read_all(tmp_path))
+    payload = model.to_payload()
+    del payload["neural"]["settings"]["networks"]
+    again = ConstituencyModel.from_bytes(ConstituencyModel.FORMAT.pack(payload))
+    assert again.to_bytes() == model.to_bytes()
