@@ -1,9 +1,11 @@
 """`spacy spectral annotate`: annotate sentences in the browser."""
 
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Annotated
 
 import typer
+from wasabi import msg
 
 from ._app import load_pipeline, output_option, reported, spectral_cli
 
@@ -47,10 +49,6 @@ def annotate_cli(
 
     Without --model it starts from nothing. A model learns if --train has what it was trained on.
     """
-    from secrets import token_urlsafe
-
-    from wasabi import msg
-
     with reported():
         from ..serve import require_extra
 

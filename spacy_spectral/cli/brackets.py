@@ -1,20 +1,24 @@
 """`spacy spectral convert-brackets`, and bracketed trees for other commands."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from time import process_time
+from typing import Annotated, Any
 
+import spacy
 import typer
+from spacy.language import Language
+from spacy.scorer import Scorer
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from wasabi import msg
 
+from ..base.errors import Errors, SpectralError
+from ..base.files import write_atomically
 from ._app import (
     output_option,
     reported,
     spectral_cli,
 )
-
-if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
-    from spacy.training import Example
 
 
 @spectral_cli.command("convert-brackets", short_help="Constituency trees to other formats.")
@@ -37,11 +41,6 @@ def convert_brackets_cli(
 
     An output of .ptb, .mrg or .brackets gets a tree a line.
     """
-    import spacy
-    from spacy.tokens import DocBin
-    from wasabi import msg
-
-    from ..base.files import write_atomically
     from ..models.constituency.trees import clean
     from ..pipeline.constituents import gold_docs
     from ..treebank.brackets import BRACKET_SUFFIXES, read_trees, write_tree
@@ -63,7 +62,7 @@ def convert_brackets_cli(
 
 
 def evaluate_brackets(
-    nlp: "Language", references: list["Doc"], model: str, *, raw: bool = False
+    nlp: Language, references: list[Doc], model: str, *, raw: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score a pipeline on constituency trees, inside their sentences; print the tables, and give the scores
     of `pipeline.constituency.score_constituents`, `words_per_second` (of CPU time), `words` and
@@ -71,12 +70,6 @@ def evaluate_brackets(
 
     raw: Give the pipeline the texts and nothing else. Then there are also `token_f` and `sents_f`.
     """
-    from time import process_time
-
-    from spacy.training import Example
-    from wasabi import msg
-
-    from ..base.errors import Errors, SpectralError
     from ..pipeline.constituency import constituent_reliability, score_constituents
     from ..pipeline.constituents import NAME
     from ..readers import superseded, without_parses
@@ -123,10 +116,8 @@ def evaluate_brackets(
 _RAW = {"Tokens": "token_f", "Sentences": "sents_f", "Constituents": "bracket_f"}
 
 
-def _raw_scores(examples: list["Example"]) -> dict[str, Any]:
+def _raw_scores(examples: list[Example]) -> dict[str, Any]:
     """F1 of tokens and sentences."""
-    from spacy.scorer import Scorer
-
     sentences = (
         Scorer.score_spans(examples, "sents")
         if all(eg.predicted.has_annotation("SENT_START") for eg in examples)
@@ -138,7 +129,7 @@ def _raw_scores(examples: list["Example"]) -> dict[str, Any]:
     }
 
 
-def _gold_counts(docs: list["Doc"]) -> dict[str, int]:
+def _gold_counts(docs: list[Doc]) -> dict[str, int]:
     from collections import Counter
 
     from ..pipeline.constituents import stored_trees

@@ -2,12 +2,21 @@
 CoNLL 2018 shared task, from raw text."""
 
 from pathlib import Path
+from time import process_time
 from typing import Annotated, Any
 
+import srsly
 import typer
+from spacy.training import Example
+from spacy.vocab import Vocab
+from wasabi import msg
 
+from ..base.errors import Errors, SpectralError
+from ..base.files import require_writable
 from ..raw import MEASURES, evaluate_raw
 from ._app import (
+    GoldTags,
+    Pipeline,
     load_pipeline,
     output_option,
     reported,
@@ -20,13 +29,11 @@ _CURVES = {"heads": "Heads", "arcs": "Labelled arcs", "constituents": "Constitue
 
 @spectral_cli.command("evaluate", short_help="Score a pipeline.")
 def evaluate_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     data: Annotated[
         Path, typer.Argument(help="CoNLL-U, .spacy or constituency trees, or a directory")
     ],
-    gold_tags: Annotated[
-        bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
-    ] = False,
+    gold_tags: GoldTags = False,
     raw: Annotated[
         bool, typer.Option("--raw", help="Start from raw text: the measures of CoNLL 2018")
     ] = False,
@@ -57,10 +64,7 @@ def evaluate_cli(
     boundaries of their own (senter, sentencizer) are not run.
     """
     from spacy.cli._util import setup_gpu
-    from wasabi import msg
 
-    from ..base.errors import Errors, SpectralError
-    from ..base.files import require_writable
     from ..readers import bracketed_docs
     from .brackets import evaluate_brackets
 
@@ -119,7 +123,6 @@ def evaluate_cli(
 
 
 def _require_curves(plot: Path | None, curves: dict[str, Any], model: str) -> None:
-    from ..base.errors import Errors, SpectralError
 
     if plot is not None and not curves:
         raise SpectralError(Errors.S450.format(model=model))
@@ -127,8 +130,6 @@ def _require_curves(plot: Path | None, curves: dict[str, Any], model: str) -> No
 
 def print_curves(curves: dict[str, Any]) -> None:
     """Print how far probabilities can be trusted, by what they are of."""
-    from wasabi import msg
-
     from ..trees.calibration import THRESHOLDS
 
     if not curves:
@@ -168,9 +169,6 @@ def _write(
     plot: Path | None,
 ) -> None:
     """Write the files that were asked for."""
-    import srsly
-    from wasabi import msg
-
     from ..viz.plots import render_reliability
 
     if plot is not None:
@@ -192,11 +190,6 @@ def evaluate(
     RETURNS: The scores of `scorers.score_ud`, `words_per_second` (of CPU time) and by "heads" and "arcs"
         how far probabilities can be trusted; and what `scorers.score_calibration` says of these.
     """
-    from time import process_time
-
-    from spacy.training import Example
-
-    from ..base.errors import Errors, SpectralError
     from ..readers import superseded, without_parses
     from ..scorers import score_calibration, score_ud, score_validity
     from ..treebank.documents import read_docs
@@ -233,9 +226,6 @@ def _summary(curve: Any) -> dict[str, Any]:
 
 def ceiling(data: Path) -> float:
     """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it."""
-    from spacy.vocab import Vocab
-
-    from ..base.errors import Errors, SpectralError
     from ..models.shag.grammar import Grammar
     from ..treebank.documents import read_docs
     from ..treebank.sample.grammar import true_model
@@ -263,8 +253,6 @@ def _percent(value: float | None) -> str:
 
 def print_raw(scores: dict[str, Any]) -> None:
     """Print what `evaluate_raw` gave."""
-    from wasabi import msg
-
     rows = [(name, f"{100 * scores[name.lower()]:.2f} %") for name in MEASURES]
     msg.table(rows, header=("From raw text", "F1"), divider=True, aligns=("l", "r"))
     print(f"{scores['words_per_second']:,.0f} words per CPU second")

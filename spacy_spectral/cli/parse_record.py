@@ -15,12 +15,12 @@ from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spacy.language import Language
+
 from ..base.errors import Errors, SpectralError
 from ..base.files import append_line, remove_leftovers, require_writable, write_atomically
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-
     from .parse import Job, WorkItem
 
 NAME = "parse.jsonl"
@@ -247,7 +247,7 @@ def digest(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def fingerprint(nlp: "Language") -> str:
+def fingerprint(nlp: Language) -> str:
     """Name, version and checksum of the files of a pipeline."""
     directory = nlp.path
     checksum = 0

@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from wasabi import msg
 
-from ._app import load_pipeline, output_option, reported, spectral_cli, write_output
+from ..base.files import require_writable
+from ._app import Pipeline, load_pipeline, output_option, reported, spectral_cli, write_output
 
 
 @spectral_cli.command("report", short_help="Show what is right and wrong, as a page.")
 def report_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     data: Annotated[Path, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a directory")],
     output: Annotated[Path, output_option("--output", "-o", help="The HTML file to write")],
     against: Annotated[
@@ -29,9 +31,6 @@ def report_cli(
 
     The page needs no other file, and looks for nothing on the network.
     """
-    from wasabi import msg
-
-    from ..base.files import require_writable
     from ..measure import load_for_report
     from ..report import make_report
 
