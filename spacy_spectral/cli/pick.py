@@ -71,7 +71,7 @@ def scored_blocks(nlp: Language, files: list[Path]) -> Iterator[tuple[float, str
     from ..pipeline.table import arc_probs
     from ..pipeline.words import with_words
     from ..serve.blocks import split_blocks
-    from ..serve.order import span_errors
+    from ..serve.engine import span_errors
     from ..treebank.texts import read_parts
     from ..treebank.write import write_doc
 

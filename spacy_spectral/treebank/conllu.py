@@ -73,9 +73,10 @@ def is_projective(heads: Sequence[int]) -> bool:
     return True
 
 
-_UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}
+# The universal parts of speech, and "_" for none.
+UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-_FEATS = re.compile(r"[^=|\s]+=[^=|\s]+(\|[^=|\s]+=[^=|\s]+)*")
+FEATS = re.compile(r"[^=|\s]+=[^=|\s]+(\|[^=|\s]+=[^=|\s]+)*")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 _ESCAPE = re.compile(r"\\(.)")
@@ -111,6 +112,13 @@ class Sentence:
     others: list[tuple[int, str]] = field(default_factory=list)
     before: str = ""
     line: int = 0
+
+    @classmethod
+    def of_words(cls, words: list[str], after: list[str]) -> "Sentence":
+        """Words without annotation."""
+        n = len(words)
+        empty: Any = {name: [""] * n for name in ("lemmas", "upos", "xpos", "feats", "deps")}
+        return cls(words, after, heads=[MISSING] * n, **empty)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -277,9 +285,9 @@ def read_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[in
             sentence.deps.append("" if dep == "_" else dep)
             sentence.enhanced.append("" if enhanced == "_" else enhanced)
             sentence.misc.append("" if misc == "_" else misc)
-            if upos not in _UPOS:
+            if upos not in UPOS:
                 problems.append((number, Errors.S016.format(upos=upos)))
-            if feats != "_" and not _FEATS.fullmatch(feats):
+            if feats != "_" and not FEATS.fullmatch(feats):
                 problems.append((number, Errors.S017.format(feats=feats)))
             if head == "_":
                 sentence.heads.append(MISSING)
