@@ -21,7 +21,7 @@ from spacy.util import load_model
 from tqdm import tqdm
 from wasabi import msg
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, require_choice
 from ..base.text_files import STDIN, is_stream
 from ._app import Pipeline, known_tags, load_pipeline, output_option, reported, spectral_cli
 
@@ -96,8 +96,7 @@ def parse_cli(
     json writes a document a line, table a word a line, both with the probabilities that the pipeline stores.
     """
     with reported(), interruptible(output is not None, overwrite):
-        if format_ not in FORMATS:
-            raise SpectralError(Errors.S705.format(value=format_, choices=", ".join(FORMATS)))
+        require_choice(Errors.S705, format_, FORMATS)
         if output is None and format_ == "spacy":
             raise SpectralError(Errors.S610)
         if min_prob and format_ not in _PARTIAL:

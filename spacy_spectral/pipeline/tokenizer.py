@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, require_choice
 from ..base.files import Bytes, Format, List, Record, Str, Strings, write_atomically
 from ..base.progress import EpochBar
 from ..models.linear.chunks import PiecedText, piece_words, split_chunks
@@ -76,10 +76,7 @@ class SpectralTokenizer:
     def __init__(self, vocab: Vocab, *, epochs: int = 10, seed: int = 0, multiword: str = MERGE):
         """epochs, seed: Passes over the training data, and the seed of its order.
         multiword: "merge" if documents hold the tokens of the text, "expand" if they hold words."""
-        if multiword not in CHOICES:
-            raise SpectralError(
-                Errors.S625.format(value=repr(multiword), choices=", ".join(CHOICES))
-            )
+        require_choice(Errors.S625, multiword, CHOICES)
         self.vocab = vocab
         self.epochs = epochs
         self.seed = seed

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, reason_of
 from ..base.files import require_writable, write_atomically
 
 OPEN, ACCEPTED, SKIPPED = "open", "accepted", "skipped"
@@ -125,8 +125,9 @@ class Journal:
             self._file = open(self.path, "r+b")  # noqa: SIM115
             self._file.truncate(before)
             self._file.seek(before)
-            reason = error.strerror or error
-            raise SpectralError(Errors.S004.format(path=self.path, reason=reason)) from error
+            raise SpectralError(
+                Errors.S004.format(path=self.path, reason=reason_of(error))
+            ) from error
         same = [item.block for item in back.put] == [item.block for item in change.put]
         self.items = items
         if sync and not same:

@@ -14,7 +14,7 @@ from typing import Any
 
 from spacy.parts_of_speech import IDS
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, reason_of
 from ..base.text_files import LONGEST, opened
 from ..trees.pseudoprojective import DELIMITER, find_cycle
 from ..trees.sentences import MISSING
@@ -193,8 +193,7 @@ def scan_conllu(
                 report(done - before)
                 yield item
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        yield TreebankError(path, "", Errors.S010.format(reason=reason))
+        yield TreebankError(path, "", Errors.S010.format(reason=reason_of(error)))
 
 
 def _scan_lines(path: Path, file: Any, trees: bool) -> Iterator[Sentence | TreebankError]:

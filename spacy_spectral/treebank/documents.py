@@ -12,7 +12,7 @@ from spacy.parts_of_speech import NAMES as POS_NAMES
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
-from ..base.errors import Errors
+from ..base.errors import Errors, reason_of
 from ..trees.pseudoprojective import DELIMITER
 from ..trees.sentences import MISSING
 from .conllu import Sentence, TreebankError, as_tokens, scan_conllu, tree_problems
@@ -234,7 +234,7 @@ def _scan_docbin(path: Path, vocab: Vocab, trees: bool) -> Iterator[Doc | Treeba
     try:
         data = path.read_bytes()
     except OSError as error:
-        yield TreebankError(path, "", Errors.S010.format(reason=error.strerror or error))
+        yield TreebankError(path, "", Errors.S010.format(reason=reason_of(error)))
         return
     try:
         docs = list(_docbin_arrays(data, vocab, trees))

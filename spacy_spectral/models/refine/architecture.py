@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, SpectralError, require_choice, require_settings
 from ...base.learnt import architecture
 from ...base.progress import progress_bar
 from ...trees.interface import Resources
@@ -59,12 +59,8 @@ class RefinedRecipe:
     chart: ChartSettings = field(default_factory=ChartSettings)
 
     def __post_init__(self) -> None:
-        if self.labelling not in LABELLINGS:
-            choices = ", ".join(LABELLINGS)
-            raise SpectralError(Errors.S801.format(value=self.labelling, choices=choices))
-        if self.children not in CHILDREN:
-            choices = ", ".join(CHILDREN)
-            raise SpectralError(Errors.S804.format(value=self.children, choices=choices))
+        require_choice(Errors.S801, self.labelling, LABELLINGS)
+        require_choice(Errors.S804, self.children, CHILDREN)
         counts = dict.fromkeys(("dimensions", "cycles", "sweeps", "min_symbol_count"), ">= 1")
         most = {"states": f">= 1, <= {MAX_STATES}", "max_symbols": f">= 1, < {MAX_STATES}"}
         require_settings(Errors.S802, self, **most, **counts, seed=">= 0")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, SpectralError, require_choice, require_settings
 from ...base.linalg import svd
 from ...treebank.conllu import tree_problems
 from ._tree import expected_counts
@@ -163,9 +163,7 @@ class TreeSettings:
     em_iterations: int = 15
 
     def __post_init__(self) -> None:
-        if self.estimator not in ESTIMATORS:
-            choices = ", ".join(ESTIMATORS)
-            raise SpectralError(Errors.S501.format(value=self.estimator, choices=choices))
+        require_choice(Errors.S501, self.estimator, ESTIMATORS)
         require_settings(Errors.S502, self, states=">= 1", ridge=">= 0", em_iterations=">= 0")
 
 

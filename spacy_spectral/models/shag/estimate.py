@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, require_choice, require_settings
 from ...base.linalg import svd
 from ...trees.sentences import MISSING, Floats, Ints, Longs
 from ._learn import add_operators, expectation_maximisation
@@ -181,9 +181,7 @@ class EstimatorSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.estimator not in ESTIMATORS:
-            choices = ", ".join(ESTIMATORS)
-            raise SpectralError(Errors.S101.format(value=self.estimator, choices=choices))
+        require_choice(Errors.S101, self.estimator, ESTIMATORS)
         bounds = {"states": ">= 1", "smoothing": "> 0", "em_iterations": ">= 1"}
         require_settings(Errors.S102, self, **bounds)
 

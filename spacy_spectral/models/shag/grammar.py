@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, SpectralError, require_choice, require_settings
 from ...base.files import Array, Bool, Float, Format, Int, Record, Str, Strings
 from ...trees.interface import NEUTRAL, TEMPERATURE, Temperature
 from ...trees.posterior import Factors, Posterior
@@ -178,9 +178,8 @@ class GrammarSettings:
     def __post_init__(self) -> None:
         if self.lexical in ("", "none"):
             object.__setattr__(self, "lexical", None)
-        if self.lexical is not None and self.lexical not in LEXICAL_MODELS:
-            choices = ", ".join(LEXICAL_MODELS)
-            raise SpectralError(Errors.S103.format(value=self.lexical, choices=choices))
+        if self.lexical is not None:
+            require_choice(Errors.S103, self.lexical, LEXICAL_MODELS)
         bounds = {"max_length": ">= 2", "min_symbol_count": ">= 1", "max_symbols": ">= 1"}
         require_settings(Errors.S105, self, **bounds)
         if self.only_lexical and self.lexical is None:
