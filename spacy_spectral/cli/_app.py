@@ -73,6 +73,11 @@ def write_json(path: Path | None, value: Any, what: str) -> None:
         msg.good(f"{what} in {path}")
 
 
+def percent(share: float | None) -> str:
+    """A share as tables have it."""
+    return "-" if share is None else f"{100 * share:.2f} %"
+
+
 def output_option(*names: str, help: str, first: str | None = "") -> Any:
     """An option for a file to write to, or for a directory, by the first file in it. Whether it can be
     written is found out before the command begins, unless `first` is None."""

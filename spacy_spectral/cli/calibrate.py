@@ -66,7 +66,7 @@ def calibrate_cli(
     """
     from ..pipeline.constituency import SpectralConstituency
     from ..pipeline.reranker import SpectralReranker
-    from ..readers import superseded, without_parses
+    from ..readers import parsed_anew
     from ..treebank.documents import read_docs
 
     with reported():
@@ -78,11 +78,9 @@ def calibrate_cli(
         if not isinstance(parser, SpectralReranker):
             parser = parser_of(nlp, component)
         references = list(read_docs(data, nlp.vocab))
-        docs = without_parses(references, gold_tags=gold_tags)
         names = nlp.pipe_names
         after = names[names.index(component) :] if component in names else []
-        with nlp.select_pipes(disable=[*superseded(nlp, gold_tags=gold_tags), *after]):
-            docs = list(nlp.pipe(docs))
+        docs, _ = parsed_anew(nlp, references, gold_tags=gold_tags, without=after)
         rows = _halves(parser, docs, references)
     _print(rows, _HEADER, _TEMPERATURES, _PERCENT)
     write_json(json, rows, "Figures")

@@ -211,7 +211,7 @@ def parsed_sentences(
 ) -> list[Drawable]:
     """Parse a text, or the words of a treebank."""
     from ..pipeline.words import with_words
-    from ..readers import bracketed_docs, superseded, without_parses
+    from ..readers import bracketed_docs, parsed_anew
     from ..treebank.brackets import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
 
@@ -223,8 +223,7 @@ def parsed_sentences(
         return list(islice(map(Drawable, doc.sents), limit))
     references: Iterable = bracketed_docs(path, nlp.vocab) or read_docs(path, nlp.vocab)
     chosen = _good_to_look_at(references, limit, lambda doc: any(map(_is_typical, doc.sents)))
-    with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
-        docs = list(nlp.pipe(without_parses(chosen, gold_tags=gold_tags)))
+    docs, _ = parsed_anew(nlp, chosen, gold_tags=gold_tags)
     pairs = zip(docs, chosen, strict=True)
     found = (Drawable(sent, gold) for doc, gold in pairs for sent in doc.sents)
     return _good_to_look_at(found, limit, lambda own: _is_typical(own.sentence))

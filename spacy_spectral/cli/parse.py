@@ -280,7 +280,7 @@ def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> li
     for given in files:
         if given.is_dir():
             found = sorted(path for path in given.rglob("*") if _is_text(path.relative_to(given)))
-            # the record is read after the search: who writes a file, records it before
+            # the record is read after the search: a file is recorded before it is written
             made, base = record.made() if record is not None else set(), given.resolve()
             found = [p for p in found if p.is_file() and base / p.relative_to(given) not in made]
             if not found:
@@ -370,7 +370,7 @@ def _has_constituents_only(nlp: Language) -> bool:
             has_trees = True
             if pipe.set_tags:
                 return False
-        # who does not say what it assigns may assign anything
+        # a component that does not say what it assigns may assign anything
         elif not assigned or columns & set(assigned):
             return False
     return has_trees

@@ -1,5 +1,5 @@
-"""What the trainable components of the package share; how a parser hands what it has found to a reranker
-behind it, and how the reranker finds the parser.
+"""What the trainable components of the package share; how a parser hands its parses to a reranker behind it,
+and how the reranker finds the parser.
 
 spaCy introduces components to all that stand behind them, in every pipeline
 (`spacy.ty.ListenedToComponent`). So the parser learns what a reranker wants to know of its parses, and leaves

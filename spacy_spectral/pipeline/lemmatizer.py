@@ -166,7 +166,7 @@ class _Readings:
         self._find = string_finder(docs)
 
     def __call__(self, places: list[int]) -> list[Reading]:
-        """RETURNS (List[Reading]): Some of the readings."""
+        """Some of the readings."""
         return [_reading(*map(self._find, row)) for row in self._values[places].tolist()]
 
 

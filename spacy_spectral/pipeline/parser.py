@@ -524,7 +524,7 @@ class StepwiseLearner:
         return Temperature(*self.model.attrs["temperature"])
 
     def with_temperature(self, temperature: Temperature) -> "StepwiseLearner":
-        """One that parses surer or less sure, with the same layers."""
+        """The same layers at another temperature."""
         return StepwiseLearner(self.model, name=self.name, temperature=temperature)
 
     def keep_temperature(self, temperature: Temperature) -> None:

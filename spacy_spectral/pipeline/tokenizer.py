@@ -162,7 +162,7 @@ class SpectralTokenizer:
 
     @property
     def rules(self) -> dict[str, list[dict[int, str]]]:
-        """RETURNS (Dict[str, List[Dict[int, str]]]): The special cases, as spaCy's tokenizer has them."""
+        """The special cases, as spaCy's tokenizer has them."""
         return {
             text: [
                 {ORTH: token.orth} | ({} if token.norm is None else {NORM: token.norm})

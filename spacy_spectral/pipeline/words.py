@@ -187,7 +187,7 @@ def with_words(doc: Doc, *, mark: bool = True) -> Doc:
     """The expanded form of a document: a new one with what the tokens and their words have; the document
     itself if its tokens are words.
 
-    mark: Whether multiword tokens are marked by spans. Who only looks at words needs none.
+    mark: Whether multiword tokens are marked by spans. Not needed where only words are looked at.
     """
     layout = _layout(doc)
     if layout is None:

@@ -1,9 +1,10 @@
 """What was annotated, on disk: a journal that only grows, and the CoNLL-U file that it stands for.
 
 The journal `FILE.conllu.journal` begins with all sentences as they were at first. Each further line is one
-change: so many sentences at a place are replaced by others. A line counts when its end is there; whoever is
-killed while writing one leaves the state before it. What must not be lost is on the disk (fsync) before
-`append` returns, and the file is replaced as a whole after it. So the journal is never behind the file.
+change: so many sentences at a place are replaced by others. A line counts when its end is there; a
+process that is killed while writing one leaves the state before it. What must not be lost is on the disk
+(fsync) before `append` returns, and the file is replaced as a whole after it. So the journal is never behind
+the file.
 """
 
 import json

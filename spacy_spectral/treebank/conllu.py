@@ -394,7 +394,7 @@ def _merge(sentence: Sentence, spans: list[tuple[int, int, str]]) -> Sentence:
         line=sentence.line,
     )  # fmt: skip
     for token, group in enumerate(groups):
-        # the head of the highest part hangs on no part: heads of tokens are a tree, too
+        # the head of the highest part is in no part: heads of tokens are a tree, too
         top = min(group, key=depths.__getitem__)
         head = sentence.heads[top]
         merged.words.append(forms.get(group[0], sentence.words[group[0]]))
@@ -418,7 +418,7 @@ def _merge(sentence: Sentence, spans: list[tuple[int, int, str]]) -> Sentence:
 
 
 def _depths(heads: list[int]) -> list[int]:
-    """How far words are from the root; those that hang on nothing known count as roots."""
+    """How far words are from the root; those without a known head count as roots."""
     depths = [-1] * len(heads)
     for i in range(len(heads)):
         path = []

@@ -220,7 +220,7 @@ def decoded(
 # A second stage shares out all probability among the arcs of a forest, though for some tokens the right
 # one is not there: on UD_English-EWT, at a threshold of 0.01, for one in sixteen. The parser has an idea
 # of that: the probability `rest` of the arcs that were left out, which is too small as far as the parser
-# is too sure. So
+# is overconfident. So
 #
 #     P(right arc is outside) = a + b rest
 #

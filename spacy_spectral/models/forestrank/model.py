@@ -69,7 +69,7 @@ class ForestReranker(Stored):
     ):
         """dense: The weight of the parser's log-marginals.
         words: The hashes of words that are looked at whole, ascending.
-        outside: How likely right arcs are not in a forest, see `fit_outside`; never by default.
+        outside: How likely right arcs are not in a forest, see `forests.fit_outside`; never by default.
         temperature: All probabilities are those of P(tree)^(1/temperature) over the trees of a forest;
         the tree is chosen by P."""
         self.outside = numpy.zeros(2) if outside is None else outside
@@ -85,7 +85,7 @@ class ForestReranker(Stored):
         self._known = frozenset(words.tolist())
 
     def with_temperature(self, temperature: float) -> "ForestReranker":
-        """The same second stage, surer or less sure."""
+        """The same second stage at another temperature."""
         return ForestReranker(
             keys=self.keys,
             weights=self.weights,

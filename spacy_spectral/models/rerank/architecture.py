@@ -23,13 +23,13 @@ Vectors = Callable[[Sequence[str]], NDArray] | None
 class Settings:
     """How a reranker is trained.
 
-    learner (str): "loglinear" or "perceptron".
-    features (Sequence[str]): Groups of features.
-    states (int): Hidden states of the tree models.
-    folds (int): Blocks of the training data in jack-knifing.
-    l2, sharpness (float), max_iterations (int): See `learn.fit_loglinear`.
-    epochs, seed (int): See `learn.fit_perceptron`.
-    parser_epochs (int): Passes over the sentences when a copy of a `beam_parser` is trained.
+    learner: "loglinear" or "perceptron".
+    features: Groups of features.
+    states: Hidden states of the tree models.
+    folds: Blocks of the training data in jack-knifing.
+    l2, sharpness, max_iterations: See `learn.fit_loglinear`.
+    epochs, seed: See `learn.fit_perceptron`.
+    parser_epochs: Passes over the sentences when a copy of a `beam_parser` is trained.
     """
 
     learner: str = "loglinear"

@@ -284,7 +284,7 @@ def _joint_eigenvectors(operators: NDArray[numpy.float64]) -> NDArray[numpy.floa
     least = 1e-3 * numpy.abs(means).max(axis=0)
     scale = numpy.where(numpy.abs(scale) > least, scale, numpy.where(scale < 0, -least, least))
     means = means / scale
-    # an order of the states that does not hang on the eigenvalues' order
+    # an order of the states that does not depend on the eigenvalues' order
     return means[:, numpy.lexsort(means[::-1])]
 
 

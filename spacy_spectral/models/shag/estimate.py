@@ -159,16 +159,16 @@ _UNSEEN_COUNT = 0.1
 class EstimatorSettings:
     """How automata are learnt.
 
-    estimator (str): One of ESTIMATORS.
-    states (int): Most hidden states of an automaton.
-    smoothing (float): Every automaton is learnt from its own sequences and this many drawn from all
+    estimator: One of ESTIMATORS.
+    states: Most hidden states of an automaton.
+    smoothing: Every automaton is learnt from its own sequences and this many drawn from all
         heads of its direction.
-    rank_tolerance (float): A singular value counts as signal if it exceeds this times 1 / sqrt(number
+    rank_tolerance: A singular value counts as signal if it exceeds this times 1 / sqrt(number
         of sequences), the order of the sampling error: few data, few states.
-    ridge (float): Softens the pseudo-inverse; in the unit of the sampling error, too.
-    em_iterations (int): Most iterations of EM.
-    em_tolerance (float): Least relative gain in log-likelihood for another iteration.
-    seed (int): Of the random start of EM.
+    ridge: Softens the pseudo-inverse; in the unit of the sampling error, too.
+    em_iterations: Most iterations of EM.
+    em_tolerance: Least relative gain in log-likelihood for another iteration.
+    seed: Of the random start of EM.
     """
 
     estimator: str = "spectral"
