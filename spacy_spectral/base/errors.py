@@ -479,7 +479,6 @@ class Errors(metaclass=_WithCodes):
     S538 = "Unknown learner '{value}' of a reranker. Choose one of: {choices}."
     S539 = "A reranker's model needs {bounds}, not {found}."
     S541 = "'{name}' needs n >= 2 candidates and a margin > 0, not n = {n}, margin = {margin}."
-    S542 = "Unknown values in the setting 'store' of '{name}': {value}. Choose from: {choices}."
     S543 = (
         "'{name}' can't be trained on the parses of '{base}', whose model is trained step by step: copies "
         "of it can't be made for parts of the training data. Use the architecture LogLinear.v1 or SHAG.v1."

@@ -138,6 +138,14 @@ class SpectralPipe(TrainablePipe):
         back."""
         return all_examples(get_examples, nlp, name=self.name, kind=type(self).__name__)
 
+    def storable(self, store: Sequence[str], choices: Sequence[str]) -> list[str]:
+        """The setting `store`: what is kept on documents beside the annotation."""
+        unknown = [item for item in store if item not in choices]
+        if unknown:
+            message = Errors.S113.format(name=self.name, value=unknown, choices=", ".join(choices))
+            raise SpectralError(message)
+        return list(store)
+
     def learn(self, value: Any) -> None:
         self.model.attrs["learnt"] = Learnt(type(value), value)
         self._was_loaded = False

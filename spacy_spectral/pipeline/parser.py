@@ -113,16 +113,11 @@ class SpectralParser(FirstStage):
         source: What the gold treebank is called, if the parser learns from several. A trained parser parses
         like the one that is named here."""
         super().__init__(vocab, model, name, scorer=scorer)
-        unknown = [item for item in store if item not in STORABLE]
-        if unknown:
-            raise SpectralError(
-                Errors.S113.format(name=name, value=unknown, choices=", ".join(STORABLE))
-            )
         if decode != "mbr":
             raise SpectralError(Errors.S114.format(name=name, value=decode))
         self.constrain = constrain
         self.valid_trees = valid_trees
-        self.store = list(store)
+        self.store = self.storable(store, STORABLE)
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
         kind = WholeLearner if "recipe" in model.attrs else StepwiseLearner
