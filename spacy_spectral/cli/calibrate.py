@@ -25,8 +25,10 @@ from ._app import (
 )
 
 if TYPE_CHECKING:
+    from ..pipeline.documents import TokenReader
     from ..trees.calibration import Judged
     from ..trees.interface import Parses, Temperature
+    from ..trees.sentences import Batch, Treebank
 
 _TEMPERATURES = ("temperature_heads", "temperature_labels", "share")
 _PERCENT = ("uas", "las", "head_error", "head_chance", "arc_error", "arc_chance")
@@ -101,7 +103,6 @@ class _Calibrated:
     at: "Callable[[Temperature], Parses]"
 
     def __init__(self, component: Any, docs: Sequence[Doc], references: Sequence[Doc]) -> None:
-        from ..pipeline.documents import training_batch
         from ..pipeline.reranker import SpectralReranker
 
         self.component = component
@@ -110,17 +111,14 @@ class _Calibrated:
         parser = source.parser if source else component
         if not source and parser.grammar.temperature is None:
             raise SpectralError(Errors.S456.format(name=parser.name))
-        examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
-        batch, self.treebank = training_batch(examples, docs, parser.read)
-        if not (self.treebank.heads >= 0).any():
-            raise SpectralError(Errors.S457)
+        batch, self.treebank = _gold(parser.read, docs, references)
         self.names = list(parser.grammar.label_names)
         if not source:
             self.at = parser.learner.parses_at(batch)
             return
         base, tokens, stage = parser.learner.parse(batch), batch.tokens, component.reranker
         if source.read is not parser.read:
-            tokens = training_batch(examples, docs, source.read)[0].tokens
+            tokens = _gold(source.read, docs, references)[0].tokens
         self.at = lambda t: stage.with_temperature(t.heads).parse(tokens, base, self.names)
 
     def fit(self) -> "Temperature":
@@ -143,6 +141,19 @@ class _Calibrated:
         else:
             self.component.learner.keep_temperature(found)
         return found
+
+
+def _gold(
+    read: "TokenReader", docs: Sequence[Doc], references: Sequence[Doc]
+) -> "tuple[Batch, Treebank]":
+    """What a parser sees of documents, and their trees."""
+    from ..pipeline.documents import training_batch
+
+    examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
+    batch, treebank = training_batch(examples, docs, read)
+    if not (treebank.heads >= 0).any():
+        raise SpectralError(Errors.S457)
+    return batch, treebank
 
 
 def _halves(
