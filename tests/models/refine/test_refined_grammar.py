@@ -145,7 +145,7 @@ def test_scores_of_given_arcs(grammar):
     starts = numpy.cumsum([0, *map(len, columns)]).astype("int32")
     scorer = grammar.scorer(tokens)
     arcs = AskedArcs(slice(None), tokens.starts, starts, heads)
-    found, labels = scorer(arcs)
+    logs, labels = scorer(arcs)
     numpy.testing.assert_allclose(numpy.exp(labels).sum(axis=1), 1.0, atol=1e-4)
     whole = grammar.parse(tokens)
     at = 0
