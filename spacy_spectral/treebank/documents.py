@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, ORTH, POS, SENT_START, TAG
@@ -14,7 +14,7 @@ from spacy.vocab import Vocab
 from ..base.errors import Errors, reason_of
 from ..trees.pseudoprojective import DELIMITER
 from ..trees.sentences import MISSING
-from .conllu import Sentence, TreebankError, as_tokens, scan_conllu, tree_problems
+from .conllu import Sentence, TreebankError, as_tokens, cut_form, scan_conllu, tree_problems
 
 CONLLU_SUFFIXES = (".conllu", ".conll")
 SUFFIXES = (*CONLLU_SUFFIXES, ".spacy")
@@ -154,6 +154,27 @@ def multiword_tokens(doc: Doc) -> dict[int, tuple[int, str]]:
             form = span.label_ or doc.text[span.start_char : span.end_char]
             found[first.i] = last.i, form
     return found
+
+
+class Unit(NamedTuple):
+    """A word or a multiword token: its first and last word, its form in the text, its words, and the pieces
+    of the form that these are; None if they do not stand in it."""
+
+    first: int
+    last: int
+    form: str
+    words: list[str]
+    pieces: list[str] | None
+
+
+def units(doc: Doc) -> Iterator[Unit]:
+    """The words of a document, those of a multiword token together."""
+    marked, at = multiword_tokens(doc), 0
+    while at < len(doc):
+        last, form = marked.get(at, (at, doc[at].text))
+        words = [token.text for token in doc[at : last + 1]]
+        yield Unit(at, last, form, words, [form] if last == at else cut_form(form, words))
+        at = last + 1
 
 
 def set_sentence_starts(doc: Doc, sent_starts: list[int] | numpy.ndarray) -> None:
