@@ -7,8 +7,8 @@ DATA has text/english.txt, treebanks/UD_English-EWT and sts2012/*.train.tsv.
 Prints: time and memory over 1/4, 1/2, 1 and 2 copies of the text; V-measure of 100 clusters of the
 2,000 most frequent words against their majority UPOS, beside PPMI+SVD and word2vec of the same size
 on the same tokens; the nearest neighbours of 20 words; Pearson's correlation of sentence similarity
-with and without eigenwords. `--quality` leaves out time and memory. Needs scikit-learn; without gensim there is
-no row of word2vec. Set OMP_NUM_THREADS=1 for one core.
+with and without eigenwords. `--quality` leaves out time and memory. Needs scikit-learn; without gensim
+there is no row of word2vec. Set OMP_NUM_THREADS=1 for one core.
 """
 
 import argparse

@@ -713,6 +713,10 @@ class Errors(metaclass=_WithCodes):
         "A refined grammar of {states} states of {tags} tags is too large for these data. Set fewer states, "
         "or fewer tags (max_symbols)."
     )
+    S809 = (
+        "The parameters of the infinite tree are not drawn any more: that gained nothing. Set resample = "
+        "false, in the config of a saved pipeline, too: nothing has to be trained again."
+    )
     S901 = (
         "This packed forest needs tables of {cells} cells to eliminate its variables, more than {most}. "
         "Keep fewer values of each variable (a higher threshold), or give fewer conditions that connect "
