@@ -37,9 +37,8 @@ from server_trials import command, cpu_seconds
 from spacy_spectral.base.files import output_path, write_atomically
 from spacy_spectral.base.progress import progress_bar
 from spacy_spectral.serve import blocks
-from spacy_spectral.serve.engine import Analysis, Engine
+from spacy_spectral.serve.engine import Analysis, Engine, expected_errors
 from spacy_spectral.serve.learner import train
-from spacy_spectral.serve.order import expected_errors
 
 PARTS = ("corrections", "latency", "learning")
 ORDERS = ("random", "document", "errors")

@@ -1,13 +1,14 @@
 """How good and how fast eigenwords are: everything is measured in this one run.
 
-    python scripts/benchmark_eigenwords.py DATA
+    python scripts/benchmark_eigenwords.py DATA [--quality]
 
 DATA has text/english.txt, treebanks/UD_English-EWT and sts2012/*.train.tsv.
 
 Prints: time and memory over 1/4, 1/2, 1 and 2 copies of the text; V-measure of 100 clusters of the
 2,000 most frequent words against their majority UPOS, beside PPMI+SVD and word2vec of the same size
 on the same tokens; the nearest neighbours of 20 words; Pearson's correlation of sentence similarity
-with and without eigenwords. Needs scikit-learn and gensim. Set OMP_NUM_THREADS=1 for one core.
+with and without eigenwords. `--quality` leaves out time and memory. Needs scikit-learn; without gensim
+there is no row of word2vec. Set OMP_NUM_THREADS=1 for one core.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy
@@ -176,7 +178,8 @@ def print_quality(text: Path, conllu: Path) -> spacy.Language:
         lambda: estimate_vectors(counts, k=K, window=1, two_step=True)[0][rows],
     )
     timed("PPMI + SVD (same contexts)", lambda: ppmi_svd(counts)[rows])
-    timed("word2vec (gensim, window 2)", lambda: word2vec(text, chosen, tokenize))
+    if find_spec("gensim") is not None:
+        timed("word2vec (gensim, window 2)", lambda: word2vec(text, chosen, tokenize))
     print(f"\n## {N_CLUSTERS} clusters of {len(rows)} frequent words against UPOS\n")
     print(f"| vectors (k = {K}) | V-measure | CPU s |\n|---|---:|---:|")
     for name, vectors, seconds in results:
@@ -222,6 +225,7 @@ def print_similarity(nlp: spacy.Language, paths: list[Path]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", type=Path, help="Directory of texts and treebanks")
+    parser.add_argument("--quality", action="store_true", help="Leave out time and memory")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--tokenized", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -229,7 +233,8 @@ def main() -> None:
         print(json.dumps(measure(arguments.measure, arguments.tokenized)))
         return
     text = arguments.data / "text" / "english.txt"
-    print_scaling(text)
+    if not arguments.quality:
+        print_scaling(text)
     treebank = arguments.data / "treebanks" / "UD_English-EWT" / "en_ewt-ud-train.conllu"
     nlp = print_quality(text, treebank)
     print_neighbors(nlp)

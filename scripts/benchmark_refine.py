@@ -68,11 +68,8 @@ CHOICES: dict[str, dict[str, Any]] = {
         (100, 4), (150, 4), (200, 2), (200, 3), (200, 4), (200, 6), (200, 8), (300, 4), (300, 6),
     )
 } | {
-    f"infinite, {children}, {'parameters drawn' if resample else 'fixed parameters'}": {
-        "labelling": "infinite", "children": children, "resample": resample,
-    }
+    f"infinite, {children}": {"labelling": "infinite", "children": children}
     for children in ("independent", "markov")
-    for resample in (False, True)
 }  # fmt: skip
 BLOCK = 50  # sentences that are held out together: neighbours are alike
 

@@ -33,7 +33,6 @@ from wasabi import msg
 from spacy_spectral.base.files import write_atomically
 from spacy_spectral.base.learnt import Learnt
 from spacy_spectral.models.forestrank.architecture import ForestFold, ForestSettings
-from spacy_spectral.models.refine.architecture import build_refined
 from spacy_spectral.models.rerank.architecture import Settings
 from spacy_spectral.models.rerank.features import GROUPS, Fold
 from spacy_spectral.pipeline.candidates import (
@@ -62,10 +61,6 @@ FORESTS: dict[str, dict[str, Any]] = {
     "forest, arcs >= 0.05": {"threshold": 0.05},
     "forest, arcs >= 0.02": {"threshold": 0.02},
     "forest, arcs >= 0.01": {"threshold": 0.01},
-    "forest, with a refined grammar": {
-        "threshold": 0.01,
-        "experts": {"refined": build_refined()},
-    },
 }
 # Models of the base parser.
 NAMES = {
@@ -86,7 +81,6 @@ TIMED = (
     "base features + log p",
     "all",
     "forest, arcs >= 0.01",
-    "forest, with a refined grammar",
 )
 PAIRS = (
     ("base scores", "base scores + log p"),

@@ -42,11 +42,11 @@ Setup = Callable[[Language, IO, IO], tuple[LogStep, Callable[[], None]]]
 def make_logger(progress_bar: bool = False, report: str | None = None) -> Setup:
     """The registered logger `spacy-spectral.Logger.v1`.
 
-    progress_bar (bool): Whether a bar shows the steps up to the next evaluation, of components that learn
+    progress_bar: Whether a bar shows the steps up to the next evaluation, of components that learn
         step by step.
-    report (Optional[str]): Where to write the report on the trained pipeline and the development corpus, as
+    report: Where to write the report on the trained pipeline and the development corpus, as
         `spacy spectral report` does; None for none.
-    RETURNS (Callable): Sets the logger up for a pipeline.
+    RETURNS: Sets the logger up for a pipeline.
     """
 
     if report is not None:

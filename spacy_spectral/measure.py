@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from time import process_time
 from typing import Any, NamedTuple
 
 import numpy
@@ -27,7 +26,7 @@ from .pipeline.annotations import tag_probs
 from .pipeline.constituency import count_brackets
 from .pipeline.parser import store_with_alternatives
 from .raw import evaluate_raw
-from .readers import bracketed_docs, superseded, without_parses
+from .readers import bracketed_docs, parsed_anew, superseded
 from .scorers import Compared, compare, probabilities, score_ud
 from .treebank.conllu import Sentence, scan_conllu
 from .treebank.documents import CONLLU_SUFFIXES, read_docs, sentences_to_doc, treebank_files
@@ -165,11 +164,7 @@ def measure(
     raw: Whether to find the scores from raw text, too.
     """
     golds = [sentence.doc for sentence in sentences]
-    docs = without_parses(golds, gold_tags=False)
-    with nlp.select_pipes(disable=superseded(nlp, gold_tags=False)):
-        start = process_time()
-        parsed = list(nlp.pipe(docs))
-        seconds = process_time() - start
+    parsed, seconds = parsed_anew(nlp, golds)
     examples = [Example(doc, gold) for doc, gold in zip(parsed, golds, strict=True)]
     words: list[Compared] = []
     places: list[int] = []

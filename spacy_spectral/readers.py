@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from math import exp, log, nan
 from pathlib import Path
+from time import process_time
 
 import numpy
 from spacy.attrs import LEMMA, MORPH, POS, SENT_START, TAG
@@ -45,24 +46,24 @@ class Corpus:
         max_length: int = 0,
         limit: int = 0,
     ) -> None:
-        """path (Optional[Union[str, Path]]): A `.spacy`, `.conllu` or `.conll` file, or a directory of such
+        """path: A `.spacy`, `.conllu` or `.conll` file, or a directory of such
             files; or a file of bracketed trees (`.ptb`, `.mrg`, `.brackets`).
-        annotations (Sequence[str]): The gold annotation that predicted documents carry: any of "tag",
+        annotations: The gold annotation that predicted documents carry: any of "tag",
             "pos", "morph", "lemma", "sents".
-        n_sents (int): How many sentences of CoNLL-U make a document. Defaults to 0, documents and paragraphs
+        n_sents: How many sentences of CoNLL-U make a document. Defaults to 0, documents and paragraphs
             as the comments `newdoc` and `newpar` have them; a file without is one document. A bracketed
             tree is a document then.
-        syntactic_words (bool): Whether documents have the words of CoNLL-U's multiword tokens, all with their
+        syntactic_words: Whether documents have the words of CoNLL-U's multiword tokens, all with their
             own annotation. By default words are cut out of the token (do+n't), which stays whole, with the
             annotation of all of them, where that can't be (French du).
-        gold_tokens (bool): Whether predicted documents have the treebank's tokens. Otherwise the pipeline's
+        gold_tokens: Whether predicted documents have the treebank's tokens. Otherwise the pipeline's
             tokenizer makes them of the text (constituency trees get one that is guessed); then they can carry
             no other annotation, and with `syntactic_words` gold documents hold tokens or words as the
             predicted ones do.
-        trees (bool): Whether documents without dependency trees are a problem.
-        max_length (int): Documents of this many tokens or more are split into sentences, sentences of
+        trees: Whether documents without dependency trees are a problem.
+        max_length: Documents of this many tokens or more are split into sentences, sentences of
             this many or more are left out. Defaults to 0, no limit.
-        limit (int): The largest number of examples. Defaults to 0, no limit.
+        limit: The largest number of examples. Defaults to 0, no limit.
         """
         if path is None:
             raise SpectralError(Errors.S033)
@@ -82,7 +83,7 @@ class Corpus:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """nlp (Language): The pipeline whose vocabulary the documents share.
-        YIELDS (Example): The examples.
+        YIELDS: The examples.
         """
         for i, reference in enumerate(self._references(nlp.vocab), start=1):
             if self.gold_tokens:
@@ -131,18 +132,18 @@ class SilverCorpus:
         max_length: int = 100,
         limit: int = 0,
     ) -> None:
-        """path (Optional[Union[str, Path]]): A CoNLL-U file, perhaps compressed (.gz), or a directory of such
+        """path: A CoNLL-U file, perhaps compressed (.gz), or a directory of such
             files; there are no silver trees without.
-        weight (float): How much a sentence counts; a gold one counts 1.
-        source (Optional[str]): What the treebank is called that the trees are like; None if they are like the
+        weight: How much a sentence counts; a gold one counts 1.
+        source: What the treebank is called that the trees are like; None if they are like the
             gold ones. See the setting `source` of parsers.
-        soft (bool): Whether to learn from the probabilities of arcs that `parse --probs` has written, where
+        soft: Whether to learn from the probabilities of arcs that `parse --probs` has written, where
             there are some: from the tree and the likeliest other arcs, each as far as it is likely. Otherwise
             from the tree alone.
-        min_prob (float): Leave out sentences whose arcs are less likely than this: the geometric mean of the
+        min_prob: Leave out sentences whose arcs are less likely than this: the geometric mean of the
             probabilities of their arcs with labels.
-        min_length, max_length (int): Leave out shorter and longer sentences.
-        limit (int): The largest number of tokens. Defaults to 0, no limit.
+        min_length, max_length: Leave out shorter and longer sentences.
+        limit: The largest number of tokens. Defaults to 0, no limit.
         """
         bounds = {
             "weight": (0 < weight <= 100, "more than 0 and at most 100", weight),
@@ -166,7 +167,7 @@ class SilverCorpus:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """nlp (Language): The pipeline whose vocabulary the documents share.
-        YIELDS (Example): Some sentences each. Predicted documents have no tags, which a tagger would keep.
+        YIELDS: Some sentences each. Predicted documents have no tags, which a tagger would keep.
         """
         sentences = ((sentence, arcs) for _, sentence, arcs in self.sentences())
         while group := list(islice(sentences, _SILVER_SENTENCES)):
@@ -289,7 +290,7 @@ def copy_words(reference: Doc, annotations: Iterable[str] = ()) -> Doc:
 
     reference (Doc): The gold document.
     annotations (Iterable[str]): What to copy: any of "tag", "pos", "morph", "lemma", "sents".
-    RETURNS (Doc): The new document.
+    RETURNS: The new document.
     """
     doc = Doc(
         reference.vocab,
@@ -312,12 +313,6 @@ _GOLD_TAGS = ("tag", "pos", "morph")
 _TAG_ATTRIBUTES = {"token.tag", "token.pos", "token.morph"}
 
 
-def without_parses(references: Iterable[Doc], *, gold_tags: bool) -> list[Doc]:
-    """Documents to run a pipeline on: the words and sentences of a treebank."""
-    annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
-    return [copy_words(reference, annotations) for reference in references]
-
-
 def superseded(nlp: Language, *, gold_tags: bool) -> list[str]:
     """The components whose work the treebank has done: they assign nothing else of a parse."""
     names = []
@@ -330,6 +325,22 @@ def superseded(nlp: Language, *, gold_tags: bool) -> list[str]:
         if "token.is_sent_start" in assigned or (gold_tags and tags):
             names.append(name)
     return names
+
+
+def parsed_anew(
+    nlp: Language,
+    references: Iterable[Doc],
+    *,
+    gold_tags: bool = False,
+    without: Sequence[str] = (),
+) -> tuple[list[Doc], float]:
+    """A treebank's words and sentences as a pipeline parses them, without some of its components; and how
+    many CPU seconds that takes."""
+    annotations = ("sents", *(_GOLD_TAGS if gold_tags else ()))
+    docs = [copy_words(reference, annotations) for reference in references]
+    with nlp.select_pipes(disable=[*superseded(nlp, gold_tags=gold_tags), *without]):
+        start = process_time()
+        return list(nlp.pipe(docs)), process_time() - start
 
 
 # so many trees of a file make a text

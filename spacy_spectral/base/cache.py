@@ -14,17 +14,17 @@ _FEW = 100
 
 
 class Memory:
-    """Values that were found for keys. When there are too many, all are forgotten; who has got them still has
-    them. So looking up takes no lock."""
+    """Values that were found for keys. When there are too many, the dictionary is replaced, not emptied, so
+    that looking up takes no lock."""
 
     def __init__(self, size: int):
-        """size (int): How many values are remembered."""
+        """size: How many values are remembered."""
         self.known: dict[Any, Any] = {}
         self._size = size
         self._lock = Lock()
 
     def add(self, found: dict[Any, Any]) -> None:
-        """found (Dict[Any, Any]): Values to remember."""
+        """found: Values to remember."""
         with self._lock:
             if len(self.known) + len(found) > self._size:
                 self.known = {}
@@ -33,8 +33,8 @@ class Memory:
 
 
 class Repeated(list[str]):
-    """Strings of which few are different: who asks for something of each can ask once for each of these.
-    Which of the names stands at each place is in `codes`."""
+    """Strings of which few are different, so that work can be done once for each different one (`names`).
+    `codes` has which of them stands at each place."""
 
     def __init__(self, names: Sequence[str], codes: NDArray[numpy.int64]):
         self.names = list(names)
@@ -59,7 +59,7 @@ def distinct(values: NDArray) -> tuple[list[int], NDArray[numpy.int64]]:
 class RowCache:
     """Rows of arrays, one for each string that was met: a few words make up most of any text.
 
-    What a caller gets is his: rows that were filled once never change, and a full cache is replaced by a
+    Callers keep what they get: rows that were filled once never change, and a full cache is replaced by a
     new one, not emptied. So looking up takes no lock, and only one thread at a time adds strings.
     """
 

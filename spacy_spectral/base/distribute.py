@@ -1,7 +1,8 @@
 """Sharing out work: in this process, among processes, or on a Dask cluster.
 
-What is shared out are parts of data, with their size in bytes, and functions of a module. Who did what makes
-no difference: sums are of integers, and a stream of results comes in the order of its parts.
+What is shared out are parts of data, with their size in bytes, and functions of a module. Which
+worker does what makes no difference: sums are of integers, and a stream of results comes in the order of its
+parts.
 """
 
 import multiprocessing

@@ -7,6 +7,7 @@ S3xx tagger, S4xx arc scorers, S5xx reranker, S6xx raw text: tokens, sentences, 
 
 import operator
 import re
+from collections.abc import Collection
 from typing import Any
 
 _COMPARE = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
@@ -41,6 +42,17 @@ def require_settings(message: str, settings: Any, **bounds: str) -> None:
                 f"{key} {' and '.join(own.split(', '))}" for key, own in bounds.items()
             )
             raise SpectralError(message.format(bounds=listed, found=f"{name} = {value}"))
+
+
+def reason_of(error: Exception) -> Any:
+    """What an error of the system, or another one, says, without the name of the file."""
+    return (error.strerror if isinstance(error, OSError) else None) or error
+
+
+def require_choice(message: str, value: Any, choices: Collection[str]) -> None:
+    """Raise an error, by a message with {value} and {choices}, if a value is none of these."""
+    if value not in choices:
+        raise SpectralError(message.format(value=value, choices=", ".join(choices)))
 
 
 def _is_met(value: Any, condition: str) -> bool:
@@ -471,7 +483,6 @@ class Errors(metaclass=_WithCodes):
     S538 = "Unknown learner '{value}' of a reranker. Choose one of: {choices}."
     S539 = "A reranker's model needs {bounds}, not {found}."
     S541 = "'{name}' needs n >= 2 candidates and a margin > 0, not n = {n}, margin = {margin}."
-    S542 = "Unknown values in the setting 'store' of '{name}': {value}. Choose from: {choices}."
     S543 = (
         "'{name}' can't be trained on the parses of '{base}', whose model is trained step by step: copies "
         "of it can't be made for parts of the training data. Use the architecture LogLinear.v1 or SHAG.v1."
@@ -558,7 +569,7 @@ class Errors(metaclass=_WithCodes):
         'spectral_parser that stores "head_prob" and "dep_prob".'
     )
     S625 = (
-        "The setting 'multiword' of the tokenizer is {value}. Choose one of: {choices}; documents hold the "
+        "The setting 'multiword' of the tokenizer is '{value}'. Choose one of: {choices}; documents hold the "
         "tokens of the text, or words."
     )
     S640 = (
@@ -714,6 +725,10 @@ class Errors(metaclass=_WithCodes):
         "A refined grammar of {states} states of {tags} tags is too large for these data. Set fewer states, "
         "or fewer tags (max_symbols)."
     )
+    S809 = (
+        "The parameters of the infinite tree are not drawn any more: that gained nothing. Set resample = "
+        "false, in the config of a saved pipeline, too: nothing has to be trained again."
+    )
     S901 = (
         "This packed forest needs tables of {cells} cells to eliminate its variables, more than {most}. "
         "Keep fewer values of each variable (a higher threshold), or give fewer conditions that connect "
@@ -763,6 +778,10 @@ class Errors(metaclass=_WithCodes):
     S920 = (
         "'{name}' chooses from lists and can't use conditions. Ask its parser '{base}', or use the "
         "model spacy-spectral.ForestReranker.v1."
+    )
+    S921 = (
+        "A forest reranker has no experts any more: they gained nothing. Set experts = null and train it "
+        "anew. To use another parser, too, rerank a spacy-spectral.Product.v1 of both."
     )
 
 

@@ -54,7 +54,7 @@ from uuid import uuid4
 import numpy
 import srsly
 
-from .errors import Errors, SpectralError
+from .errors import Errors, SpectralError, reason_of
 
 MAGIC = b"spacy-spectral"
 # the ending of what is not written to its end, and the seconds after which nobody is writing it
@@ -584,9 +584,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SpectralError(
-            Errors.S004.format(path=path, reason=error.strerror or error)
-        ) from error
+        raise SpectralError(Errors.S004.format(path=path, reason=reason_of(error))) from error
 
 
 def output_path(name: str) -> Path:
@@ -608,9 +606,7 @@ def require_writable(path: str | Path) -> None:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        raise SpectralError(
-            Errors.S004.format(path=path, reason=error.strerror or error)
-        ) from error
+        raise SpectralError(Errors.S004.format(path=path, reason=reason_of(error))) from error
 
 
 def loading(load: Callable, name: str, source: Any, exclude: Iterable[str]) -> Any:

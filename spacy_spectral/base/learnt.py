@@ -1,4 +1,4 @@
-"""How what a component has learnt travels inside its Thinc model.
+"""Keeps what a component has learnt as an attribute of its Thinc model.
 
 spaCy serialises a component through its Thinc model, and Thinc serialises a model's attributes. A
 `Learnt` attribute holds any object with `to_bytes` and a classmethod `from_bytes`, so that spaCy's and

@@ -2,7 +2,6 @@
 
 # each module adds its command
 from . import (  # noqa: F401
-    annotate,
     brackets,
     calibrate,
     draw,
@@ -11,9 +10,8 @@ from . import (  # noqa: F401
     nbest,
     parse,
     pick,
-    report,
     score,
-    serve,
+    servers,
     teach,
     treebanks,
 )

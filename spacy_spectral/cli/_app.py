@@ -5,18 +5,21 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import srsly
 import typer
+from spacy import util
 from spacy.cli._util import app
+from spacy.language import Language
+from spacy.tokens import Doc
 from typer.core import TyperGroup
+from wasabi import msg
 
 from ..base.errors import Errors, SpectralError
+from ..base.files import output_path, require_writable, write_atomically
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
-
     from ..models.shag.grammar import Grammar
 
 
@@ -36,11 +39,16 @@ spectral_cli = typer.Typer(
 app.add_typer(spectral_cli)
 
 
+# What several commands are given.
+Pipeline = Annotated[str, typer.Argument(help="A pipeline: directory or installed package")]
+GoldTags = Annotated[
+    bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
+]
+
+
 @contextmanager
 def reported() -> Iterator[None]:
     """What is wrong with files, settings and data ends a command with a message and exit code 1."""
-    from wasabi import msg
-
     try:
         yield
     except (OSError, ImportError) as error:
@@ -54,20 +62,20 @@ def reported() -> Iterator[None]:
 
 def write_output(path: Path, data: bytes | str) -> None:
     """Write a file, or say why that does not work and end the command."""
-    from ..base.files import write_atomically
-
     with reported():
         write_atomically(path, data)
 
 
 def write_json(path: Path | None, value: Any, what: str) -> None:
     """Write what a command has found, if there is a file to write it to, and say so."""
-    import srsly
-    from wasabi import msg
-
     if path is not None:
         write_output(path, srsly.json_dumps(value, indent=2) + "\n")
         msg.good(f"{what} in {path}")
+
+
+def percent(share: float | None) -> str:
+    """A share as tables have it."""
+    return "-" if share is None else f"{100 * share:.2f} %"
 
 
 def output_option(*names: str, help: str, first: str | None = "") -> Any:
@@ -75,7 +83,6 @@ def output_option(*names: str, help: str, first: str | None = "") -> Any:
     written is found out before the command begins, unless `first` is None."""
 
     def read(name: str) -> Path:
-        from ..base.files import output_path, require_writable
 
         with reported():
             path = output_path(name)
@@ -86,18 +93,15 @@ def output_option(*names: str, help: str, first: str | None = "") -> Any:
     return typer.Option(*names, help=help, metavar="PATH", parser=read)
 
 
-def load_pipeline(model: str, load: "Callable[[str], Language] | None" = None) -> "Language":
+def load_pipeline(model: str, load: Callable[[str], Language] | None = None) -> Language:
     """Load a pipeline, by spaCy or by another function, or say why that fails and end the command."""
-    from spacy import util
-    from wasabi import msg
-
     try:
         return (load or util.load_model)(model)
     except (OSError, ValueError) as error:
         msg.fail(f"Can't load the pipeline '{model}'", str(error), exits=1)
 
 
-def load_vectors(model: str) -> "Language":
+def load_vectors(model: str) -> Language:
     """Load a pipeline that has word vectors."""
     nlp = load_pipeline(model)
     if not nlp.vocab.vectors.size:
@@ -105,7 +109,7 @@ def load_vectors(model: str) -> "Language":
     return nlp
 
 
-def parser_of(nlp: "Language", component: str) -> Any:
+def parser_of(nlp: Language, component: str) -> Any:
     """A pipeline's spectral parser."""
     from ..pipeline.parser import SpectralParser
 
@@ -116,7 +120,7 @@ def parser_of(nlp: "Language", component: str) -> Any:
     return pipe
 
 
-def grammar_of(nlp: "Language", component: str) -> "Grammar":
+def grammar_of(nlp: Language, component: str) -> "Grammar":
     """The grammar of a pipeline's parser."""
     from ..models.shag.grammar import Grammar
 
@@ -126,15 +130,13 @@ def grammar_of(nlp: "Language", component: str) -> "Grammar":
     return grammar
 
 
-def parse_text(nlp: "Language", text: str) -> "Doc":
+def parse_text(nlp: Language, text: str) -> Doc:
     """Run a pipeline over a text.
 
     A text whose words all carry tags ("The_DT dog_NN barks_VBZ") is parsed on them; where it is known what
     tags there are, one of them must be among these ("snake_case" is a word). Where the pipeline sets no
     sentence boundaries before parsing, the text is one sentence.
     """
-    from spacy.tokens import Doc
-
     from ..readers import superseded
 
     if not text.strip():
@@ -160,7 +162,7 @@ def parse_text(nlp: "Language", text: str) -> "Doc":
         return nlp(doc)
 
 
-def known_tags(nlp: "Language") -> set[str]:
+def known_tags(nlp: Language) -> set[str]:
     """The tags that taggers and grammars of a pipeline have learnt."""
     from ..models.shag.grammar import Grammar
     from ..pipeline.parser import SpectralParser

@@ -1,20 +1,26 @@
 """`spacy spectral convert-brackets`, and bracketed trees for other commands."""
 
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from time import process_time
+from typing import Annotated, Any
 
+import spacy
 import typer
+from spacy.language import Language
+from spacy.scorer import Scorer
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from wasabi import msg
 
+from ..base.errors import Errors, SpectralError
+from ..base.files import write_atomically
 from ._app import (
     output_option,
+    percent,
     reported,
     spectral_cli,
 )
-
-if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
-    from spacy.training import Example
 
 
 @spectral_cli.command("convert-brackets", short_help="Constituency trees to other formats.")
@@ -37,11 +43,6 @@ def convert_brackets_cli(
 
     An output of .ptb, .mrg or .brackets gets a tree a line.
     """
-    import spacy
-    from spacy.tokens import DocBin
-    from wasabi import msg
-
-    from ..base.files import write_atomically
     from ..models.constituency.trees import clean
     from ..pipeline.constituents import gold_docs
     from ..treebank.brackets import BRACKET_SUFFIXES, read_trees, write_tree
@@ -63,7 +64,7 @@ def convert_brackets_cli(
 
 
 def evaluate_brackets(
-    nlp: "Language", references: list["Doc"], model: str, *, raw: bool = False
+    nlp: Language, references: list[Doc], model: str, *, raw: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score a pipeline on constituency trees, inside their sentences; print the tables, and give the scores
     of `pipeline.constituency.score_constituents`, `words_per_second` (of CPU time), `words` and
@@ -71,26 +72,18 @@ def evaluate_brackets(
 
     raw: Give the pipeline the texts and nothing else. Then there are also `token_f` and `sents_f`.
     """
-    from time import process_time
-
-    from spacy.training import Example
-    from wasabi import msg
-
-    from ..base.errors import Errors, SpectralError
     from ..pipeline.constituency import constituent_reliability, score_constituents
     from ..pipeline.constituents import NAME
-    from ..readers import superseded, without_parses
+    from ..readers import parsed_anew
 
     if not any(nlp.get_pipe_meta(name).factory == NAME for name in nlp.pipe_names):
         raise SpectralError(Errors.S708.format(model=model))
-    docs: list[Any] = [doc.text for doc in references]
-    given = [] if raw else superseded(nlp, gold_tags=False)
-    if not raw:
-        docs = without_parses(references, gold_tags=False)
-    with nlp.select_pipes(disable=given):
+    if raw:
         start = process_time()
-        parsed = list(nlp.pipe(docs))
+        parsed = list(nlp.pipe(doc.text for doc in references))
         seconds = process_time() - start
+    else:
+        parsed, seconds = parsed_anew(nlp, references)
     examples = [Example(doc, gold) for doc, gold in zip(parsed, references, strict=True)]
     n_words = sum(len(doc) for doc in references)
     n_sentences = sum(1 for doc in references for _ in doc.sents)
@@ -101,15 +94,15 @@ def evaluate_brackets(
     }
     if raw:
         scores |= _raw_scores(examples)
-        rows = [(name, _percent(scores[key])) for name, key in _RAW.items()]
+        rows = [(name, percent(scores[key])) for name, key in _RAW.items()]
         msg.table(rows, header=("From raw text", "F1"), aligns=("l", "r"), divider=True)
     keys = {"Precision": "p", "Recall": "r", "F1": "f", "Exact match": "exact", "Tags": "tag_acc"}
-    row = [_percent(scores[f"bracket_{key}"]) for key in keys.values()]
+    row = [percent(scores[f"bracket_{key}"]) for key in keys.values()]
     msg.table([row], header=list(keys), aligns=["r"] * len(keys), divider=True)
     per_type = scores["bracket_f_per_type"] or {}
     gold = _gold_counts(references)
     msg.table(
-        [(label, gold.get(label, 0), _percent(value)) for label, value in per_type.items()],
+        [(label, gold.get(label, 0), percent(value)) for label, value in per_type.items()],
         header=("Label", "Gold", "F1"),
         aligns=("l", "r", "r"),
         divider=True,
@@ -123,31 +116,18 @@ def evaluate_brackets(
 _RAW = {"Tokens": "token_f", "Sentences": "sents_f", "Constituents": "bracket_f"}
 
 
-def _raw_scores(examples: list["Example"]) -> dict[str, Any]:
+def _raw_scores(examples: list[Example]) -> dict[str, Any]:
     """F1 of tokens and sentences."""
-    from spacy.scorer import Scorer
-
-    sentences = (
-        Scorer.score_spans(examples, "sents")
-        if all(eg.predicted.has_annotation("SENT_START") for eg in examples)
-        else {"sents_f": None}
-    )
-    return {
-        "token_f": Scorer.score_tokenization(examples)["token_f"],
-        "sents_f": sentences["sents_f"],
-    }
+    found = {"token_f": Scorer.score_tokenization(examples)["token_f"], "sents_f": None}
+    if all(eg.predicted.has_annotation("SENT_START") for eg in examples):
+        found["sents_f"] = Scorer.score_spans(examples, "sents")["sents_f"]
+    return found
 
 
-def _gold_counts(docs: list["Doc"]) -> dict[str, int]:
-    from collections import Counter
-
+def _gold_counts(docs: list[Doc]) -> dict[str, int]:
     from ..pipeline.constituents import stored_trees
 
     labels = (
         node.label for doc in docs for tree in stored_trees(doc) for node in tree.parsed.nodes
     )
     return dict(Counter("ADVP" if label == "PRT" else label for label in labels))
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f} %"

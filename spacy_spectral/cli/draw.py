@@ -4,17 +4,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from itertools import islice
+from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.util import load_model
+from wasabi import msg
 
-from ._app import output_option, reported, spectral_cli, write_output
+from ..base.errors import Errors, SpectralError
+from ..base.files import require_writable, write_atomically
+from ..base.learnt import Learnt
+from ._app import (
+    GoldTags,
+    Pipeline,
+    grammar_of,
+    load_pipeline,
+    output_option,
+    parse_text,
+    reported,
+    spectral_cli,
+    write_output,
+)
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc, Span
-
     from ..viz.automaton import AutomatonGraph
 
 _STYLE = """
@@ -41,7 +56,7 @@ figcaption .told { color: var(--soft); font-size: 0.9rem; }
 
 @spectral_cli.command("draw", short_help="Draw parses with the probability of every arc.")
 def draw_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     data: Annotated[
         str, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a text in quotes")
     ],
@@ -50,9 +65,7 @@ def draw_cli(
         output_option("--output", "-o", help="The HTML file to write, or .svg for one sentence"),
     ],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most sentences to draw")] = 10,
-    gold_tags: Annotated[
-        bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
-    ] = False,
+    gold_tags: GoldTags = False,
     nbest: Annotated[
         int, typer.Option("--nbest", min=0, help="Also the best parses, so many, with what differs")
     ] = 0,
@@ -71,11 +84,7 @@ def draw_cli(
 
     A file that ends in .svg gets the arcs of the first sentence, with the likeliest other ones below.
     """
-    from wasabi import msg
-
-    from ..base.files import require_writable
     from ..viz.automaton import head_automaton
-    from ._app import grammar_of, load_pipeline
 
     with reported():
         require_writable(output)
@@ -104,8 +113,7 @@ def draw_cli(
     msg.good(f"{drawn} in {output}")
 
 
-def _with_alternatives(model: str) -> "Language":
-    from spacy.util import load_model
+def _with_alternatives(model: str) -> Language:
 
     from ..pipeline.parser import store_with_alternatives
 
@@ -118,7 +126,7 @@ def _with_alternatives(model: str) -> "Language":
 class Drawable:
     """A parsed sentence, perhaps with what is right: a document with the same tokens."""
 
-    sentence: "Span"
+    sentence: Span
     gold: "Doc | None" = None
     drawings: list[str] = field(default_factory=list)
 
@@ -162,8 +170,6 @@ class Drawable:
     @property
     def told(self) -> str:
         """How probable the tree is, and how much of it is wrong."""
-        from math import exp
-
         from ..pipeline.annotations import parse_logprob
 
         parts = []
@@ -174,7 +180,7 @@ class Drawable:
             parts.append(f"{n or 'no'} wrong arc{'' if n == 1 else 's'}")
         return ", ".join(parts)
 
-    def draw(self, nlp: "Language", nbest: int) -> None:
+    def draw(self, nlp: Language, nbest: int) -> None:
         """Make all drawings of the sentence."""
         from ..viz.arcs import arcs_html
         from ..viz.parses import constituents_svg, drawings
@@ -186,7 +192,7 @@ class Drawable:
         for svg in constituents_svg(self.sentence, nlp, gold=self.gold):
             self.drawings.append(f'<div class="scroll">{svg}</div>')
 
-    def picture(self, nlp: "Language") -> str:
+    def picture(self, nlp: Language) -> str:
         """The arcs, or the constituents, as a file of its own."""
         from ..viz.arcs import arcs_svg
         from ..viz.parses import constituents_svg
@@ -196,19 +202,18 @@ class Drawable:
         return constituents_svg(self.sentence, nlp)[0]
 
 
-def _direction(doc: "Doc") -> str:
+def _direction(doc: Doc) -> str:
     return doc.vocab.writing_system.get("direction", "ltr")
 
 
 def parsed_sentences(
-    nlp: "Language", data: str, *, limit: int, gold_tags: bool = False
+    nlp: Language, data: str, *, limit: int, gold_tags: bool = False
 ) -> list[Drawable]:
     """Parse a text, or the words of a treebank."""
     from ..pipeline.words import with_words
-    from ..readers import bracketed_docs, superseded, without_parses
+    from ..readers import bracketed_docs, parsed_anew
     from ..treebank.brackets import is_bracketed
     from ..treebank.documents import SUFFIXES, read_docs
-    from ._app import parse_text
 
     path = Path(data)
     # a text can be too long for a path to be looked up, and an empty one would be "."
@@ -218,14 +223,13 @@ def parsed_sentences(
         return list(islice(map(Drawable, doc.sents), limit))
     references: Iterable = bracketed_docs(path, nlp.vocab) or read_docs(path, nlp.vocab)
     chosen = _good_to_look_at(references, limit, lambda doc: any(map(_is_typical, doc.sents)))
-    with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
-        docs = list(nlp.pipe(without_parses(chosen, gold_tags=gold_tags)))
+    docs, _ = parsed_anew(nlp, chosen, gold_tags=gold_tags)
     pairs = zip(docs, chosen, strict=True)
     found = (Drawable(sent, gold) for doc, gold in pairs for sent in doc.sents)
     return _good_to_look_at(found, limit, lambda own: _is_typical(own.sentence))
 
 
-def _is_typical(sentence: "Span") -> bool:
+def _is_typical(sentence: Span) -> bool:
     return 6 <= sum(not token.is_space for token in sentence) <= 25
 
 
@@ -302,7 +306,7 @@ _WRITERS = {".svg": "to_svg", ".dot": "to_dot"}
 
 @spectral_cli.command("automaton", short_help="Draw what an automaton has learnt.")
 def automaton_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     head: Annotated[str, typer.Option("--head", help="Symbol of the head, e.g. NN")],
     direction: Annotated[
         str, typer.Option("--direction", help="Side of its modifiers: left or right")
@@ -322,11 +326,7 @@ def automaton_cli(
     Its states are clusters of histories after which the parser expects much the same. A state shows
     its number and its share of all visits.
     """
-    from wasabi import msg
-
-    from ..base.files import require_writable
     from ..viz.automaton import head_automaton
-    from ._app import grammar_of, load_pipeline
 
     if output.suffix not in _WRITERS:
         known = " or ".join(_WRITERS)
@@ -349,7 +349,7 @@ _MOST_DOCUMENTS = 2000
 
 @spectral_cli.command("subtags", short_help="Show what a refined grammar has learnt.")
 def subtags_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     output: Annotated[Path, output_option("--output", "-o", help="The HTML file to write")],
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="Show this tag only; can be repeated")
@@ -364,13 +364,8 @@ def subtags_cli(
     ] = None,
 ) -> None:
     """Show every sub-tag of a refined grammar: its share, typical words, heads and children."""
-    from wasabi import msg
-
-    from ..base.errors import Errors, SpectralError
-    from ..base.files import require_writable, write_atomically
     from ..models.refine.subtags import state_names
     from ..viz.subtags import collect_examples, count_sub_tags, render_sub_tags, shown_tags
-    from ._app import load_pipeline
 
     with reported():
         require_writable(output)
@@ -392,10 +387,8 @@ def subtags_cli(
     msg.good(f"{count_sub_tags(grammar, tags):,} sub-tags in {output}")
 
 
-def _refined(nlp: "Language", component: str | None) -> tuple[Any, Any]:
+def _refined(nlp: Language, component: str | None) -> tuple[Any, Any]:
     """The component with a refined grammar, and the grammar."""
-    from ..base.errors import Errors, SpectralError
-    from ..base.learnt import Learnt
     from ..models.refine.model import RefinedGrammar
     from ..pipeline.component import SpectralPipe
 

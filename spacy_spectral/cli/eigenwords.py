@@ -6,15 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
+import spacy
 import typer
+from spacy.language import Language
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
 from typer import Argument, Exit, Option
 from wasabi import msg
 
-from ._app import output_option, reported, spectral_cli
+from ..base.errors import Errors, SpectralError
+from ..base.files import write_atomically, write_directory
+from ..base.text_files import decoded_blocks
+from ._app import load_pipeline, load_vectors, output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-
     from ..models.eigenwords.model import Context
 
 similarity_cli = typer.Typer(
@@ -77,9 +82,6 @@ def eigenwords_cli(
 
     The directory can be loaded with spacy.load and be used as initialize.vectors in a config.
     """
-    import spacy
-
-    from ..base.files import write_directory
     from ..models.eigenwords.model import Eigenwords
     from ..models.eigenwords.statistics import count_files
     from ..models.eigenwords.vectors import make_pipeline, spacy_tokenizer
@@ -147,9 +149,7 @@ def neighbors_cli(
     n: Annotated[int, Option("--number", "-n", help="How many neighbors", min=1)] = 10,
 ) -> None:
     """Print the nearest words, with the cosine of the angle between their vectors."""
-    from ..base.errors import Errors
     from ..models.eigenwords.vectors import nearest_words
-    from ._app import load_vectors
 
     with reported():
         nlp = load_vectors(vectors)
@@ -174,11 +174,8 @@ def word_map_cli(
     n_words: Annotated[int, Option("--words", "-n", help="How many words", min=4)] = 400,
 ) -> None:
     """Draw the most frequent words of tagged text; similar words are near each other."""
-    from ..base.errors import Errors, SpectralError
-    from ..base.files import write_atomically
     from ..models.eigenwords.vectors import row_names, word_vectors
     from ..viz.plots import majority_tags, place_words, render_map
-    from ._app import load_vectors
 
     with reported():
         vocab = load_vectors(vectors).vocab
@@ -196,13 +193,9 @@ def word_map_cli(
 
 def _tagged_words(path: Path) -> Iterator[tuple[str, str]]:
     if path.suffix == ".spacy":
-        from spacy.tokens import DocBin
-        from spacy.vocab import Vocab
-
         for doc in DocBin().from_disk(path).get_docs(Vocab()):
             yield from ((token.text, token.pos_ or token.tag_) for token in doc)
         return
-    from ..base.text_files import decoded_blocks
 
     for line in "".join(decoded_blocks(path, lambda n_bytes: None)).splitlines():
         columns = line.split("\t")
@@ -222,9 +215,7 @@ def train_cli(
     highest: Annotated[float, Option("--highest", help="The highest score")] = 5.0,
 ) -> None:
     """Fit a ridge regression for every file of pairs, and one for all of them together."""
-    from ..base.files import write_atomically
     from ..models.eigenwords.similarity import SimilarityModel
-    from ._app import load_pipeline
 
     with reported():
         nlp = load_pipeline(vectors)
@@ -250,9 +241,7 @@ def evaluate_cli(
     ] = None,
 ) -> None:
     """Print Pearson's correlation per file, and ALL, ALLnrm and Mean of SemEval-2012 task 6."""
-    from ..base.files import write_atomically
     from ..models.eigenwords.similarity import SimilarityModel, score_datasets
-    from ._app import load_pipeline
 
     with reported():
         model = SimilarityModel.from_bytes(model_path.read_bytes())
@@ -273,9 +262,8 @@ def evaluate_cli(
 
 
 def _read(
-    nlp: "Language", pairs: list[Path], features: list[Path], *, eigenwords: bool
+    nlp: Language, pairs: list[Path], features: list[Path], *, eigenwords: bool
 ) -> dict[str, tuple[list[dict[str, float]], list[float]]]:
-    from ..base.errors import Errors, SpectralError
     from ..models.eigenwords.similarity import pair_features, read_extra_columns, read_pairs
 
     if features and len(features) != len(pairs):

@@ -1,15 +1,24 @@
 """`spacy spectral evaluate`: UD-style scores of a pipeline on a treebank; with `--raw` the measures of the
-CoNLL 2018 shared task, from raw text."""
+CoNLL 2018 shared task, from raw text. `spacy spectral report`: what it gets right and wrong, as one page."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
+import srsly
 import typer
+from spacy.training import Example
+from spacy.vocab import Vocab
+from wasabi import msg
 
+from ..base.errors import Errors, SpectralError
+from ..base.files import require_writable
 from ..raw import MEASURES, evaluate_raw
 from ._app import (
+    GoldTags,
+    Pipeline,
     load_pipeline,
     output_option,
+    percent,
     reported,
     spectral_cli,
     write_output,
@@ -20,13 +29,11 @@ _CURVES = {"heads": "Heads", "arcs": "Labelled arcs", "constituents": "Constitue
 
 @spectral_cli.command("evaluate", short_help="Score a pipeline.")
 def evaluate_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     data: Annotated[
         Path, typer.Argument(help="CoNLL-U, .spacy or constituency trees, or a directory")
     ],
-    gold_tags: Annotated[
-        bool, typer.Option("--gold-tags", help="Parse on the treebank's tags, don't run taggers")
-    ] = False,
+    gold_tags: GoldTags = False,
     raw: Annotated[
         bool, typer.Option("--raw", help="Start from raw text: the measures of CoNLL 2018")
     ] = False,
@@ -57,10 +64,7 @@ def evaluate_cli(
     boundaries of their own (senter, sentencizer) are not run.
     """
     from spacy.cli._util import setup_gpu
-    from wasabi import msg
 
-    from ..base.errors import Errors, SpectralError
-    from ..base.files import require_writable
     from ..readers import bracketed_docs
     from .brackets import evaluate_brackets
 
@@ -96,7 +100,7 @@ def evaluate_cli(
             *(
                 (
                     title,
-                    *(_percent(scores[f"{key}{of}"]) for key in ("uas", "las", "las_universal")),
+                    *(percent(scores[f"{key}{of}"]) for key in ("uas", "las", "las_universal")),
                 )
                 for title, of in (("All tokens", ""), ("Without punctuation", "_no_punct"))
             ),
@@ -105,21 +109,20 @@ def evaluate_cli(
     )
     print_curves(curves)
     if sample_ceiling:
-        print(f"Best possible UAS on these tags (true grammar): {_percent(scores['ceiling_uas'])}")
+        print(f"Best possible UAS on these tags (true grammar): {percent(scores['ceiling_uas'])}")
     broken, in_gold = scores["broken_rules"], scores["broken_rules_gold"]["sentences"]
     if broken["sentences"]:
         rules = ", ".join(f"{rule} {n}" for rule, n in broken.items() if rule != "sentences")
         print(f"Rules of UD are broken in {broken['sentences']:,} sentences", end="")
         print(f" ({in_gold:,} of the treebank's own): {rules}")
     speed = f"{scores['words_per_second']:,.0f} words per CPU second"
-    lemmas = f" · lemmas {_percent(scores['lemma_acc'])}" if scores["lemma_acc"] else ""
-    print(f"Tags {_percent(scores['tag_acc'])}{lemmas} · {scores['tokens']:,} tokens", end="")
+    lemmas = f" · lemmas {percent(scores['lemma_acc'])}" if scores["lemma_acc"] else ""
+    print(f"Tags {percent(scores['tag_acc'])}{lemmas} · {scores['tokens']:,} tokens", end="")
     print(f" in {scores['sentences']:,} sentences · {speed}")
     _write(scores, curves, title=f"{model} on {data.name}", json=json, plot=plot)
 
 
 def _require_curves(plot: Path | None, curves: dict[str, Any], model: str) -> None:
-    from ..base.errors import Errors, SpectralError
 
     if plot is not None and not curves:
         raise SpectralError(Errors.S450.format(model=model))
@@ -127,8 +130,6 @@ def _require_curves(plot: Path | None, curves: dict[str, Any], model: str) -> No
 
 def print_curves(curves: dict[str, Any]) -> None:
     """Print how far probabilities can be trusted, by what they are of."""
-    from wasabi import msg
-
     from ..trees.calibration import THRESHOLDS
 
     if not curves:
@@ -138,9 +139,9 @@ def print_curves(curves: dict[str, Any]) -> None:
         + [
             (
                 _CURVES[name],
-                _percent(curve.mean_probability),
-                _percent(curve.share_right),
-                _percent(curve.error),
+                percent(curve.mean_probability),
+                percent(curve.share_right),
+                percent(curve.error),
                 f"{curve.brier:.4f}",
                 f"{curve.log_likelihood:.4f}",
             )
@@ -151,7 +152,7 @@ def print_curves(curves: dict[str, Any]) -> None:
     msg.table(
         [("Probability at least", *(f"{t:g}" for t in THRESHOLDS))]
         + [
-            (f"{_CURVES[name]}, {what}", *(_percent(getattr(row, key)) for row in curve.above))
+            (f"{_CURVES[name]}, {what}", *(percent(getattr(row, key)) for row in curve.above))
             for name, curve in curves.items()
             for what, key in (("share", "share"), ("of them right", "right"))
         ],
@@ -168,9 +169,6 @@ def _write(
     plot: Path | None,
 ) -> None:
     """Write the files that were asked for."""
-    import srsly
-    from wasabi import msg
-
     from ..viz.plots import render_reliability
 
     if plot is not None:
@@ -192,21 +190,12 @@ def evaluate(
     RETURNS: The scores of `scorers.score_ud`, `words_per_second` (of CPU time) and by "heads" and "arcs"
         how far probabilities can be trusted; and what `scorers.score_calibration` says of these.
     """
-    from time import process_time
-
-    from spacy.training import Example
-
-    from ..base.errors import Errors, SpectralError
-    from ..readers import superseded, without_parses
+    from ..readers import parsed_anew
     from ..scorers import score_calibration, score_ud, score_validity
     from ..treebank.documents import read_docs
 
     references = list(read_docs(data, nlp.vocab))
-    docs = without_parses(references, gold_tags=gold_tags)
-    with nlp.select_pipes(disable=superseded(nlp, gold_tags=gold_tags)):
-        start = process_time()
-        parsed = list(nlp.pipe(docs))
-        seconds = process_time() - start
+    parsed, seconds = parsed_anew(nlp, references, gold_tags=gold_tags)
     if not any(doc.has_annotation("DEP") for doc in parsed):
         known = ", ".join(nlp.pipe_names) or "none"
         name = nlp.meta.get("name") or "pipeline"
@@ -233,9 +222,6 @@ def _summary(curve: Any) -> dict[str, Any]:
 
 def ceiling(data: Path) -> float:
     """UAS of the grammar that the sample treebank was drawn from, on gold tags: nothing can beat it."""
-    from spacy.vocab import Vocab
-
-    from ..base.errors import Errors, SpectralError
     from ..models.shag.grammar import Grammar
     from ..treebank.documents import read_docs
     from ..treebank.sample.grammar import true_model
@@ -257,14 +243,45 @@ def ceiling(data: Path) -> float:
     return right / total
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f} %"
-
-
 def print_raw(scores: dict[str, Any]) -> None:
     """Print what `evaluate_raw` gave."""
-    from wasabi import msg
-
     rows = [(name, f"{100 * scores[name.lower()]:.2f} %") for name in MEASURES]
     msg.table(rows, header=("From raw text", "F1"), divider=True, aligns=("l", "r"))
     print(f"{scores['words_per_second']:,.0f} words per CPU second")
+
+
+@spectral_cli.command("report", short_help="Show what is right and wrong, as a page.")
+def report_cli(
+    model: Pipeline,
+    data: Annotated[Path, typer.Argument(help="CoNLL-U, .spacy or bracketed file, or a directory")],
+    output: Annotated[Path, output_option("--output", "-o", help="The HTML file to write")],
+    against: Annotated[
+        str | None, typer.Option("--against", help="Another pipeline to compare with")
+    ] = None,
+    no_raw: Annotated[
+        bool, typer.Option("--no-raw", help="Leave out the scores from raw text")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="For the comparison of two pipelines")] = 0,
+) -> None:
+    """Write a page on what a pipeline gets right and wrong on a treebank, and how far it can be believed.
+
+    Scores from raw text and on the treebank's own words; by label, length, distance, genre and confidence;
+    confusions; a reliability diagram; sentences with their errors; annotation that the model doubts most.
+    With --against two pipelines are compared by a paired bootstrap.
+
+    The page needs no other file, and looks for nothing on the network.
+    """
+    from ..measure import load_for_report
+    from ..report import make_report
+
+    with reported():
+        require_writable(output)
+        names = [model] if against is None else [model, against]
+        models = [(load_pipeline(name, load=load_for_report), _short(name)) for name in names]
+        write_output(output, make_report(models, data, raw=not no_raw, seed=seed))
+    msg.good(f"Report in {output}")
+
+
+def _short(name: str) -> str:
+    """What a pipeline is called: of a directory the last two names."""
+    return "/".join(Path(name).resolve().parts[-2:]) if Path(name).exists() else name

@@ -1,21 +1,17 @@
 """`spacy spectral nbest`: the best parses of a text, with their probabilities."""
 
+from math import exp, fsum
 from typing import Annotated, Any
 
 import typer
+from wasabi import msg
 
-from ._app import (
-    load_pipeline,
-    parse_text,
-    parser_of,
-    reported,
-    spectral_cli,
-)
+from ._app import Pipeline, load_pipeline, parse_text, parser_of, reported, spectral_cli
 
 
 @spectral_cli.command("nbest")
 def nbest_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     text: Annotated[str, typer.Argument(help="The text to parse")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many parses of each sentence")] = 5,
     labelled: Annotated[
@@ -68,8 +64,6 @@ def nbest_cli(
 
 def _print_table(rank: int, parse: Any, first: Any, tokens: list[Any], doc: Any) -> None:
     """A parse in full; heads and labels that the first one does not have are marked."""
-    from wasabi import msg
-
     print(f"\n{_title(rank, parse.logprob)}")
     rows = []
     for token, head, dep, *other in zip(
@@ -81,13 +75,11 @@ def _print_table(rank: int, parse: Any, first: Any, tokens: list[Any], doc: Any)
 
 
 def _title(rank: int, log_prob: float) -> str:
-    from math import exp
 
     return f"{rank}. P = {exp(log_prob):.4f}  (log P = {log_prob:.2f})"
 
 
 def _print_sum(log_probs: list[float], over: str) -> None:
-    from math import exp, fsum
 
     # a sentence without a tree has none
     total = min(fsum(exp(log_prob) for log_prob in log_probs if log_prob == log_prob), 1.0)

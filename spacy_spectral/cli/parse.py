@@ -11,20 +11,22 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy
+import srsly
 import typer
+from spacy.attrs import DEP, HEAD
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.util import load_model
+from tqdm import tqdm
+from wasabi import msg
 
-from ._app import (
-    known_tags,
-    load_pipeline,
-    output_option,
-    reported,
-    spectral_cli,
-)
+from ..base.errors import Errors, SpectralError, require_choice
+from ..base.text_files import STDIN, is_stream
+from ._app import Pipeline, known_tags, load_pipeline, output_option, reported, spectral_cli
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from spacy.language import Language
-    from spacy.tokens import Doc
 
     from ..treebank.texts import Source, TextPart
     from .parse_record import Record
@@ -45,7 +47,7 @@ _parsing = Lock()
 
 @spectral_cli.command("parse")
 def parse_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -93,13 +95,8 @@ def parse_cli(
     brackets and penn write constituents, a tree a line; penn has the words of the Penn Treebank (-LRB-).
     json writes a document a line, table a word a line, both with the probabilities that the pipeline stores.
     """
-    from wasabi import msg
-
-    from ..base.errors import Errors, SpectralError
-
     with reported(), interruptible(output is not None, overwrite):
-        if format_ not in FORMATS:
-            raise SpectralError(Errors.S705.format(value=format_, choices=", ".join(FORMATS)))
+        require_choice(Errors.S705, format_, FORMATS)
         if output is None and format_ == "spacy":
             raise SpectralError(Errors.S610)
         if min_prob and format_ not in _PARTIAL:
@@ -132,7 +129,6 @@ def parse_files(
 ) -> "Total":
     """Parse files into a directory, or print what is found. What is there already is not parsed again."""
     from ..base.distribute import open_workers
-    from ..base.errors import Errors, SpectralError
     from .parse_record import Record, fingerprint
 
     record = Record(output) if output is not None else None
@@ -181,7 +177,7 @@ class Way(NamedTuple):
         """The settings that are not the default."""
         return {k: v for k, v in self._asdict().items() if k != "format" and v}
 
-    def overrides(self, nlp: "Language") -> dict[str, Any]:
+    def overrides(self, nlp: Language) -> dict[str, Any]:
         """The settings of components that this takes."""
         from ..pipeline.parser import SpectralParser, store_with_alternatives
 
@@ -207,14 +203,10 @@ class Job:
     @property
     def source(self) -> str:
         """Where the text is."""
-        from ..base.text_files import STDIN
-
         return STDIN if str(self.path) == STDIN else str(self.path.resolve())
 
     def find_state(self) -> tuple[int, ...] | None:
         """What changes when the file does; None for streams."""
-        from ..base.text_files import is_stream
-
         if is_stream(self.path):
             return None
         try:
@@ -281,8 +273,6 @@ class Total:
 
 def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> list[Job]:
     """Find what is to be parsed; what was written to the directory of the record is not."""
-    from ..base.errors import Errors, SpectralError
-    from ..base.text_files import is_stream
     from ..treebank.texts import stem
 
     jobs = []
@@ -290,7 +280,7 @@ def find_jobs(files: Iterable[Path], record: "Record | None", suffix: str) -> li
     for given in files:
         if given.is_dir():
             found = sorted(path for path in given.rglob("*") if _is_text(path.relative_to(given)))
-            # the record is read after the search: who writes a file, records it before
+            # the record is read after the search: a file is recorded before it is written
             made, base = record.made() if record is not None else set(), given.resolve()
             found = [p for p in found if p.is_file() and base / p.relative_to(given) not in made]
             if not found:
@@ -323,8 +313,6 @@ def _is_text(path: Path) -> bool:
 
 def _require_apart(jobs: Iterable[Job], lines: bool) -> None:
     """Find out whether a numbered part would have the name of another text's parse."""
-    from ..base.errors import Errors, SpectralError
-    from ..base.text_files import is_stream
     from ..treebank.texts import read_parts
 
     by_target = {job.target: job for job in jobs}
@@ -370,7 +358,7 @@ def _parts(
             record.keep_only(job, targets)
 
 
-def _has_constituents_only(nlp: "Language") -> bool:
+def _has_constituents_only(nlp: Language) -> bool:
     """Whether a pipeline has trees, and nothing that there are columns for in CoNLL-U."""
     from ..pipeline.constituency import SpectralConstituency
 
@@ -382,7 +370,7 @@ def _has_constituents_only(nlp: "Language") -> bool:
             has_trees = True
             if pipe.set_tags:
                 return False
-        # who does not say what it assigns may assign anything
+        # a component that does not say what it assigns may assign anything
         elif not assigned or columns & set(assigned):
             return False
     return has_trees
@@ -391,8 +379,6 @@ def _has_constituents_only(nlp: "Language") -> bool:
 @contextmanager
 def interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
     """Say how to go on after Ctrl-C."""
-    from wasabi import msg
-
     try:
         yield
     except KeyboardInterrupt:
@@ -405,7 +391,6 @@ def interruptible(writes: bool, overwrite: bool) -> Iterator[None]:
 def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[int, int, int]]:
     """Parse some documents of a file; workers do this. Gives the parsed file, and how many documents,
     sentences and words it has."""
-    from ..base.errors import Errors, SpectralError
     from ..pipeline.table import leave_out_unlikely
     from ..pipeline.words import with_words
 
@@ -431,16 +416,14 @@ def parse_part(model: str, item: WorkItem, *, way: Way) -> tuple[bytes, tuple[in
 
 
 @lru_cache(maxsize=1)
-def pipeline_for(model: str, way: Way) -> "Language":
+def pipeline_for(model: str, way: Way) -> Language:
     """The pipeline, loaded once in each process."""
-    from spacy.util import load_model
-
     nlp = load_model(model)
     overrides = way.overrides(nlp)
     return load_model(model, config=overrides) if overrides else nlp
 
 
-def sources_for(nlp: "Language", sources: list["Source"]) -> list["Source"]:
+def sources_for(nlp: Language, sources: list["Source"]) -> list["Source"]:
     """What is to be parsed, its sentences in words or, if the pipeline has learnt tokens, in tokens."""
     from ..pipeline.tokenizer import has_words
     from ..treebank.conllu import as_tokens
@@ -451,7 +434,7 @@ def sources_for(nlp: "Language", sources: list["Source"]) -> list["Source"]:
     return [replace(source, sentences=s) for source, s in zip(sources, own, strict=True)]
 
 
-def parsed_docs(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iterator["Doc"]:
+def parsed_docs(nlp: Language, sources: list["Source"], *, keep: bool) -> Iterator[Doc]:
     """The documents of a file, parsed; `keep`: what is annotated already stays."""
     from ..pipeline.component import SecondStage
     from ..readers import superseded
@@ -472,10 +455,8 @@ def parsed_docs(nlp: "Language", sources: list["Source"], *, keep: bool) -> Iter
             yield from nlp.pipe(docs)
 
 
-def _doc(nlp: "Language", source: "Source", *, keep: set[str] | None) -> "Doc":
+def _doc(nlp: Language, source: "Source", *, keep: set[str] | None) -> Doc:
     """What the pipeline gets; if annotation is kept, the tags that it knows are told."""
-    from spacy.tokens import Doc
-
     from ..pipeline.tagger import SpectralTagger
     from ..pipeline.tokenizer import EXPAND, has_words
     from ..pipeline.words import keep_offsets, merged
@@ -510,19 +491,14 @@ def _doc(nlp: "Language", source: "Source", *, keep: set[str] | None) -> "Doc":
     return doc
 
 
-def _arcs(doc: "Doc") -> "NDArray":
+def _arcs(doc: Doc) -> "NDArray":
     """Heads, as how far away they are, and labels; the label is 0 if there is none."""
-    from spacy.attrs import DEP, HEAD
-
     return doc.to_array([HEAD, DEP]).reshape(-1, 2)
 
 
-def _keep_arcs(doc: "Doc", given: "NDArray") -> None:
+def _keep_arcs(doc: Doc, given: "NDArray") -> None:
     """Put given arcs back, with their labels. Where they cross, the parser can't look at them; its own arcs
     are left out then, unless all together are a tree."""
-    import numpy
-    from spacy.attrs import DEP, HEAD
-
     from ..treebank.conllu import tree_problems
     from ..treebank.documents import set_sentence_starts
 
@@ -540,10 +516,8 @@ def _keep_arcs(doc: "Doc", given: "NDArray") -> None:
 
 
 def _written(
-    docs: list["Doc"], sources: list["Source"], way: Way, model: str
+    docs: list[Doc], sources: list["Source"], way: Way, model: str
 ) -> tuple[bytes, tuple[int, int, int]]:
-    import srsly
-    from spacy.tokens import DocBin
 
     from ..pipeline.table import arc_probs, to_json, write_rows
     from ..treebank.write import write_doc
@@ -570,8 +544,7 @@ def _written(
     return "".join(texts).encode("utf8", errors="replace"), counts
 
 
-def _brackets(docs: list["Doc"], model: str, *, penn: bool) -> str:
-    from ..base.errors import Errors, SpectralError
+def _brackets(docs: list[Doc], model: str, *, penn: bool) -> str:
     from ..pipeline.constituents import stored_trees, to_tree
     from ..treebank.brackets import write_tree
 
@@ -587,7 +560,6 @@ def _brackets(docs: list["Doc"], model: str, *, penn: bool) -> str:
 
 
 def _bar(jobs: list[Job]) -> Any:
-    from tqdm import tqdm
 
     total = sum(state[0] for job in jobs if (state := job.find_state()))
     return tqdm(

@@ -1,9 +1,9 @@
 """What is known of a directory of parsed files: of which texts they are, and how they were parsed.
 
 The record is a file of lines that only grows. A line says: a file of this name *with this content* is the
-parse of this text, made in this way. It is written before the file gets its name. So a line is true whatever
-happens afterwards, and it does not matter who wrote it, in what order, or who was killed: what a file is, its
-content tells. What no line tells of was not written here, or was changed since, and is not written over.
+parse of this text, made in this way. It is written before the file gets its name. So it stays true in any
+order of writing, also if a command is killed: the content of a file tells what it is. A file that no line
+names was not written here, or was changed since, and is kept.
 """
 
 import json
@@ -15,12 +15,12 @@ from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spacy.language import Language
+
 from ..base.errors import Errors, SpectralError
 from ..base.files import append_line, remove_leftovers, require_writable, write_atomically
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-
     from .parse import Job, WorkItem
 
 NAME = "parse.jsonl"
@@ -117,7 +117,7 @@ class Record:
                 raise SpectralError(Errors.S617.format(path=path))
             if not any(fact.way == self._way for fact in known):
                 raise SpectralError(Errors.S616.format(path=path))
-        # by one who has read an old text, nothing is removed
+        # a command that has read an old text removes nothing
         if not job.has_changed():
             self._remove(path, job)
         return False
@@ -247,7 +247,7 @@ def digest(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def fingerprint(nlp: "Language") -> str:
+def fingerprint(nlp: Language) -> str:
     """Name, version and checksum of the files of a pipeline."""
     directory = nlp.path
     checksum = 0

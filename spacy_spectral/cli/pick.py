@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from spacy.language import Language
+from wasabi import msg
 
-from ._app import load_pipeline, output_option, reported, spectral_cli, write_output
+from ..base.errors import Errors, SpectralError
+from ._app import Pipeline, load_pipeline, output_option, reported, spectral_cli, write_output
 from .parse import Way, parsed_docs, pipeline_for, sources_for
-
-if TYPE_CHECKING:
-    from spacy.language import Language
 
 ORDERS = ("errors", "document", "random")
 _OF_PLACE = ("# newdoc", "# newpar", "# expected_errors")
@@ -21,7 +21,7 @@ _OF_PLACE = ("# newdoc", "# newpar", "# expected_errors")
 
 @spectral_cli.command("pick", short_help="The sentences that are worth annotating first.")
 def pick_cli(
-    model: Annotated[str, typer.Argument(help="A pipeline: directory or installed package")],
+    model: Pipeline,
     files: Annotated[list[Path], typer.Argument(help="Text, .jsonl or CoNLL-U (.gz, too)")],
     n: Annotated[int, typer.Option("-n", min=0, help="How many sentences; 0 for all")] = 100,
     order: Annotated[str, typer.Option("--order", help=f"One of {', '.join(ORDERS)}")] = "errors",
@@ -36,9 +36,6 @@ def pick_cli(
     The order is that of the page of `annotate`: the sum of 1 - P(arc and label), divided by the square root
     of the length. A comment has this number. CoNLL-U keeps its words and comments, and is parsed anew.
     """
-    from wasabi import msg
-
-    from ..base.errors import Errors, SpectralError
     from ..pipeline.parser import SpectralParser
 
     with reported():
@@ -69,12 +66,12 @@ def pick_cli(
         msg.good(f"{len(found):,} of {total:,} sentences in {output}")
 
 
-def scored_blocks(nlp: "Language", files: list[Path]) -> Iterator[tuple[float, str]]:
+def scored_blocks(nlp: Language, files: list[Path]) -> Iterator[tuple[float, str]]:
     """The sentences of files as CoNLL-U with probabilities, and how many errors are expected in each."""
     from ..pipeline.table import arc_probs
     from ..pipeline.words import with_words
     from ..serve.blocks import split_blocks
-    from ..serve.order import span_errors
+    from ..serve.engine import span_errors
     from ..treebank.texts import read_parts
     from ..treebank.write import write_doc
 

@@ -4,8 +4,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from wasabi import msg
 
-from ._app import output_option, reported, spectral_cli, write_json
+from ..base.errors import Errors
+from ..base.progress import progress_bar
+from ._app import load_pipeline, output_option, reported, spectral_cli, write_json
 
 
 @spectral_cli.command("score", short_help="Find annotation errors.")
@@ -25,13 +28,8 @@ def score_cli(
     together. The probability of an arc is that of the head, given the rest of the tree. Sentences are
     counted from 1.
     """
-    from wasabi import msg
-
-    from ..base.errors import Errors
-    from ..base.progress import progress_bar
     from ..pipeline.reranker import SpectralReranker
     from ..treebank.documents import read_docs
-    from ._app import load_pipeline
 
     nlp = load_pipeline(model)
     reranker: Any = nlp.get_pipe(component) if component in nlp.component_names else None
@@ -77,7 +75,6 @@ def score_cli(
 
 
 def _print_arcs(rows: list, n: int) -> None:
-    from wasabi import msg
 
     found = [
         (float(prob), number, token)
@@ -103,7 +100,6 @@ def _print_arcs(rows: list, n: int) -> None:
 
 
 def _print_trees(rows: list, n: int) -> None:
-    from wasabi import msg
 
     # a word and a full stop: hardly anything can be wrong
     found = sorted(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from wasabi import msg
 
 from ._app import output_option, reported, spectral_cli
 
@@ -22,8 +23,6 @@ def check_cli(
     Files given together count as the splits of one treebank: tags and labels that occur in one of
     them only are reported. Exits with 1 if there is a problem.
     """
-    from wasabi import msg
-
     from ..treebank.check import check_treebanks, only_in_one_split
 
     summaries = check_treebanks(paths)
@@ -87,8 +86,6 @@ def sample_cli(
     Writes sample-train, sample-dev and sample-test as CoNLL-U (.conllu) and as bracketed trees
     (.ptb). The distribution is known, so the best possible accuracy can be computed.
     """
-    from wasabi import msg
-
     from ..treebank.sample.draw import write_sample
 
     with reported():

@@ -108,8 +108,8 @@ class SameHead(Condition):
 
 @dataclass(frozen=True)
 class NoCrossing(Condition):
-    """The tokens from `first` to `last` hang together: one of them has its head outside, which alone may have
-    modifiers outside."""
+    """The tokens from `first` to `last` belong together: one of them has its head outside, and only that one
+    may have modifiers outside."""
 
     first: int
     last: int
@@ -149,7 +149,7 @@ class SentenceTrees:
     _known: dict[bytes | None, TreeDistribution] = field(default_factory=dict)
 
     def distribution(self, more: ArcMask | None = None) -> TreeDistribution:
-        """more (Optional[ndarray]): Arcs that trees may have, too, if the model left them out."""
+        """more: Arcs that trees may have, too, if the model left them out."""
         key = None if more is None else more.tobytes()
         if key not in self._known:
             self._known[key] = self.parses.distribution(

@@ -276,7 +276,7 @@ class PackedForest:
         return self._marginals(self._weights(weights))[1][: len(self.factors)]
 
     def expectations(self, weights: ArrayLike = ()) -> tuple[float, NDArray[numpy.float64]]:
-        """weights (ArrayLike): The weight of every property; at least `n_properties`.
+        """weights: The weight of every property; at least `n_properties`.
         RETURNS: log Z, and the expected value of every property."""
         theta = self._weights(weights)
         log_z, found, _ = self._marginals(theta)

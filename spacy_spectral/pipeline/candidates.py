@@ -391,7 +391,7 @@ def _tree_of(
 
 
 def _without_space(heads: NDArray[numpy.int64], doc: Doc) -> None:
-    """White space has no place in a tree: what hangs on it moves up, in place. Below a root of white
+    """White space has no place in a tree: what is attached to it moves up, in place. Below a root of white
     space the first word takes its place."""
     for token in doc:
         if token.is_space:

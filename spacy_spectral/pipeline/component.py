@@ -1,5 +1,5 @@
-"""What the trainable components of the package share; how a parser hands what it has found to a reranker
-behind it, and how the reranker finds the parser.
+"""What the trainable components of the package share; how a parser hands its parses to a reranker behind it,
+and how the reranker finds the parser.
 
 spaCy introduces components to all that stand behind them, in every pipeline
 (`spacy.ty.ListenedToComponent`). So the parser learns what a reranker wants to know of its parses, and leaves
@@ -137,6 +137,14 @@ class SpectralPipe(TrainablePipe):
         """All examples that `initialize` is to learn from; settings of the pipeline must not keep any
         back."""
         return all_examples(get_examples, nlp, name=self.name, kind=type(self).__name__)
+
+    def storable(self, store: Sequence[str], choices: Sequence[str]) -> list[str]:
+        """The setting `store`: what is kept on documents beside the annotation."""
+        unknown = [item for item in store if item not in choices]
+        if unknown:
+            message = Errors.S113.format(name=self.name, value=unknown, choices=", ".join(choices))
+            raise SpectralError(message)
+        return list(store)
 
     def learn(self, value: Any) -> None:
         self.model.attrs["learnt"] = Learnt(type(value), value)

@@ -330,7 +330,7 @@ def fixed_heads(batch: Batch) -> NDArray[numpy.int32]:
 
 def write_parse(doc: Doc, heads: NDArray[numpy.int64], labels: NDArray[numpy.uint64]) -> None:
     """Write heads and labels (hashes) to a document; sentence boundaries follow from its roots, whose
-    heads are their own index. Whitespace tokens (-1) are hung on the token before them in their
+    heads are their own index. Whitespace tokens (-1) are attached to the token before them in their
     sentence, or else on the one after."""
     if not len(doc):
         return

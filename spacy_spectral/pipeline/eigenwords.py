@@ -36,7 +36,7 @@ def _words(text: Text) -> list[str]:
 
 
 def clusters_of(token: Token) -> tuple[int, ...]:
-    """RETURNS (Tuple[int, ...]): The token's cluster at every granularity; -1 where unknown."""
+    """The token's cluster at every granularity; -1 where unknown."""
     from ..models.eigenwords.clusters import WordClusters
 
     return tuple(WordClusters.from_lookups(token.vocab.lookups).ids([token.text])[0].tolist())
@@ -80,11 +80,11 @@ class EigenwordSimilarity:
         return EigenwordSimilarity, (self.name,)
 
     def to_bytes(self, **options: Any) -> bytes:
-        """RETURNS (bytes): Nothing; spaCy loads only components that were saved."""
+        """Nothing; spaCy loads only components that were saved."""
         return b""
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterable[Doc]:
-        """YIELDS (Doc): The Docs of a stream, in order."""
+        """The Docs of a stream, in order."""
         for doc in stream:
             yield self(doc)
 

@@ -1,319 +1,187 @@
 """The factories of components. `spacy.blank` imports them all: what they make is imported when it is made."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from importlib import import_module
+from inspect import Parameter, Signature
+from typing import Any
 
 from spacy.language import Language
 from thinc.api import Model
 
-if TYPE_CHECKING:
-    from .constituency import SpectralConstituency
-    from .eigenwords import EigenwordSimilarity
-    from .lemmatizer import SpectralLemmatizer
-    from .parser import SpectralParser
-    from .refiner import SpectralRefiner
-    from .reranker import SpectralReranker
-    from .senter import SpectralSenter
-    from .tagger import SpectralTagger
 
-PARSER_MODEL = {"@architectures": "spacy-spectral.SHAG.v1"}
-_PARSE_SCORES = {
-    "dep_uas": 0.5,
-    "dep_las": 0.5,
-    "dep_uas_no_punct": None,
-    "dep_las_no_punct": None,
-    "dep_las_per_type": None,
-}
+def _factory(
+    factory: str,
+    made: str,
+    settings: dict[str, tuple[Any, Any]],
+    *,
+    of: str = "vocab",
+    **known: Any,
+) -> Callable:
+    """Register the factory of a component.
+
+    made: The module here and the class in it, as "module:class".
+    settings: The type and the default of every setting, which the class gets by its name.
+    of: What else the class gets: the "vocab", or the whole pipeline, "nlp".
+    known: What spaCy is told about the component.
+    """
+    module, _, kind = made.partition(":")
+
+    def make(nlp: Language, name: str, **given: Any) -> Any:
+        own = {of: nlp if of == "nlp" else nlp.vocab, "name": name}
+        return getattr(import_module(f".{module}", __package__), kind)(**own, **given)
+
+    types = {"nlp": Language, "name": str} | {key: own for key, (own, _) in settings.items()}
+    make.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(key, Parameter.KEYWORD_ONLY, annotation=own) for key, own in types.items()]
+    )
+    make.__doc__ = f"Make a component; see `{kind}`."
+    defaults = {key: default for key, (_, default) in settings.items()}
+    return Language.factory(factory, default_config=defaults, func=make, **known)
 
 
-@Language.factory(
+def _model(name: str, **settings: Any) -> tuple[Any, Any]:
+    return Model, {"@architectures": f"spacy-spectral.{name}", **settings}
+
+
+def _scorer(name: str) -> tuple[Any, Any]:
+    return Callable | None, {"@scorers": name}
+
+
+_SYMBOL: Any = str | list[str], "TAG"
+_NAMES: Any = list[str], []
+_NAME: Any = str | None, None
+_PARSE_SCORES = {"dep_uas": 0.5, "dep_las": 0.5} | dict.fromkeys(
+    ("dep_uas_no_punct", "dep_las_no_punct", "dep_las_per_type")
+)
+
+make_spectral_parser = _factory(
     "spectral_parser",
+    "parser:SpectralParser",
+    {
+        "model": _model("SHAG.v1"),
+        "symbol": _SYMBOL,
+        "decode": (str, "mbr"),
+        "constrain": (bool, False),
+        "valid_trees": (bool, False),
+        "store": (list[str], ["head_prob", "dep_prob", "parse_logprob"]),
+        "annotate_with": _NAMES,
+        "jackknife": _NAME,
+        "source": _NAME,
+        "scorer": _scorer("spacy-spectral.ud_scorer.v1"),
+    },
     requires=["token.is_sent_start", "token.tag"],
     assigns=[
-        "token.dep",
-        "token.head",
-        "token.is_sent_start",
-        "doc.sents",
-        "token._.head_prob",
-        "token._.dep_prob",
-        "span._.parse_logprob",
-        "span._.marginals",
+        *("token.dep", "token.head", "token.is_sent_start", "doc.sents", "token._.head_prob"),
+        *("token._.dep_prob", "span._.parse_logprob", "span._.marginals"),
     ],
-    default_config={
-        "model": PARSER_MODEL,
-        "symbol": "TAG",
-        "decode": "mbr",
-        "constrain": False,
-        "valid_trees": False,
-        "store": ["head_prob", "dep_prob", "parse_logprob"],
-        "annotate_with": [],
-        "jackknife": None,
-        "source": None,
-        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
-    },
     default_score_weights=_PARSE_SCORES,
 )
-def make_spectral_parser(
-    nlp: Language,
-    name: str,
-    model: Model,
-    symbol: str | list[str],
-    decode: str,
-    constrain: bool,
-    valid_trees: bool,
-    store: list[str],
-    annotate_with: list[str],
-    jackknife: str | None,
-    source: str | None,
-    scorer: Callable | None,
-) -> "SpectralParser":
-    """Make a parser; see `SpectralParser`."""
-    from .parser import SpectralParser
 
-    return SpectralParser(
-        nlp.vocab,
-        model,
-        name,
-        symbol=symbol,
-        decode=decode,
-        constrain=constrain,
-        valid_trees=valid_trees,
-        store=store,
-        annotate_with=annotate_with,
-        jackknife=jackknife,
-        source=source,
-        scorer=scorer,
-    )
-
-
-TAGGER_MODEL = {"@architectures": "spacy-spectral.LinearTagger.v1", "epochs": 5, "seed": 0}
-
-
-@Language.factory(
+make_spectral_tagger = _factory(
     "spectral_tagger",
+    "tagger:SpectralTagger",
+    {
+        "model": _model("LinearTagger.v1", epochs=5, seed=0),
+        "overwrite": (bool, False),
+        "top_k": (int, 3),
+        "scorer": _scorer("spacy-spectral.tagger_scorer.v1"),
+    },
     assigns=["token.tag", "token.pos", "token.morph", "token._.tag_probs"],
-    default_config={
-        "model": TAGGER_MODEL,
-        "overwrite": False,
-        "top_k": 3,
-        "scorer": {"@scorers": "spacy-spectral.tagger_scorer.v1"},
-    },
-    default_score_weights={
-        "tag_acc": 0.4,
-        "pos_acc": 0.3,
-        "morph_acc": 0.3,
-        "morph_micro_p": None,
-        "morph_micro_r": None,
-        "morph_micro_f": None,
-        "morph_per_feat": None,
-    },
+    default_score_weights={"tag_acc": 0.4, "pos_acc": 0.3, "morph_acc": 0.3}
+    | dict.fromkeys(("morph_micro_p", "morph_micro_r", "morph_micro_f", "morph_per_feat")),
 )
-def make_spectral_tagger(
-    nlp: Language, name: str, model: Model, overwrite: bool, top_k: int, scorer: Callable | None
-) -> "SpectralTagger":
-    """Make a tagger; see `SpectralTagger`."""
-    from .tagger import SpectralTagger
 
-    return SpectralTagger(nlp.vocab, model, name, overwrite=overwrite, top_k=top_k, scorer=scorer)
-
-
-RERANKER_MODEL = {"@architectures": "spacy-spectral.Reranker.v1"}
-
-
-@Language.factory(
+make_spectral_reranker = _factory(
     "spectral_reranker",
+    "reranker:SpectralReranker",
+    {
+        "model": _model("Reranker.v1"),
+        "base": (str, "spectral_parser"),
+        "n": (int, 50),
+        "margin": (float, 6.0),
+        "symbol": _NAME,
+        "store": _NAMES,
+        "scorer": _scorer("spacy-spectral.ud_scorer.v1"),
+    },
+    of="nlp",
     requires=["token.tag", "token.dep", "token.head", "doc.sents"],
     assigns=["token.dep", "token.head", "span._.parses"],
-    default_config={
-        "model": RERANKER_MODEL,
-        "base": "spectral_parser",
-        "n": 50,
-        "margin": 6.0,
-        "symbol": None,
-        "store": [],
-        "scorer": {"@scorers": "spacy-spectral.ud_scorer.v1"},
-    },
     default_score_weights=_PARSE_SCORES,
 )
-def make_spectral_reranker(
-    nlp: Language,
-    name: str,
-    model: Model,
-    base: str,
-    n: int,
-    margin: float,
-    symbol: str | None,
-    store: list[str],
-    scorer: Callable | None,
-) -> "SpectralReranker":
-    """Make a reranker; see `SpectralReranker`."""
-    from .reranker import SpectralReranker
 
-    return SpectralReranker(
-        nlp, model, name, base=base, n=n, margin=margin, symbol=symbol, store=store, scorer=scorer
-    )
-
-
-@Language.factory(
+make_eigenwords = _factory(
     "eigenwords",
+    "eigenwords:EigenwordSimilarity",
+    {},
     assigns=["doc.user_hooks", "doc.user_span_hooks", "doc.user_token_hooks"],
-    default_config={},
 )
-def make_eigenwords(nlp: Language, name: str) -> "EigenwordSimilarity":
-    """Make the component; vectors and clusters are those of the pipeline's vocabulary."""
-    from .eigenwords import EigenwordSimilarity
 
-    return EigenwordSimilarity(name, vocab=nlp.vocab)
-
-
-@Language.factory(
+make_spectral_senter = _factory(
     "spectral_senter",
-    assigns=["token.is_sent_start", "doc.sents", "token._.sent_start_prob"],
-    default_config={
-        "model": {"@architectures": "spacy-spectral.LinearSenter.v1"},
-        "threshold": 0.5,
-        "store": True,
-        "scorer": {"@scorers": "spacy.senter_scorer.v1"},
+    "senter:SpectralSenter",
+    {
+        "model": _model("LinearSenter.v1"),
+        "threshold": (float, 0.5),
+        "store": (bool, True),
+        "scorer": _scorer("spacy.senter_scorer.v1"),
     },
+    assigns=["token.is_sent_start", "doc.sents", "token._.sent_start_prob"],
     default_score_weights={"sents_f": 1.0, "sents_p": 0.0, "sents_r": 0.0},
 )
-def make_spectral_senter(
-    nlp: Language, name: str, model: Model, threshold: float, store: bool, scorer: Callable | None
-) -> "SpectralSenter":
-    """Make a senter; see `SpectralSenter`."""
-    from .senter import SpectralSenter
 
-    return SpectralSenter(nlp.vocab, model, name, threshold=threshold, store=store, scorer=scorer)
-
-
-CONSTITUENCY_MODEL = {
-    "@architectures": "spacy-spectral.ConstituencyProduct.v1",
-    "estimator": "spectral",
-    "states": 24,
-    "em_iterations": 8,
-    "epochs": 2,
-    "anchored_epochs": 3,
-    "rate": 0.1,
-    "min_count": 2,
-    "seed": 0,
-}
-
-
-@Language.factory(
+make_spectral_constituency = _factory(
     "spectral_constituency",
+    "constituency:SpectralConstituency",
+    {
+        "model": _model(
+            "ConstituencyProduct.v1",
+            estimator="spectral",
+            states=24,
+            em_iterations=8,
+            epochs=2,
+            anchored_epochs=3,
+            rate=0.1,
+            min_count=2,
+            seed=0,
+        ),
+        "nbest": (int, 0),
+        "spans_key": (str | None, "constituents"),
+        "set_tags": (bool, False),
+        "annotate_with": _NAMES,
+        "scorer": _scorer("spacy-spectral.constituency_scorer.v1"),
+    },
     assigns=["doc.user_data"],
-    default_config={
-        "model": CONSTITUENCY_MODEL,
-        "nbest": 0,
-        "spans_key": "constituents",
-        "set_tags": False,
-        "annotate_with": [],
-        "scorer": {"@scorers": "spacy-spectral.constituency_scorer.v1"},
-    },
-    default_score_weights={
-        "bracket_f": 1.0,
-        "bracket_p": None,
-        "bracket_r": None,
-        "bracket_exact": None,
-        "bracket_tag_acc": None,
-        "bracket_f_per_type": None,
-    },
+    default_score_weights={"bracket_f": 1.0}
+    | dict.fromkeys(f"bracket_{key}" for key in ("p", "r", "exact", "tag_acc", "f_per_type")),
 )
-def make_spectral_constituency(
-    nlp: Language,
-    name: str,
-    model: Model,
-    nbest: int,
-    spans_key: str | None,
-    set_tags: bool,
-    annotate_with: list[str],
-    scorer: Callable | None,
-) -> "SpectralConstituency":
-    """Make a constituency parser; see `SpectralConstituency`."""
-    from .constituency import SpectralConstituency
 
-    return SpectralConstituency(
-        nlp.vocab,
-        model,
-        name,
-        nbest=nbest,
-        spans_key=spans_key,
-        set_tags=set_tags,
-        annotate_with=annotate_with,
-        scorer=scorer,
-    )
-
-
-@Language.factory(
+make_spectral_refiner = _factory(
     "spectral_refiner",
+    "refiner:SpectralRefiner",
+    {
+        "model": _model("Refined.v1"),
+        "symbol": _SYMBOL,
+        "use_heads": (bool, True),
+        "parser": _NAME,
+        "annotate_with": _NAMES,
+        "jackknife": _NAME,
+    },
     requires=["token.is_sent_start", "token.tag"],
     assigns=["token._.subtag", "token._.subtag_prob"],
-    default_config={
-        "model": {"@architectures": "spacy-spectral.Refined.v1"},
-        "symbol": "TAG",
-        "use_heads": True,
-        "parser": None,
-        "annotate_with": [],
-        "jackknife": None,
-    },
     default_score_weights={"subtag_acc": 1.0},
 )
-def make_spectral_refiner(
-    nlp: Language,
-    name: str,
-    model: Model,
-    symbol: str | list[str],
-    use_heads: bool,
-    parser: str | None,
-    annotate_with: list[str],
-    jackknife: str | None,
-) -> "SpectralRefiner":
-    """Make a refiner; see `SpectralRefiner`."""
-    from .refiner import SpectralRefiner
 
-    return SpectralRefiner(
-        nlp.vocab,
-        model,
-        name,
-        symbol=symbol,
-        use_heads=use_heads,
-        parser=parser,
-        annotate_with=annotate_with,
-        jackknife=jackknife,
-    )
-
-
-@Language.factory(
+make_spectral_lemmatizer = _factory(
     "spectral_lemmatizer",
+    "lemmatizer:SpectralLemmatizer",
+    {
+        "model": _model("LinearLemmatizer.v1"),
+        "overwrite": (bool, False),
+        "annotate_with": _NAMES,
+        "jackknife": _NAME,
+        "scorer": _scorer("spacy.lemmatizer_scorer.v1"),
+    },
     requires=["token.tag", "token.pos", "token.morph"],
     assigns=["token.lemma"],
-    default_config={
-        "model": {"@architectures": "spacy-spectral.LinearLemmatizer.v1"},
-        "overwrite": False,
-        "annotate_with": [],
-        "jackknife": None,
-        "scorer": {"@scorers": "spacy.lemmatizer_scorer.v1"},
-    },
     default_score_weights={"lemma_acc": 1.0},
 )
-def make_spectral_lemmatizer(
-    nlp: Language,
-    name: str,
-    model: Model,
-    overwrite: bool,
-    annotate_with: list[str],
-    jackknife: str | None,
-    scorer: Callable | None,
-) -> "SpectralLemmatizer":
-    """Make a lemmatizer; see `SpectralLemmatizer`."""
-    from .lemmatizer import SpectralLemmatizer
-
-    return SpectralLemmatizer(
-        nlp.vocab,
-        model,
-        name,
-        overwrite=overwrite,
-        annotate_with=annotate_with,
-        jackknife=jackknife,
-        scorer=scorer,
-    )

@@ -18,7 +18,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, reason_of
 from ..base.progress import EpochBar
 from ..models.linear.analyses import LemmaTable, read_analyses
 from ..models.linear.lemmatizer import Reading
@@ -134,7 +134,7 @@ def lookup_lemmas(vocab: Vocab, path: str | Path | None) -> dict[int, list[str]]
                 srsly.read_gzip_json(path) if str(path).endswith(".gz") else srsly.read_json(path)
             )
         except (OSError, ValueError, EOFError, zlib.error) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            reason = reason_of(error)
             raise SpectralError(Errors.S307.format(path=path, reason=reason)) from error
         if not isinstance(found, dict):
             raise SpectralError(Errors.S311.format(path=path, value=found))
@@ -166,7 +166,7 @@ class _Readings:
         self._find = string_finder(docs)
 
     def __call__(self, places: list[int]) -> list[Reading]:
-        """RETURNS (List[Reading]): Some of the readings."""
+        """Some of the readings."""
         return [_reading(*map(self._find, row)) for row in self._values[places].tolist()]
 
 

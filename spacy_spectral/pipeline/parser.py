@@ -121,16 +121,11 @@ class SpectralParser(FirstStage):
         source: What the gold treebank is called, if the parser learns from several. A trained parser parses
         like the one that is named here."""
         super().__init__(vocab, model, name, scorer=scorer)
-        unknown = [item for item in store if item not in STORABLE]
-        if unknown:
-            raise SpectralError(
-                Errors.S113.format(name=name, value=unknown, choices=", ".join(STORABLE))
-            )
         if decode != "mbr":
             raise SpectralError(Errors.S114.format(name=name, value=decode))
         self.constrain = constrain
         self.valid_trees = valid_trees
-        self.store = list(store)
+        self.store = self.storable(store, STORABLE)
         self.annotate_with = list(annotate_with)
         self.jackknife = jackknife
         self.learner = _learner(model, name)
@@ -539,7 +534,7 @@ class StepwiseLearner:
         return Temperature(*self.model.attrs["temperature"])
 
     def with_temperature(self, temperature: Temperature) -> "StepwiseLearner":
-        """One that parses surer or less sure, with the same layers."""
+        """The same layers at another temperature."""
         return StepwiseLearner(self.model, name=self.name, temperature=temperature)
 
     def keep_temperature(self, temperature: Temperature) -> None:

@@ -69,7 +69,7 @@ class SpectralRefiner(SpectralPipe):
     def fit(
         self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
     ) -> RefinedGrammar:
-        """RETURNS (RefinedGrammar): The grammar of `parser`, or what is learnt from all training examples."""
+        """The grammar of `parser`, or what is learnt from all training examples."""
         if self.parser is not None:
             pipe = component(nlp, self.parser, parser=self.name)
             if not isinstance(pipe, SpectralParser) or not isinstance(pipe.grammar, RefinedGrammar):

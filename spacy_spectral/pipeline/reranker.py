@@ -106,14 +106,10 @@ class SpectralReranker(SecondStage):
         super().__init__(nlp, model, name, base=base, scorer=scorer)
         if n < 2 or not margin > 0:
             raise SpectralError(Errors.S541.format(name=name, n=n, margin=margin))
-        unknown = [item for item in store if item not in STORABLE]
-        if unknown:
-            choices = ", ".join(STORABLE)
-            raise SpectralError(Errors.S542.format(name=name, value=unknown, choices=choices))
         self.n = n
         self.margin = margin
         self.symbol = symbol
-        self.store = list(store)
+        self.store = self.storable(store, STORABLE)
         recipe = model.attrs["recipe"]
         self._is_forest = isinstance(recipe, ForestSettings)
         self.wish: Wish = BestTrees(n, margin)

@@ -43,7 +43,7 @@ class SpectralSenter(SpectralPipe):
     def fit(
         self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
     ) -> SenterModel:
-        """RETURNS (SenterModel): What is learnt from the sentences of all reference documents."""
+        """What is learnt from the sentences of all reference documents."""
         passages = [passage(eg.reference) for eg in self.training_examples(get_examples, nlp)]
         with EpochBar(self.name, self.recipe.epochs) as progress:
             return self.recipe.fit(passages, progress=progress)
@@ -118,7 +118,7 @@ class _Words:
 
 
 def passage(doc: Doc) -> Passage:
-    """RETURNS (Passage): The sentences of a document, to learn from."""
+    """The sentences of a document, to learn from."""
     own = _Words([doc])
     starts = doc.to_array([SENT_START]).astype("int64").ravel()[own.places]
     gold = numpy.where(starts == 1, 1, numpy.where(starts == 0, -1, 0)).astype("int32")

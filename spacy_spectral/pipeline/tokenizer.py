@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, require_choice
 from ..base.files import Bytes, Format, List, Record, Str, Strings, write_atomically
 from ..base.progress import EpochBar
 from ..models.linear.chunks import PiecedText, piece_words, split_chunks
@@ -28,8 +28,7 @@ from ..models.linear.tokenizer import (
     TokenizerRecipe,
     is_special,
 )
-from ..treebank.conllu import cut_form
-from ..treebank.documents import MULTIWORD, multiword_tokens
+from ..treebank.documents import MULTIWORD, units
 from .training_data import read_examples
 from .words import keep_offsets, register_words, set_words, with_words
 
@@ -76,10 +75,7 @@ class SpectralTokenizer:
     def __init__(self, vocab: Vocab, *, epochs: int = 10, seed: int = 0, multiword: str = MERGE):
         """epochs, seed: Passes over the training data, and the seed of its order.
         multiword: "merge" if documents hold the tokens of the text, "expand" if they hold words."""
-        if multiword not in CHOICES:
-            raise SpectralError(
-                Errors.S625.format(value=repr(multiword), choices=", ".join(CHOICES))
-            )
+        require_choice(Errors.S625, multiword, CHOICES)
         self.vocab = vocab
         self.epochs = epochs
         self.seed = seed
@@ -165,7 +161,7 @@ class SpectralTokenizer:
 
     @property
     def rules(self) -> dict[str, list[dict[int, str]]]:
-        """RETURNS (Dict[str, List[Dict[int, str]]]): The special cases, as spaCy's tokenizer has them."""
+        """The special cases, as spaCy's tokenizer has them."""
         return {
             text: [
                 {ORTH: token.orth} | ({} if token.norm is None else {NORM: token.norm})
@@ -258,22 +254,17 @@ class _Surface(NamedTuple):
     def of(cls, doc: Doc) -> "_Surface":
         """What is to be learnt from a document of words."""
         own = cls([], [], [], [])
-        marked = multiword_tokens(doc)
-        at = 0
-        while at < len(doc):
-            last, form = marked.get(at, (at, doc[at].text))
-            words = tuple(token.text for token in doc[at : last + 1])
-            pieces = cut_form(form, words) or [form]
-            white = doc[last].whitespace_
-            at = last + 1
-            if form.isspace():
+        for unit in units(doc):
+            pieces, white = unit.pieces or [unit.form], doc[unit.last].whitespace_
+            if unit.form.isspace():
                 if own.whites:
-                    own.whites[-1] += form + white
+                    own.whites[-1] += unit.form + white
                 continue
             own.tokens.extend(pieces)
             own.whites.extend([*repeat("", len(pieces) - 1), white])
             own.is_inner.extend([False, *repeat(True, len(pieces) - 1)])
-            own.words.extend([words] if len(words) > len(pieces) else repeat(None, len(pieces)))
+            whole = len(unit.words) <= len(pieces)
+            own.words.extend(repeat(None, len(pieces)) if whole else [tuple(unit.words)])
         return own
 
     def pieces(self) -> PiecedText | None:

@@ -37,8 +37,7 @@ from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..treebank.conllu import cut_form
-from ..treebank.documents import MULTIWORD, multiword_tokens, set_sentence_starts
+from ..treebank.documents import MULTIWORD, multiword_tokens, set_sentence_starts, units
 from .annotations import (
     Place,
     entries,
@@ -187,7 +186,7 @@ def with_words(doc: Doc, *, mark: bool = True) -> Doc:
     """The expanded form of a document: a new one with what the tokens and their words have; the document
     itself if its tokens are words.
 
-    mark: Whether multiword tokens are marked by spans. Who only looks at words needs none.
+    mark: Whether multiword tokens are marked by spans. Not needed where only words are looked at.
     """
     layout = _layout(doc)
     if layout is None:
@@ -384,22 +383,14 @@ def merged(words: Doc) -> Doc:
     spaces: list[bool] = []
     found: dict[int, list[str]] = {}
     cut: list[tuple[int, int]] = []
-    at = 0
-    while at < len(words):
-        last, form = marked.get(at, (at, words[at].text))
-        own = [token.text for token in words[at : last + 1]]
-        pieces = cut_form(form, own)
-        if last > at:
-            if pieces is None:
-                found[len(texts)] = own
-                pieces = [form]
-            else:
-                cut.append((len(texts), len(texts) + len(pieces)))
-        else:
-            pieces = [form]
+    for unit in units(words):
+        pieces = unit.pieces or [unit.form]
+        if unit.pieces is None:
+            found[len(texts)] = unit.words
+        elif unit.last > unit.first:
+            cut.append((len(texts), len(texts) + len(pieces)))
         texts += pieces
-        spaces += [*[False] * (len(pieces) - 1), bool(words[last].whitespace_)]
-        at = last + 1
+        spaces += [*[False] * (len(pieces) - 1), bool(words[unit.last].whitespace_)]
     doc = Doc(words.vocab, words=texts, spaces=spaces)
     if cut:
         doc.spans[MULTIWORD] = [doc[a:b] for a, b in cut]
@@ -441,25 +432,21 @@ class Surface(NamedTuple):
 
 def surface(words: Doc) -> Surface:
     """The text that an expanded document was made of."""
-    marked = multiword_tokens(words)
     n = len(words)
     starts, ends = numpy.zeros(n, dtype="int32"), numpy.zeros(n, dtype="int32")
     inside = numpy.zeros(n, dtype=bool)
     pieces: list[str] = []
-    size = at = 0
-    while at < n:
-        last, form = marked.get(at, (at, words[at].text))
-        own = [token.text for token in words[at : last + 1]]
-        if last > at and cut_form(form, own) is not None:
-            lengths = numpy.cumsum([0, *map(len, own)])
-            starts[at : last + 1], ends[at : last + 1] = size + lengths[:-1], size + lengths[1:]
-        else:
-            starts[at : last + 1], ends[at : last + 1] = size, size + len(form)
-            inside[at : last + 1] = last > at
-        piece = form + words[last].whitespace_
-        pieces.append(piece)
-        size += len(piece)
-        at = last + 1
+    size = 0
+    for unit in units(words):
+        begin = size
+        for i, piece in enumerate(unit.pieces or (), unit.first):
+            starts[i], ends[i] = begin, begin + len(piece)
+            begin += len(piece)
+        if unit.pieces is None:
+            own = slice(unit.first, unit.last + 1)
+            starts[own], ends[own], inside[own] = size, size + len(unit.form), True
+        pieces.append(unit.form + words[unit.last].whitespace_)
+        size += len(pieces[-1])
     return Surface("".join(pieces), starts, ends, inside)
 
 

@@ -15,12 +15,14 @@ import numpy
 from numpy.typing import NDArray
 from spacy import util
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 from ..base.errors import Errors, SpectralError
-from ..pipeline.annotations import tag_probs
+from ..pipeline.annotations import dep_prob, head_prob, tag_probs
+from ..pipeline.documents import RELATIONS
 from ..pipeline.parser import SpectralParser
 from ..pipeline.tagger import SpectralTagger
+from ..treebank.conllu import UPOS
 from ..trees.interface import Parses
 from ..trees.posterior import possible
 from ..trees.pseudoprojective import plain
@@ -30,56 +32,8 @@ Values = Mapping[str, str]
 _FREE = "_"
 _TOP_TAGS = 12
 _ROOT = "root"
-# All relations of Universal Dependencies, for those that a model has not seen.
-RELATIONS = (
-    *(
-        "acl",
-        "advcl",
-        "advmod",
-        "amod",
-        "appos",
-        "aux",
-        "case",
-        "cc",
-        "ccomp",
-        "clf",
-        "compound",
-        "conj",
-    ),
-    *(
-        "cop",
-        "csubj",
-        "dep",
-        "det",
-        "discourse",
-        "dislocated",
-        "expl",
-        "fixed",
-        "flat",
-        "goeswith",
-        "iobj",
-    ),
-    *("list", "mark", "nmod", "nsubj", "nummod", "obj", "obl", "orphan", "parataxis", "punct"),
-    *("reparandum", "root", "vocative", "xcomp"),
-)
-UPOS = (
-    *(
-        "ADJ",
-        "ADP",
-        "ADV",
-        "AUX",
-        "CCONJ",
-        "DET",
-        "INTJ",
-        "NOUN",
-        "NUM",
-        "PART",
-        "PRON",
-        "PROPN",
-        "PUNCT",
-    ),
-    *("SCONJ", "SYM", "VERB", "X"),
-)
+# The exponent of the length in `expected_errors`.
+POWER = 0.5
 
 
 @dataclass
@@ -247,9 +201,9 @@ class Engine:
                 label = _ROOT if label.lower() == _ROOT else label
                 labels[label] = labels.get(label, 0.0) + prob
         result = {name: _ranked(own) for name, own in (found | {"deprel": labels}).items()}
-        for name, known in (("upos", UPOS), ("deprel", RELATIONS)):
+        for name, known in (("upos", UPOS - {_FREE}), ("deprel", RELATIONS)):
             there = {value for value, _ in result[name]}
-            result[name] += [(value, 0.0) for value in known if value not in there]
+            result[name] += [(value, 0.0) for value in sorted(known - there)]
         for value in (forms[word - 1], forms[word - 1].lower()):
             if value not in {own for own, _ in result["lemma"]}:
                 result["lemma"].append((value, 0.0))
@@ -348,3 +302,31 @@ def _set_values(doc: Doc, fixed: Sequence[Values]) -> None:
 
 def _ranked(found: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(found.items(), key=lambda pair: -pair[1])
+
+
+def expected_errors(probs: Sequence[float], power: float = POWER) -> float:
+    """How many errors are expected in a sentence, divided by a power of its length: which sentences are worth
+    a person's time.
+
+        errors(sentence) = sum over tokens of (1 - P(head of the token)) / length^power
+
+    With power 0 long sentences come first, with power 1 those whose arcs are doubtful on average. What is
+    read and what is corrected grow with the length, but not in the same way; between 0 and 1 both count.
+
+    probs: The probability of every arc; with its label, if labels count.
+    RETURNS: 0 for a sentence without words.
+    """
+    if not len(probs):
+        return 0.0
+    return float(sum(1.0 - prob for prob in probs) / len(probs) ** power)
+
+
+def span_errors(span: Span) -> float:
+    """How many wrong labelled arcs are expected in a parsed sentence, see `expected_errors`. A token of which
+    no probability is known counts as a certain error: nobody has parsed it."""
+    probs = []
+    for token in span:
+        if not token.is_space:
+            label = dep_prob(token)
+            probs.append((head_prob(token) or 0.0) * (1.0 if label is None else label))
+    return expected_errors(probs)

@@ -1,8 +1,9 @@
 """What all servers here have: limits on size and time, checks of hosts and origins, errors as JSON.
 
 `application` makes one of routes, `listen` opens its port, `run` serves it until it is told to stop. A
-request reaches a route when all of it is there: one that is too large or too slow is answered before. Who
-does not finish a request, or does not read an answer, loses the connection. No answer has a traceback.
+request reaches a route when all of it is there: one that is too large or too slow is answered before. A
+client that does not finish a request, or does not read an answer, loses the connection. No answer has a
+traceback.
 """
 
 import asyncio
@@ -249,7 +250,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, error: HTTPException) -> None:
-    """Answer at once, then read on for a while: who still sends would not see the answer otherwise."""
+    """Answer at once, then read on for a while: a client that sends sees the answer only then."""
     headers = {"connection": "close", **(error.headers or {})}
     answer = error_response(error.status_code, error.detail, headers)
     await send(
@@ -439,7 +440,7 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
 def run(app: ASGIApp, opened: socket.socket) -> None:
     """Serve an application until Ctrl-C or SIGTERM; what has been asked is answered before."""
     _allow_files()
-    # who sends a form that can't be read is told so
+    # the client is told that a form can't be read
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
     with suppress(KeyboardInterrupt):
         make_server(app).run(sockets=[opened])

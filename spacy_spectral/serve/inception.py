@@ -20,7 +20,6 @@ from spacy.tokens import Token
 from ..base.errors import Errors, SpectralError
 from ..pipeline.annotations import dep_prob, head_prob, tag_probs
 from ..treebank.conllu import Sentence
-from ..trees.sentences import MISSING
 from .models import PARSER, TAGGER, Model
 from .udpipe import bare_doc
 
@@ -231,12 +230,7 @@ def _words(cas: Cas) -> tuple[str, list[Element], list[Sentence]]:
         sentences[-1].after.append(" ")
         kept.append(element)
         last, last_number = end, number
-    for sentence in sentences:
-        n = len(sentence)
-        sentence.heads = [MISSING] * n
-        for name in ("lemmas", "upos", "xpos", "feats", "deps"):
-            setattr(sentence, name, [""] * n)
-    return id_, kept, sentences
+    return id_, kept, [Sentence.of_words(own.words, own.after) for own in sentences]
 
 
 def _features(system: str, layer: str) -> set[str]:

@@ -1,9 +1,10 @@
 """What was annotated, on disk: a journal that only grows, and the CoNLL-U file that it stands for.
 
 The journal `FILE.conllu.journal` begins with all sentences as they were at first. Each further line is one
-change: so many sentences at a place are replaced by others. A line counts when its end is there; whoever is
-killed while writing one leaves the state before it. What must not be lost is on the disk (fsync) before
-`append` returns, and the file is replaced as a whole after it. So the journal is never behind the file.
+change: so many sentences at a place are replaced by others. A line counts when its end is there; a
+process that is killed while writing one leaves the state before it. What must not be lost is on the disk
+(fsync) before `append` returns, and the file is replaced as a whole after it. So the journal is never behind
+the file.
 """
 
 import json
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, reason_of
 from ..base.files import require_writable, write_atomically
 
 OPEN, ACCEPTED, SKIPPED = "open", "accepted", "skipped"
@@ -125,8 +126,9 @@ class Journal:
             self._file = open(self.path, "r+b")  # noqa: SIM115
             self._file.truncate(before)
             self._file.seek(before)
-            reason = error.strerror or error
-            raise SpectralError(Errors.S004.format(path=self.path, reason=reason)) from error
+            raise SpectralError(
+                Errors.S004.format(path=self.path, reason=reason_of(error))
+            ) from error
         same = [item.block for item in back.put] == [item.block for item in change.put]
         self.items = items
         if sync and not same:

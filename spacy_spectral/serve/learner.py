@@ -25,10 +25,11 @@ from spacy.training.initialize import init_nlp
 from ..base.errors import Errors, SpectralError
 from ..base.files import remove_leftovers, write_atomically
 from ..pipeline.parser import SpectralParser, WholeLearner
-from ..treebank.conllu import read_conllu
+from ..treebank.conllu import Sentence, read_conllu, scan_conllu
 from ..trees.sentences import MISSING
-from .engine import Engine, parser_of
-from .order import expected_errors
+from .blocks import COLUMNS
+from .blocks import MISSING as MISSING_VALUE
+from .engine import Engine, expected_errors, parser_of
 from .session import Session
 
 # Fewer sentences are not divided for tags that taggers have not seen.
@@ -109,24 +110,17 @@ def require_whole(nlp: Language) -> None:
 
 
 def expected(nlp: Language, path: Path) -> list[float]:
-    """How many errors a pipeline expects in each sentence of a file, see `order`."""
+    """How many errors a pipeline expects in each sentence of a file, see `engine.expected_errors`."""
     engine = Engine(nlp)
+    free = dict.fromkeys(COLUMNS, MISSING_VALUE)
     result = []
-    for sentence in read_conllu_bare(path):
-        free = [dict.fromkeys(("lemma", "upos", "xpos", "feats", "head", "deprel"), "_")] * len(
-            sentence
-        )
-        found = engine.analyse(sentence.words, sentence.spaces, free)
+    for sentence in scan_conllu(path, trees=False):
+        if not isinstance(sentence, Sentence):
+            continue
+        found = engine.analyse(sentence.words, sentence.spaces, [free] * len(sentence))
         pairs = zip(found.head_probs, found.label_probs, strict=True)
         result.append(expected_errors([head * label for head, label in pairs]))
     return result
-
-
-def read_conllu_bare(path: Path) -> list[Any]:
-    """The sentences of a file, with or without trees."""
-    from ..treebank.conllu import Sentence, scan_conllu
-
-    return [item for item in scan_conllu(path, trees=False) if isinstance(item, Sentence)]
 
 
 def run_job(job: Mapping[str, Any]) -> None:

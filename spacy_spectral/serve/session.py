@@ -12,17 +12,16 @@ from threading import RLock
 from typing import Any
 
 from ..base.errors import Errors, SpectralError
-from ..treebank.conllu import Sentence
+from ..treebank.conllu import FEATS, UPOS, Sentence
 from ..trees.validity import violations
 from . import blocks
-from .engine import UPOS, Analysis, Engine, Values
+from .engine import Analysis, Engine, Values
 from .journal import ACCEPTED, OPEN, SKIPPED, Change, Item, Journal
 
 ORDERS = ("errors", "document", "random")
 _FREE = blocks.MISSING
 _FIELDS = ("lemma", "upos", "xpos", "feats")
 _LABEL = re.compile(r"[^\s|:]+(:[^\s|:]+)*")
-_FEATURES = re.compile(r"[^=|\s]+=[^=|\s]+(\|[^=|\s]+=[^=|\s]+)*")
 _MOST_UNDO, _MOST_FOUND, _RECENT, _MOST_TEXT = 1000, 100, 20, 1000
 _N_BEST = 5
 
@@ -293,10 +292,10 @@ class Session:
         value = value or _FREE
         sound = name in _FIELDS and not any(c in value for c in "\t\r\n\v\f\x85\u2028\u2029")
         if name == "upos":
-            sound = sound and value in (*UPOS, _FREE)
+            sound = sound and value in UPOS
         if name == "feats" and value != _FREE:
             value = "|".join(sorted(value.split("|"), key=str.lower))
-            sound = sound and bool(_FEATURES.fullmatch(value))
+            sound = sound and bool(FEATS.fullmatch(value))
         if name == "xpos":
             sound = sound and not re.search(r"\s", value)
         if not sound:

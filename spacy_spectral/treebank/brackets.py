@@ -17,7 +17,7 @@ from typing import NamedTuple
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from ..base.errors import Errors
+from ..base.errors import Errors, reason_of
 from ..base.text_files import LONGEST, opened
 from .conllu import TreebankError
 
@@ -191,8 +191,7 @@ def _lines(path: str | Path) -> Iterator[str]:
                     message = Errors.S011.format(byte=data[error.start])
                     raise TreebankError(path, number, message) from error
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise TreebankError(path, "", Errors.S010.format(reason=reason)) from error
+        raise TreebankError(path, "", Errors.S010.format(reason=reason_of(error))) from error
 
 
 def _without_outer_bracket(tree: Tree, path: str | Path, line: int) -> Tree:

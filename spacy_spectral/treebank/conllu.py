@@ -14,7 +14,7 @@ from typing import Any
 
 from spacy.parts_of_speech import IDS
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, reason_of
 from ..base.text_files import LONGEST, opened
 from ..trees.pseudoprojective import DELIMITER, find_cycle
 from ..trees.sentences import MISSING
@@ -73,9 +73,10 @@ def is_projective(heads: Sequence[int]) -> bool:
     return True
 
 
-_UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}
+# The universal parts of speech, and "_" for none.
+UPOS = frozenset(IDS) - {"", "CONJ", "EOL", "SPACE"} | {"_"}
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-_FEATS = re.compile(r"[^=|\s]+=[^=|\s]+(\|[^=|\s]+=[^=|\s]+)*")
+FEATS = re.compile(r"[^=|\s]+=[^=|\s]+(\|[^=|\s]+=[^=|\s]+)*")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 _ESCAPE = re.compile(r"\\(.)")
@@ -111,6 +112,13 @@ class Sentence:
     others: list[tuple[int, str]] = field(default_factory=list)
     before: str = ""
     line: int = 0
+
+    @classmethod
+    def of_words(cls, words: list[str], after: list[str]) -> "Sentence":
+        """Words without annotation."""
+        n = len(words)
+        empty: Any = {name: [""] * n for name in ("lemmas", "upos", "xpos", "feats", "deps")}
+        return cls(words, after, heads=[MISSING] * n, **empty)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -185,8 +193,7 @@ def scan_conllu(
                 report(done - before)
                 yield item
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        yield TreebankError(path, "", Errors.S010.format(reason=reason))
+        yield TreebankError(path, "", Errors.S010.format(reason=reason_of(error)))
 
 
 def _scan_lines(path: Path, file: Any, trees: bool) -> Iterator[Sentence | TreebankError]:
@@ -277,9 +284,9 @@ def read_rows(sentence: Sentence, rows: list[str], trees: bool) -> list[tuple[in
             sentence.deps.append("" if dep == "_" else dep)
             sentence.enhanced.append("" if enhanced == "_" else enhanced)
             sentence.misc.append("" if misc == "_" else misc)
-            if upos not in _UPOS:
+            if upos not in UPOS:
                 problems.append((number, Errors.S016.format(upos=upos)))
-            if feats != "_" and not _FEATS.fullmatch(feats):
+            if feats != "_" and not FEATS.fullmatch(feats):
                 problems.append((number, Errors.S017.format(feats=feats)))
             if head == "_":
                 sentence.heads.append(MISSING)
@@ -387,7 +394,7 @@ def _merge(sentence: Sentence, spans: list[tuple[int, int, str]]) -> Sentence:
         line=sentence.line,
     )  # fmt: skip
     for token, group in enumerate(groups):
-        # the head of the highest part hangs on no part: heads of tokens are a tree, too
+        # the head of the highest part is in no part: heads of tokens are a tree, too
         top = min(group, key=depths.__getitem__)
         head = sentence.heads[top]
         merged.words.append(forms.get(group[0], sentence.words[group[0]]))
@@ -411,7 +418,7 @@ def _merge(sentence: Sentence, spans: list[tuple[int, int, str]]) -> Sentence:
 
 
 def _depths(heads: list[int]) -> list[int]:
-    """How far words are from the root; those that hang on nothing known count as roots."""
+    """How far words are from the root; those without a known head count as roots."""
     depths = [-1] * len(heads)
     for i in range(len(heads)):
         path = []

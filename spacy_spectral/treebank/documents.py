@@ -1,10 +1,9 @@
 """Gold spaCy Docs out of treebank files: CoNLL-U or `.spacy`, with the same errors for both."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, ORTH, POS, SENT_START, TAG
@@ -12,10 +11,10 @@ from spacy.parts_of_speech import NAMES as POS_NAMES
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
-from ..base.errors import Errors
+from ..base.errors import Errors, reason_of
 from ..trees.pseudoprojective import DELIMITER
 from ..trees.sentences import MISSING
-from .conllu import Sentence, TreebankError, as_tokens, scan_conllu, tree_problems
+from .conllu import Sentence, TreebankError, as_tokens, cut_form, scan_conllu, tree_problems
 
 CONLLU_SUFFIXES = (".conllu", ".conll")
 SUFFIXES = (*CONLLU_SUFFIXES, ".spacy")
@@ -86,46 +85,50 @@ def scan_docs(
 def sentences_to_doc(sentences: list[Sentence], vocab: Vocab) -> Doc:
     """Make one gold document of sentences. A word without XPOS has its UPOS as tag, as in `spacy
     convert`. White space other than single spaces is made tokens, as spaCy's tokenizers do it."""
-    columns = _Columns()
+    rows: list[tuple[Any, ...]] = []  # word, space, tag, part of speech, features, lemma, start
+    heads: dict[int, int | None] = {}
+    deps: dict[int, str] = {}
     multiword = []
+
+    def add_space(text: str) -> None:
+        """White space has no annotation, and belongs to the sentence before it."""
+        if text:
+            rows.append((text, False, "", "", "", "", -1 if rows else 1))
+
     for sentence in sentences:
-        columns.add_space(sentence.before)
-        places: list[int] = []
+        add_space(sentence.before)
         # white space in front of a document is in its first sentence
-        is_first = -1 if columns.starts == [1] and sentence.before else 1
-        starts = [is_first] + [-1] * (len(sentence) - 1)
-        for i in range(len(sentence)):
-            places.append(len(columns.words))
-            columns.words.append(sentence.words[i])
-            columns.tags.append(sentence.xpos[i] or sentence.upos[i])
-            columns.pos.append(sentence.upos[i])
-            columns.morphs.append(sentence.feats[i])
-            columns.lemmas.append(sentence.lemmas[i])
-            columns.starts.append(starts[i])
-            columns.spaces.append(sentence.after[i].startswith(" "))
-            columns.add_space(sentence.after[i].removeprefix(" "))
+        start = -1 if len(rows) == 1 and sentence.before else 1
+        places: list[int] = []
+        for i, (word, after) in enumerate(zip(sentence.words, sentence.after, strict=True)):
+            places.append(len(rows))
+            upos = sentence.upos[i]
+            own = (sentence.xpos[i] or upos, upos, sentence.feats[i], sentence.lemmas[i])
+            rows.append((word, after.startswith(" "), *own, -1 if i else start))
+            add_space(after.removeprefix(" "))
         for i, (head, dep) in enumerate(zip(sentence.heads, sentence.deps, strict=True)):
-            columns.heads[places[i]] = None if head == MISSING else places[head]
+            heads[places[i]] = None if head == MISSING else places[head]
             # spaCy writes the label of a root in capitals
-            columns.deps[places[i]] = "ROOT" if head == i and dep == "root" else dep
+            deps[places[i]] = "ROOT" if head == i and dep == "root" else dep
         for first, last, form in sentence.multiword:
             if not any(sentence.after[first:last]):
                 label = "" if form == "".join(sentence.words[first : last + 1]) else form
                 multiword.append((places[first], places[last] + 1, label))
-    n = len(columns.words)
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(7)]
+    words, spaces, tags, pos, morphs, lemmas, starts = columns
     doc = Doc(
         vocab,
-        words=columns.words,
-        spaces=columns.spaces,
-        tags=columns.tags,
-        pos=columns.pos,
-        morphs=columns.morphs,
-        lemmas=columns.lemmas,
-        heads=[columns.heads.get(i) for i in range(n)],
-        deps=[columns.deps.get(i, "") for i in range(n)],
+        words=words,
+        spaces=spaces,
+        tags=tags,
+        pos=pos,
+        morphs=morphs,
+        lemmas=lemmas,
+        heads=[heads.get(i) for i in range(len(rows))],
+        deps=[deps.get(i, "") for i in range(len(rows))],
     )
-    set_sentence_starts(doc, columns.starts)
-    for i, word in enumerate(columns.words):
+    set_sentence_starts(doc, starts)
+    for i, word in enumerate(words):
         if word.isspace():
             doc[i].set_morph(None)
     if multiword:
@@ -153,28 +156,25 @@ def multiword_tokens(doc: Doc) -> dict[int, tuple[int, str]]:
     return found
 
 
-@dataclass
-class _Columns:
-    """The tokens of a document that is being made; those of white space have no annotation."""
+class Unit(NamedTuple):
+    """A word or a multiword token: its first and last word, its form in the text, its words, and the pieces
+    of the form that these are; None if they do not stand in it."""
 
-    words: list[str] = field(default_factory=list)
-    spaces: list[bool] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    pos: list[str] = field(default_factory=list)
-    morphs: list[str] = field(default_factory=list)
-    lemmas: list[str] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    heads: dict[int, int | None] = field(default_factory=dict)
-    deps: dict[int, str] = field(default_factory=dict)
+    first: int
+    last: int
+    form: str
+    words: list[str]
+    pieces: list[str] | None
 
-    def add_space(self, text: str) -> None:
-        if text:
-            self.words.append(text)
-            self.spaces.append(False)
-            for column in (self.tags, self.pos, self.morphs, self.lemmas):
-                column.append("")
-            # white space belongs to the sentence before it
-            self.starts.append(-1 if self.starts else 1)
+
+def units(doc: Doc) -> Iterator[Unit]:
+    """The words of a document, those of a multiword token together."""
+    marked, at = multiword_tokens(doc), 0
+    while at < len(doc):
+        last, form = marked.get(at, (at, doc[at].text))
+        words = [token.text for token in doc[at : last + 1]]
+        yield Unit(at, last, form, words, [form] if last == at else cut_form(form, words))
+        at = last + 1
 
 
 def set_sentence_starts(doc: Doc, sent_starts: list[int] | numpy.ndarray) -> None:
@@ -234,7 +234,7 @@ def _scan_docbin(path: Path, vocab: Vocab, trees: bool) -> Iterator[Doc | Treeba
     try:
         data = path.read_bytes()
     except OSError as error:
-        yield TreebankError(path, "", Errors.S010.format(reason=error.strerror or error))
+        yield TreebankError(path, "", Errors.S010.format(reason=reason_of(error)))
         return
     try:
         docs = list(_docbin_arrays(data, vocab, trees))

@@ -12,7 +12,6 @@ from typing import Any
 
 from ..base.errors import Errors, SpectralError
 from ..base.text_files import STDIN, decoded_blocks, is_stream, read_records, token_form, whole_file
-from ..trees.sentences import MISSING
 from .brackets import EMPTY, TREE_SUFFIXES, is_bracketed, read_trees
 from .conllu import Sentence, TreebankError, scan_conllu
 from .documents import CONLLU_SUFFIXES, written_documents
@@ -186,8 +185,6 @@ def _conllu(path: Path, name: str, report: Report) -> Iterator[Source]:
 def _brackets(path: Path, name: str, report: Report) -> Iterator[Source]:
     for number, tree in enumerate(read_trees(path), start=1):
         words = [leaf.word for leaf in tree.leaves() if leaf.label != EMPTY]
-        n = len(words)
-        columns: Any = {column: [""] * n for column in ("lemmas", "upos", "xpos", "feats", "deps")}
-        sentence = Sentence(words, [" "] * n, heads=[MISSING] * n, **columns)
+        sentence = Sentence.of_words(words, [" "] * len(words))
         yield Source(f"{name}-{number}", sentences=[sentence])
     report(path.stat().st_size)

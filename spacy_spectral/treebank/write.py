@@ -182,7 +182,7 @@ def _heads(words: list[Token], number: dict[int, int]) -> list[tuple[str, str]]:
         if head < 0:
             result.append(("_", "_"))
         elif head != token.i:
-            # a root is what hangs on nothing
+            # a root is what is attached to nothing
             dep = token.dep_ if token.dep_.lower() != "root" else "parataxis"
             result.append((str(number[head]), dep))
         elif token.i == roots[0]:

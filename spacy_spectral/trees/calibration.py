@@ -278,7 +278,7 @@ def fit_temperature(
 
     if not (treebank.heads != MISSING).any():
         return at(numpy.zeros(2), 0.0)
-    flat, surer = Tried(), Tried()
+    flat, sharp = Tried(), Tried()
     centre, arms, share = _FIRST, _FIRST_ARMS, 0.0
     for round_ in range(_ROUNDS):
         for logs in star(centre, arms):
@@ -286,8 +286,8 @@ def fit_temperature(
         # the distribution that trees are chosen by hardly depends on the temperature of heads
         for side in (-1.0, 1.0):
             logs = centre + side * arms * numpy.array([0.0, 1.0])
-            surer.add(logs[1:], judge(parse(at(logs, 1.0)), treebank, names))
-        best, share = _settled(flat, surer, centre, 2.0 * arms, share)
+            sharp.add(logs[1:], judge(parse(at(logs, 1.0)), treebank, names))
+        best, share = _settled(flat, sharp, centre, 2.0 * arms, share)
         if round_ and (numpy.abs(best - centre) <= arms).all():
             break
         centre, arms = best, _ARMS
@@ -295,7 +295,7 @@ def fit_temperature(
 
 
 def _settled(
-    flat: Tried, surer: Tried, centre: Floats, reach: Floats, share: float
+    flat: Tried, sharp: Tried, centre: Floats, reach: Floats, share: float
 ) -> tuple[Floats, float]:
     """The temperatures of heads and labels, of which each depends on the other, and the share, by what was
     tried."""
@@ -307,13 +307,13 @@ def _settled(
 
     def heads_loss(numbers: Floats, label_log: float) -> float:
         logs, share = numpy.array([numbers[0], label_log]), float(numbers[1])
-        evidence = mixed(flat.heads(logs), surer.heads(logs[1:]), share)
+        evidence = mixed(flat.heads(logs), sharp.heads(logs[1:]), share)
         # what trees are chosen by is made of the flat distribution, and gets worse the flatter that is
         return PRIOR * (logs[0] ** 2 + share**2) - evidence - _WORTH * flat.n_right(logs)
 
     def labels_loss(numbers: Floats, head_log: float, share: float) -> float:
         logs = numpy.array([head_log, numbers[0]])
-        return PRIOR * logs[1] ** 2 - mixed(flat.arcs(logs), surer.arcs(logs[1:]), share)
+        return PRIOR * logs[1] ** 2 - mixed(flat.arcs(logs), sharp.arcs(logs[1:]), share)
 
     best = centre.copy()
     for _ in range(_TURNS):

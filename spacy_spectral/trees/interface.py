@@ -39,12 +39,12 @@ class Temperature(NamedTuple):
     share: float = 0.0
 
     def weighted(self, weight: float) -> "Temperature":
-        """RETURNS (Temperature): That of a model whose scores count `weight` times."""
+        """That of a model whose scores count `weight` times."""
         return self._replace(heads=self.heads / weight, labels=self.labels / weight)
 
     @classmethod
     def read(cls, found: Mapping[str, float | None] | None) -> "Temperature":
-        """RETURNS (Temperature): What a file has; older ones lack some of it."""
+        """What a file has; older ones lack some of it."""
         return cls(**{name: value for name, value in (found or {}).items() if value is not None})
 
 
@@ -80,7 +80,7 @@ class ArcProbs(NamedTuple):
     probs: Floats
 
     def rows(self) -> list[tuple[int, int, int, float]]:
-        """RETURNS (List[Tuple[int, int, int, float]]): Head, modifier, label and probability of each."""
+        """Head, modifier, label and probability of each."""
         columns = (self.heads, self.modifiers, self.labels, self.probs)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -123,7 +123,7 @@ class RankedTrees(TreeDistribution, Protocol):
     """A distribution over labelled trees that knows the best of them."""
 
     def k_best(self, k: int) -> list[BestTree]:
-        """RETURNS (List[BestTree]): The k labelled trees with the largest weights, best first."""
+        """The k labelled trees with the largest weights, best first."""
         ...
 
 
@@ -144,7 +144,7 @@ class Parses(Protocol):
         ...
 
     def label_probs(self) -> NDArray[numpy.float32]:
-        """RETURNS (ndarray): The probability of every token's label given its head."""
+        """The probability of every token's label given its head."""
         ...
 
     def log_probs(self) -> Floats:
@@ -200,7 +200,7 @@ class AskedArcs(NamedTuple):
     heads: Ints
 
     def modifiers(self) -> Longs:
-        """RETURNS (ndarray): Which of the tokens every arc leads to, from 0."""
+        """Which of the tokens every arc leads to, from 0."""
         return numpy.repeat(numpy.arange(len(self.arc_starts) - 1), numpy.diff(self.arc_starts))
 
     def sentences(self) -> Iterator[tuple[slice, slice, Longs]]:
@@ -218,10 +218,6 @@ class ArcScorer:
         """The score of every arc, a logarithm, and log P(label | arc): [arcs, labels]."""
         raise NotImplementedError
 
-    def log_marginals(self, asked: AskedArcs) -> Floats | None:
-        """[arcs], log P(arc | sentence, these arcs); None if the expert sums over whole sentences only."""
-        return None
-
 
 class Vectors(Protocol):
     """Word vectors, see `models.eigenwords.vectors.WordVectors`."""
@@ -229,7 +225,7 @@ class Vectors(Protocol):
     size: int
 
     def __call__(self, forms: Sequence[str]) -> NDArray[numpy.float32]:
-        """RETURNS (ndarray): A row of length 1 for every word; zeros where nothing is known."""
+        """A row of length 1 for every word; zeros where nothing is known."""
         ...
 
     def to_bytes(self) -> bytes: ...
@@ -241,7 +237,7 @@ class Clusters(Protocol):
     granularities: tuple[int, ...]
 
     def ids(self, words: Sequence[str]) -> Ints:
-        """RETURNS (ndarray): int32, words x granularities, -1 where nothing is known."""
+        """int32, words x granularities, -1 where nothing is known."""
         ...
 
     def to_lookups(self, lookups: Any) -> None:
@@ -266,7 +262,7 @@ class ParserModel(Stored):
         raise NotImplementedError
 
     def with_temperature(self: Model, temperature: Temperature) -> Model:
-        """RETURNS (ParserModel): The same parser, more or less confident; for parsers with a temperature."""
+        """The same parser, more or less confident; for parsers with a temperature."""
         raise NotImplementedError
 
     def parses_at(self, tokens: Tokens) -> Callable[[Temperature], Parses]:

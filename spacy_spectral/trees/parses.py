@@ -17,7 +17,7 @@ Time and memory grow with the length of the sentence, not with a power of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple, Protocol
 
@@ -36,7 +36,7 @@ from .conditions import (
 from .interface import ArcMask, ArcProbs, BestTree, Parse, Parses, TreeDistribution
 from .posterior import MixedPosterior, Posterior
 from .pseudoprojective import Inventory
-from .sentences import MISSING, Bools, Floats, Ints, Longs, Tokens, Treebank, Trust
+from .sentences import MISSING, Bools, Floats, Ints, Longs, Treebank, Trust
 
 # (sentences, a head for each of their tokens, trees these arcs are to be seen in) -> P(label | arc) for each
 LabelDistributions = Callable[[Sequence[int], Sequence[NDArray], Sequence[NDArray]], Floats]
@@ -344,14 +344,6 @@ def cut_treebank(treebank: Treebank, max_length: int) -> Treebank:
     # what a token is to a head in another piece says nothing of roots
     for i in numpy.flatnonzero(outside & ~whole & (heads != 0)):
         labels[i] = ""
-    columns = (
-        tokens.words,
-        tokens.symbols,
-        tokens.second,
-        tokens.pos,
-        tokens.morphs,
-        tokens.sources,
-    )
     trust = treebank.trust
     if trust is not None:
         others = layout.local(trust.heads)
@@ -363,7 +355,7 @@ def cut_treebank(treebank: Treebank, max_length: int) -> Treebank:
             numpy.where(lost, MISSING, others).astype("int32"),
             ["" if gone else label for gone, label in zip(lost, trust.labels, strict=True)],
         )
-    return Treebank(Tokens(layout.starts, *columns), result, labels, trust)
+    return Treebank(replace(tokens, starts=layout.starts), result, labels, trust)
 
 
 class _Layout(NamedTuple):

@@ -35,7 +35,7 @@ class SecondTags(Sequence[tuple[str, float] | None]):
         return len(self.tags)
 
     def __getitem__(self, at: Any) -> Any:
-        """RETURNS (Optional[Tuple[str, float]]): Tag and probability, None for none; a list for a slice."""
+        """Tag and probability, None for none; a list for a slice."""
         if isinstance(at, slice):
             return [self[i] for i in range(len(self))[at]]
         tag = int(self.tags[at])

@@ -40,19 +40,6 @@ def forests(trained, examples):
     return trained_reranker(trained, FOREST, examples)
 
 
-REFINED = {"@architectures": "spacy-spectral.Refined.v1", "states": 30}
-SHAG = {"@architectures": "spacy-spectral.SHAG.v1", "states": 2}
-
-
-@pytest.fixture(scope="module")
-def expert_forests(trained, examples):
-    """A reranker with experts: one that tells marginals of given arcs, one that has to parse."""
-    model = FOREST | {"experts": {"refined": REFINED, "shag": SHAG}}
-    nlp = pipeline(trained, model=model)
-    nlp.get_pipe("spectral_reranker").initialize(lambda: examples(nlp)[:120], nlp=nlp)
-    return nlp
-
-
 def documents(nlp, examples, split="dev"):
     return [eg.predicted.copy() for eg in examples(nlp, split)]
 
@@ -121,7 +108,7 @@ def test_probabilities_leave_room_for_other_arcs(forests, examples):
     fields = unpack("forest reranker", 1, reranker.to_bytes())
     del fields["outside"], fields["experts"]
     old = ForestReranker.from_bytes(pack("forest reranker", 1, fields))
-    assert old.outside.tolist() == [0, 0] and old.experts == {}
+    assert old.outside.tolist() == [0, 0]
     assert (old.parse(batch.tokens, base, names).heads == parses.heads).all()
 
 
@@ -224,33 +211,24 @@ def test_training_again_gives_the_same_bytes(forests, trained, examples):
     assert one.to_bytes() == other.to_bytes()
 
 
-def test_experts(expert_forests, examples):
-    nlp = expert_forests
-    reranker = nlp.get_pipe("spectral_reranker").reranker
-    assert list(reranker.experts) == ["refined", "shag"]
-    assert reranker.dense.shape == (3,) and (reranker.dense[1:] != 0).all()
-    docs = documents(nlp, examples)[:12]
-    expected = [values(doc) for doc in nlp.pipe([doc.copy() for doc in docs])]
-    for options in ({"batch_size": 1}, {"n_process": 2, "batch_size": 4}):
-        found = [values(doc) for doc in nlp.pipe([doc.copy() for doc in docs], **options)]
-        assert found == expected
-    # what they say counts
-    weights = {name: getattr(reranker, name) for name in ("keys", "weights", "words", "threshold")}
-    alone = ForestReranker(**weights, clusters=None, dense=reranker.dense[:1])
-    data = reranker.to_bytes()
-    assert ForestReranker.from_bytes(data).to_bytes() == data != alone.to_bytes()
-    with pytest.raises(ValueError, match=r"S005.*dense"):
-        ForestReranker.from_bytes(
-            ForestReranker(**weights, clusters=None, dense=reranker.dense).to_bytes()
+def test_experts_are_gone(forests):
+    """Files and configs of earlier versions may have them: the error says what to do."""
+    with pytest.raises(ValueError, match="S921"):
+        pipeline(
+            forests, model=FOREST | {"experts": {"a": {"@architectures": "spacy-spectral.SHAG.v1"}}}
         )
-    with pytest.raises(ValueError, match=r"S455.*'a'"):
-        model = {"@architectures": "spacy-spectral.Reranker.v1"}
-        pipeline(nlp, model=FOREST | {"experts": {"a": model}})
+    reranker = forests.get_pipe("spectral_reranker").reranker
+    fields = unpack("forest reranker", 1, reranker.to_bytes())
+    fields["experts"] = [{"name": "a", "kind": "SHAG", "model": b""}]
+    with pytest.raises(ValueError, match="S921"):
+        ForestReranker.from_bytes(pack("forest reranker", 1, fields))
+    fields |= {"experts": [], "dense": numpy.ones(2)}
+    with pytest.raises(ValueError, match=r"S005.*dense"):
+        ForestReranker.from_bytes(pack("forest reranker", 1, fields))
 
 
-@pytest.mark.parametrize("name", ["forests", "expert_forests"])
-def test_unusual_documents(name, request):
-    nlp = request.getfixturevalue(name)
+def test_unusual_documents(forests):
+    nlp = forests
     for words in ([], ["\n"], ["Word"], ["word", " ", "word"], ["🙂", "ὕδωρ", "水"], ["a"] * 60):
         tags = ["" if word.isspace() else "unknown" for word in words]
         starts = [i == 0 for i in range(len(words))]

@@ -172,7 +172,7 @@ def test_bad_settings_and_data(trained, examples):
     for config, code in (
         ({"n": 1}, "S541"),
         ({"margin": 0.0}, "S541"),
-        ({"store": ["colours"]}, "S542"),
+        ({"store": ["colours"]}, "S113"),
         ({"model": QUICK | {"learner": "oracle"}}, "S538"),
         ({"model": QUICK | {"features": ["colour"]}}, "S536"),
         ({"model": QUICK | {"folds": 1}}, "S539"),

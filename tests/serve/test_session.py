@@ -9,9 +9,8 @@ import pytest
 
 from spacy_spectral.base.errors import SpectralError
 from spacy_spectral.serve import blocks
-from spacy_spectral.serve.engine import Engine, complete_tree
+from spacy_spectral.serve.engine import Engine, complete_tree, expected_errors
 from spacy_spectral.serve.journal import ACCEPTED, OPEN, Journal
-from spacy_spectral.serve.order import expected_errors
 from spacy_spectral.serve.session import Session
 from spacy_spectral.treebank.conllu import Sentence, find_cycle, scan_conllu, tree_problems
 

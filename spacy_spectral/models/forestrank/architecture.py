@@ -3,19 +3,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy
 
 from ...base.errors import Errors, SpectralError, require_settings
 from ...base.learnt import architecture
-from ...trees.interface import Clusters, Parses, Recipe
+from ...trees.interface import Clusters, Parses
 from ...trees.pseudoprojective import projective_trees
 from ...trees.sentences import Treebank
-from ..product.architecture import expert_recipes
 from ._learn import Learner
-from .forests import fit_outside, forests_of, joined, nearest_trees, train_experts, with_experts
+from .forests import fit_outside, forests_of, joined, nearest_trees
 from .model import ForestReranker, arguments, encode, text_hash
 from .templates import TEMPLATES
 
@@ -44,8 +43,7 @@ class ForestSettings:
     min_count: How often the target trees must have a feature.
     min_word_count: How often a word must occur to be looked at whole.
     seed: Seed of the order of sentences.
-    experts: Other parsers that are trained when the pipeline is initialized, by
-        names of your choice, e.g. `spacy-spectral.Refined.v1`: their log-marginals of arcs count, too.
+    experts: There are none any more: configs of earlier versions have this setting.
     """
 
     threshold: float = 0.01
@@ -58,13 +56,13 @@ class ForestSettings:
     seed: int = 0
     # Any: spaCy checks types of what stands in a dict before it has made models of it
     experts: dict[str, Any] | None = None
-    recipes: dict[str, Recipe] = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.experts:
+            raise SpectralError(Errors.S921)
         counts = dict.fromkeys(("epochs", "min_count", "min_word_count"), ">= 1")
         others = {"folds": ">= 2", "threshold": "> 0, < 1", "learn_rate": "> 0", "l2": ">= 0"}
         require_settings(Errors.S912, self, **counts, **others, seed=">= 0")
-        self.recipes = expert_recipes(self.experts or {})
 
     def fit(
         self,
@@ -78,10 +76,7 @@ class ForestSettings:
         for fold in folds:
             starts = fold.held_out.tokens.starts
             thresholds = numpy.full(len(fold.held_out.tokens), self.threshold)
-            forests = forests_of(fold.parses, starts, fold.names, thresholds)
-            # an expert that has seen a sentence's tree would be trusted too much
-            experts = train_experts(self.recipes, fold.train, clusters, report)
-            parts.append(with_experts(forests, [*experts.values()], fold.held_out.tokens))
+            parts.append(forests_of(fold.parses, starts, fold.names, thresholds))
             own_heads, own_labels = projective_trees(fold.held_out)
             heads.append(own_heads)
             labels += own_labels
@@ -125,11 +120,6 @@ class ForestSettings:
             clusters=clusters,
             threshold=self.threshold,
             outside=fit_outside(forests, gold, labels),
-            experts=(
-                train_experts(self.recipes, Treebank.joined(held_out), clusters, report)
-                if self.experts
-                else {}
-            ),
         )
 
 

@@ -3,16 +3,16 @@
 Knows nothing of spaCy.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
 import numpy
 from numpy.typing import NDArray
 
+from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Bytes, Float, Format, List, Record, Stored, Str
 from ...forest.conditions import GraphTrees
 from ...trees.interface import (
@@ -20,7 +20,6 @@ from ...trees.interface import (
     ArcProbs,
     Clusters,
     Parse,
-    ParserModel,
     Parses,
     TreeDistribution,
 )
@@ -28,9 +27,8 @@ from ...trees.parses import RestoredArcs, restored_arcs
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
-from ..product.parser import KINDS
 from ._engine import Engine
-from .forests import Forests, decoded, forests_of, inside_probs, with_experts
+from .forests import Forests, decoded, forests_of, inside_probs
 from .templates import TEMPLATES
 
 # Rounds of finding arcs: of more where they make no tree, of fewer where they make too many.
@@ -45,9 +43,9 @@ _FORMAT = Format(
     words=Array("uint32", "words", order="strict"),
     threshold=Float(above=0.0, below=1.0),
     clusters=Bytes(optional=True),
-    # files of older versions have none of these
+    # files of older versions have none of these, or have experts
     outside=Array("float64", 2, low=0.0, optional=True),
-    experts=List(Record(name=Str(), kind=Str(choices=tuple(KINDS)), model=Bytes()), optional=True),
+    experts=List(Record(name=Str(), kind=Str(), model=Bytes()), optional=True),
     temperature=Float(low=1e-2, high=1e2, optional=True),
 )
 
@@ -67,16 +65,14 @@ class ForestReranker(Stored):
         clusters: Clusters | None,
         threshold: float,
         outside: NDArray[numpy.float64] | None = None,
-        experts: Mapping[str, ParserModel] = MappingProxyType({}),
         temperature: float = 1.0,
     ):
-        """dense: The weights of log-marginals: the parser's own, then those of experts.
+        """dense: The weight of the parser's log-marginals.
         words: The hashes of words that are looked at whole, ascending.
-        outside: How likely right arcs are not in a forest, see `fit_outside`; never by default.
+        outside: How likely right arcs are not in a forest, see `forests.fit_outside`; never by default.
         temperature: All probabilities are those of P(tree)^(1/temperature) over the trees of a forest;
         the tree is chosen by P."""
         self.outside = numpy.zeros(2) if outside is None else outside
-        self.experts = dict(experts)
         self.keys, self.weights, self.dense = keys, weights, dense
         self.words = words
         self.clusters = clusters
@@ -89,7 +85,7 @@ class ForestReranker(Stored):
         self._known = frozenset(words.tolist())
 
     def with_temperature(self, temperature: float) -> "ForestReranker":
-        """The same second stage, surer or less sure."""
+        """The same second stage at another temperature."""
         return ForestReranker(
             keys=self.keys,
             weights=self.weights,
@@ -98,7 +94,6 @@ class ForestReranker(Stored):
             clusters=self.clusters,
             threshold=self.threshold,
             outside=self.outside,
-            experts=self.experts,
             temperature=temperature,
         )
 
@@ -115,11 +110,9 @@ class ForestReranker(Stored):
         base: Callable[[], Parses] = parses if callable(parses) else lambda: parses
         encoded = encode(tokens, self._known, self.clusters)
         thresholds = numpy.full(len(tokens), self.threshold)
-        experts = [*self.experts.values()]
         for rounds_left in range(_ROUNDS, -1, -1):
             if rounds_left < _ROUNDS or forests is None:
                 forests = forests_of(base(), tokens.starts, names, thresholds)
-            forests = with_experts(forests, experts, tokens)
             mu, log_z = self._engine.marginals(*arguments(forests, encoded))
             failed = (numpy.diff(forests.arc_starts) > 0) & ~numpy.isfinite(log_z)
             if not failed.any() or not rounds_left:
@@ -136,28 +129,19 @@ class ForestReranker(Stored):
 
     def to_payload(self) -> dict[str, Any]:
         fields = ("keys", "weights", "dense", "words", "threshold", "outside", "temperature")
-        kinds = {kind: name for name, kind in KINDS.items()}
-        experts = [
-            {"name": name, "kind": kinds[type(expert)], "model": expert.to_bytes()}
-            for name, expert in self.experts.items()
-        ]
         payload = {name: getattr(self, name) for name in fields}
-        return payload | {"clusters": clusters_to_bytes(self.clusters), "experts": experts}
+        return payload | {"clusters": clusters_to_bytes(self.clusters), "experts": []}
 
     @classmethod
     def from_payload(cls, read: dict[str, Any]) -> "ForestReranker":
         clusters = clusters_from_bytes(read.pop("clusters"))
-        experts = read.pop("experts") or []
-        unique = len({own["name"] for own in experts}) == len(experts)
-        _FORMAT.require(unique, "experts", "has a name twice")
+        if read.pop("experts"):
+            raise SpectralError(Errors.S921)
         n_numbers = len(read["dense"])
-        _FORMAT.require(
-            n_numbers == 1 + len(experts), "dense", f"has {n_numbers}, not {1 + len(experts)}"
-        )
+        _FORMAT.require(n_numbers == 1, "dense", f"has {n_numbers}, not 1")
         if read["temperature"] is None:
             del read["temperature"]
-        models = {own["name"]: KINDS[own["kind"]].from_bytes(own["model"]) for own in experts}
-        return cls(**read, clusters=clusters, experts=models)
+        return cls(**read, clusters=clusters)
 
 
 class ForestParses:

@@ -19,12 +19,12 @@ given all others, then beta given how many tables there are of each outcome in e
 States may be bound to tags: then a token is in a state of its tag, or in a new one.
 """
 
-from libc.math cimport INFINITY, exp, lgamma, log
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 import numpy
 
-from ...base._random cimport Random, beta_draw, gamma_draw, mix64, normal, seed_random, uniform
+from ...base._random cimport Random, beta_draw, gamma_draw, mix64, seed_random, uniform
 
 MODELS = ("independent", "markov", "simultaneous")
 
@@ -55,12 +55,10 @@ cdef class InfiniteTree:
 
     cdef int n, kind, capacity
     cdef int n_previous         # what contexts know of the sibling before: all states and FIRST, or 1 for nothing
-    cdef readonly double alpha, gamma, rho
+    cdef double alpha, gamma, rho
     cdef double beta_new, beta_stop
     cdef Random random
     cdef readonly int n_states  # that have tokens
-    cdef int n_tables           # of all contexts
-    cdef int n_draws            # from beta: a table of a list stands for several
     cdef double stop_tables     # those of STOP; the tables of states are in `weight` until the shares are drawn
     cdef const int32_t[::1] head, previous, following, word, tag
     cdef const int32_t[:, ::1] first
@@ -330,13 +328,10 @@ cdef class InfiniteTree:
         cdef size_t row
         self.weight[:] = 0
         self.stop_tables = 0
-        self.n_tables = 0
         for side in range(2):
             for k in range(c):
                 n = self.tables_of(self.roots[side, k], self.alpha * self.beta[k])
                 self.weight[k] += n
-                self.n_tables += n
-        self.n_draws = self.n_tables
         if self.kind == SIMULTANEOUS:
             self.count_list_tables()
             return
@@ -350,12 +345,10 @@ cdef class InfiniteTree:
                         n = self.tables_of(
                             self.cells[(row * (c + 1) + k) * c + head],
                             self.alpha * (self.beta_stop if k == c else self.beta[k]))
-                        self.n_tables += n
                         if k == c:
                             self.stop_tables += n
                         else:
                             self.weight[k] += n
-        self.n_draws = self.n_tables
 
     cdef void count_list_tables(self) noexcept nogil:
         """Each table of a list counts for each of its children; the first token with that list speaks for
@@ -374,12 +367,9 @@ cdef class InfiniteTree:
                 n = self.tables_of(self.values[i], self.alpha * self.events[0].share)
                 self.values[i] = -self.values[i]
                 self.stop_tables += n
-                self.n_tables += n
-                self.n_draws += n
                 m = self.first[t, side]
                 while m != NONE:
                     self.weight[self.z[m]] += n
-                    self.n_draws += n
                     m = self.following[m]
         for i in range(<size_t>self.values.shape[0]):
             self.values[i] = max(self.values[i], -self.values[i])
@@ -400,12 +390,8 @@ cdef class InfiniteTree:
         self.beta_stop /= total
         self.beta_new /= total
 
-    def sweep(self, bint resample=False):
-        """Draw the state of every token, then the shares.
-
-        resample: Whether to draw the parameters, too: alpha and gamma by auxiliary variables (Teh et al.
-            2006; Escobar & West 1995), both with a prior Gamma(1, 0.1); rho by a Metropolis step.
-        """
+    def sweep(self):
+        """Draw the state of every token, then the shares."""
         cdef int t
         with nogil:
             for t in range(self.n):
@@ -418,49 +404,7 @@ cdef class InfiniteTree:
                 self.n_used = 0
                 self.count_all()
             self.count_tables()
-        if resample:
-            # before the shares: these are drawn given gamma, which is drawn with the shares summed out
-            self._draw_alpha()
-            self._draw_gamma()
-            self._draw_rho()
-        self.draw_shares()
-
-    cdef _draw_alpha(self):
-        cdef double shape = 1.0 + self.n_tables, rate = 0.1
-        by_head = numpy.reshape(self.total, (2, self.n_previous, -1)).swapaxes(1, 2)
-        for n in [*by_head.ravel().tolist(), *numpy.sum(self.roots, axis=1).tolist()]:
-            if n > 0:
-                rate -= log(beta_draw(&self.random, self.alpha + 1, n))
-                shape -= uniform(&self.random) * (n + self.alpha) < n
-        self.alpha = gamma_draw(&self.random, shape) / rate
-
-    cdef _draw_gamma(self):
-        cdef double eta = beta_draw(&self.random, self.gamma + 1, self.n_draws)
-        cdef double rate = 0.1 - log(eta), outcomes = self.n_states + 1
-        cdef double odds = outcomes / (self.n_draws * rate)
-        cdef double shape = 1.0 + outcomes - (uniform(&self.random) * (1 + odds) > odds)
-        self.gamma = gamma_draw(&self.random, shape) / rate
-
-    cdef _draw_rho(self):
-        cdef double other = self.rho * exp(0.1 * normal(&self.random))
-        cdef double change = self.word_score(other) - self.word_score(self.rho)
-        # the walk is on log rho, with a prior Gamma(1, 1)
-        change += log(other) - log(self.rho) - other + self.rho
-        if log(uniform(&self.random)) < change:
-            self.rho = other
-
-    cdef double word_score(self, double rho) noexcept nogil:
-        cdef int k, w
-        cdef double score = 0, vocabulary
-        for k in range(self.capacity):
-            if self.tag_of[k] != NONE:
-                vocabulary = rho * self.vocabulary[self.tag_of[k]]
-                score += lgamma(vocabulary) - lgamma(vocabulary + self.size[k])
-        for w in range(self.words.shape[0]):
-            for k in range(self.capacity):
-                if self.words[w, k] > 0:
-                    score += lgamma(rho + self.words[w, k]) - lgamma(rho)
-        return score
+            self.draw_shares()
 
     def counts(self):
         """Copies of all that is counted, to compare with what it should be."""

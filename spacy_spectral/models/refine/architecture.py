@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, SpectralError, require_choice, require_settings
 from ...base.learnt import architecture
 from ...base.progress import progress_bar
 from ...trees.interface import Resources
@@ -38,8 +38,7 @@ class RefinedRecipe:
     cycles: For "split-merge", how often states are split and merged.
     children: For "infinite", how children are generated: one of `infinite.CHILDREN`.
     sweeps: For "infinite", how often the state of every token is drawn.
-    resample: For "infinite", whether its parameters are drawn, too (see
-        `infinite.make_sampler`); `states` is what keeps their number within bounds.
+    resample: False: configs of earlier versions have this setting.
     seed: Of everything that is left to chance.
     min_symbol_count: Rarer tags are treated as a wider one, or as the unknown tag.
     max_symbols: So are the rarest if there are more tags than this.
@@ -59,12 +58,10 @@ class RefinedRecipe:
     chart: ChartSettings = field(default_factory=ChartSettings)
 
     def __post_init__(self) -> None:
-        if self.labelling not in LABELLINGS:
-            choices = ", ".join(LABELLINGS)
-            raise SpectralError(Errors.S801.format(value=self.labelling, choices=choices))
-        if self.children not in CHILDREN:
-            choices = ", ".join(CHILDREN)
-            raise SpectralError(Errors.S804.format(value=self.children, choices=choices))
+        require_choice(Errors.S801, self.labelling, LABELLINGS)
+        require_choice(Errors.S804, self.children, CHILDREN)
+        if self.resample:
+            raise SpectralError(Errors.S809)
         counts = dict.fromkeys(("dimensions", "cycles", "sweeps", "min_symbol_count"), ">= 1")
         most = {"states": f">= 1, <= {MAX_STATES}", "max_symbols": f">= 1, < {MAX_STATES}"}
         require_settings(Errors.S802, self, **most, **counts, seed=">= 0")
@@ -106,7 +103,7 @@ def label(
         own = {"cycles": settings.cycles, "most_states": settings.states, "report": report}
     elif settings.labelling == "infinite":
         find, title = infinite_labelling, "Infinite tree"
-        own = {name: getattr(settings, name) for name in ("children", "sweeps", "resample")}
+        own = {name: getattr(settings, name) for name in ("children", "sweeps")}
         own |= {"most_states": max(settings.states, n_tags), "report": report}
     else:
         return Labelling.from_parts(trees.tags, numpy.zeros(len(trees)), n_tags)

@@ -71,14 +71,12 @@ def infinite_labelling(
     alpha: float = 10.0,
     gamma: float = 10.0,
     rho: float = 0.3,
-    resample: bool = False,
     most_states: int = 300,
     seed: int = 0,
     progress: Callable[[Iterable], Iterable] = iter,
     report: Callable[[str], None] = lambda message: None,
 ) -> Labelling:
-    """Give every token a state. With one tag the states are word classes. If parameters are drawn
-    (`resample`), those given are only where they start."""
+    """Give every token a state. With one tag the states are word classes."""
     tags = trees.tags if n_tags > 1 else numpy.zeros(len(trees), dtype="int32")
     # tags without tokens have a state, too
     n_seen = len(numpy.unique(tags))
@@ -95,12 +93,9 @@ def infinite_labelling(
     )
     votes: deque[NDArray[numpy.int32]] = deque(maxlen=_VOTES)
     for _ in progress(range(sweeps)):
-        chain.sweep(resample)
+        chain.sweep()
         votes.append(chain.states.copy())
-    report(
-        f"{chain.n_states} states after {sweeps} sweeps "
-        f"(alpha {chain.alpha:.3g}, gamma {chain.gamma:.3g}, rho {chain.rho:.3g})"
-    )
+    report(f"{chain.n_states} states after {sweeps} sweeps")
     return Labelling.from_parts(tags, _most_frequent(votes), n_tags)
 
 

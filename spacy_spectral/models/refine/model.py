@@ -152,11 +152,8 @@ class RefinedScores(ArcScorer):
         self._tags = grammar.symbols.encode(tokens.symbols)
         self._lattice = grammar.lexicon.lattice(tokens.words, self._tags)
 
-    def log_marginals(self, asked: AskedArcs) -> NDArray[numpy.float64]:
-        """log P(arc | sentence, these arcs), without labels, at least log SMALLEST."""
-        return self._marginals(asked)[0]
-
     def __call__(self, asked: AskedArcs) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+        """log P(arc | sentence, these arcs), at least log SMALLEST, and those of labels."""
         logs, trees = self._marginals(asked)
         grammar, starts, heads = self._grammar, asked.starts, asked.heads
         places = numpy.arange(len(self._tags))[asked.tokens]
@@ -206,7 +203,7 @@ class ChartSettings:
     lengths: Whether arcs have the factor P(distance | head, direction, modifier).
     prune: Arcs whose marginal under the grammar of the tags alone is smaller are left out, and
         what that of groups of states finds unlikely; see `chart`. With 0 nothing is.
-    max_length: Longer sentences are parsed in pieces; see `trees.pieces`.
+    max_length: Longer sentences are parsed in pieces; see `trees.parses`.
     """
 
     lengths: bool = True
@@ -230,7 +227,7 @@ class RefinedGrammar(TemperedParser):
         labels: LabelModel,
         temperature: Temperature = NEUTRAL,
     ):
-        """temperature: How sure it is; see `shag.tempered`."""
+        """temperature: How confident it is; see `shag.tempered`."""
         self.settings = settings
         self.symbols = symbols
         self.coarse, self.fine = coarse, fine

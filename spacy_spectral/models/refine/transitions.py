@@ -211,7 +211,7 @@ class Layer:
 
     @classmethod
     def from_payload(cls, payload: dict[str, NDArray], tag_states: TagStates) -> "Layer":
-        """What `to_payload` gave, checked by `format`."""
+        """What `to_payload` gave, checked by `model.FORMAT`."""
         return cls(
             tag_states,
             payload["contexts"].astype("int32"),

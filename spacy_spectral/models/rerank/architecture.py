@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, SpectralError, require_choice, require_settings
 from ...base.learnt import architecture
 from ...trees.sentences import MISSING, Treebank
 from .features import GROUPS, Features, Fold
@@ -23,13 +23,13 @@ Vectors = Callable[[Sequence[str]], NDArray] | None
 class Settings:
     """How a reranker is trained.
 
-    learner (str): "loglinear" or "perceptron".
-    features (Sequence[str]): Groups of features.
-    states (int): Hidden states of the tree models.
-    folds (int): Blocks of the training data in jack-knifing.
-    l2, sharpness (float), max_iterations (int): See `learn.fit_loglinear`.
-    epochs, seed (int): See `learn.fit_perceptron`.
-    parser_epochs (int): Passes over the sentences when a copy of a `beam_parser` is trained.
+    learner: "loglinear" or "perceptron".
+    features: Groups of features.
+    states: Hidden states of the tree models.
+    folds: Blocks of the training data in jack-knifing.
+    l2, sharpness, max_iterations: See `learn.fit_loglinear`.
+    epochs, seed: See `learn.fit_perceptron`.
+    parser_epochs: Passes over the sentences when a copy of a `beam_parser` is trained.
     """
 
     learner: str = "loglinear"
@@ -45,8 +45,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         Features(self.features, {})  # complains about unknown groups
-        if self.learner not in LEARNERS:
-            raise SpectralError(Errors.S538.format(value=self.learner, choices=", ".join(LEARNERS)))
+        require_choice(Errors.S538, self.learner, LEARNERS)
         counts = dict.fromkeys(("states", "max_iterations", "epochs", "parser_epochs"), ">= 1")
         others = {"folds": ">= 2", "l2": "> 0", "sharpness": "> 0", "seed": ">= 0"}
         require_settings(Errors.S539, self, **counts, **others)

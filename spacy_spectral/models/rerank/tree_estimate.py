@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, SpectralError, require_choice, require_settings
 from ...base.linalg import svd
 from ...treebank.conllu import tree_problems
 from ._tree import expected_counts
@@ -163,9 +163,7 @@ class TreeSettings:
     em_iterations: int = 15
 
     def __post_init__(self) -> None:
-        if self.estimator not in ESTIMATORS:
-            choices = ", ".join(ESTIMATORS)
-            raise SpectralError(Errors.S501.format(value=self.estimator, choices=choices))
+        require_choice(Errors.S501, self.estimator, ESTIMATORS)
         require_settings(Errors.S502, self, states=">= 1", ridge=">= 0", em_iterations=">= 0")
 
 
@@ -286,7 +284,7 @@ def _joint_eigenvectors(operators: NDArray[numpy.float64]) -> NDArray[numpy.floa
     least = 1e-3 * numpy.abs(means).max(axis=0)
     scale = numpy.where(numpy.abs(scale) > least, scale, numpy.where(scale < 0, -least, least))
     means = means / scale
-    # an order of the states that does not hang on the eigenvalues' order
+    # an order of the states that does not depend on the eigenvalues' order
     return means[:, numpy.lexsort(means[::-1])]
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError
+from ...base.errors import Errors, require_choice
 from ...base.files import Array, Int, Record, Str, Strings
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING, Floats, Ints, Longs, Tree
@@ -165,8 +165,7 @@ class LexicalModel:
         cls, trees: Sequence[Tree], symbols: Sequence[Ints], n_symbols: int, *, kind: str
     ) -> "LexicalModel":
         """Count modifiers."""
-        if kind not in LEXICAL_MODELS:
-            raise SpectralError(Errors.S103.format(value=kind, choices=", ".join(LEXICAL_MODELS)))
+        require_choice(Errors.S103, kind, LEXICAL_MODELS)
         words = sorted({word.lower() for tree in trees for word in tree.words})
         nothing = BackoffModel.of_nothing()
         model = cls(kind, words, _classes(trees, symbols, n_symbols, kind), nothing, nothing)

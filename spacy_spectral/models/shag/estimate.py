@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, require_choice, require_settings
 from ...base.linalg import svd
 from ...trees.sentences import MISSING, Floats, Ints, Longs
 from ._learn import add_operators, expectation_maximisation
@@ -159,16 +159,16 @@ _UNSEEN_COUNT = 0.1
 class EstimatorSettings:
     """How automata are learnt.
 
-    estimator (str): One of ESTIMATORS.
-    states (int): Most hidden states of an automaton.
-    smoothing (float): Every automaton is learnt from its own sequences and this many drawn from all
+    estimator: One of ESTIMATORS.
+    states: Most hidden states of an automaton.
+    smoothing: Every automaton is learnt from its own sequences and this many drawn from all
         heads of its direction.
-    rank_tolerance (float): A singular value counts as signal if it exceeds this times 1 / sqrt(number
+    rank_tolerance: A singular value counts as signal if it exceeds this times 1 / sqrt(number
         of sequences), the order of the sampling error: few data, few states.
-    ridge (float): Softens the pseudo-inverse; in the unit of the sampling error, too.
-    em_iterations (int): Most iterations of EM.
-    em_tolerance (float): Least relative gain in log-likelihood for another iteration.
-    seed (int): Of the random start of EM.
+    ridge: Softens the pseudo-inverse; in the unit of the sampling error, too.
+    em_iterations: Most iterations of EM.
+    em_tolerance: Least relative gain in log-likelihood for another iteration.
+    seed: Of the random start of EM.
     """
 
     estimator: str = "spectral"
@@ -181,9 +181,7 @@ class EstimatorSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.estimator not in ESTIMATORS:
-            choices = ", ".join(ESTIMATORS)
-            raise SpectralError(Errors.S101.format(value=self.estimator, choices=choices))
+        require_choice(Errors.S101, self.estimator, ESTIMATORS)
         bounds = {"states": ">= 1", "smoothing": "> 0", "em_iterations": ">= 1"}
         require_settings(Errors.S102, self, **bounds)
 

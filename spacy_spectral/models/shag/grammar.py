@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from ...base.errors import Errors, SpectralError, require_settings
+from ...base.errors import Errors, SpectralError, require_choice, require_settings
 from ...base.files import Array, Bool, Float, Format, Int, Record, Str, Strings
 from ...trees.interface import NEUTRAL, TEMPERATURE, Temperature
 from ...trees.posterior import Factors, Posterior
@@ -156,15 +156,15 @@ def require_sound(read: dict[str, Any]) -> None:
 class GrammarSettings:
     """What a grammar is made of.
 
-    automata (EstimatorSettings): How the head automata are learnt.
-    lengths (bool): Whether arcs have the factor P(distance | head, direction, modifier).
-    lexical (Optional[str]): LEX, LEX+F or LEX+FCP to multiply the automata with that lexical model;
+    automata: How the head automata are learnt.
+    lengths: Whether arcs have the factor P(distance | head, direction, modifier).
+    lexical: LEX, LEX+F or LEX+FCP to multiply the automata with that lexical model;
         "none" is None, too.
-    only_lexical (bool): Whether to use that lexical model without automata.
-    min_symbol_count (int): Rarer symbols are treated as a wider one, or as the unknown symbol.
-    max_symbols (int): So are the rarest if there are more symbols than this: time and memory of training
+    only_lexical: Whether to use that lexical model without automata.
+    min_symbol_count: Rarer symbols are treated as a wider one, or as the unknown symbol.
+    max_symbols: So are the rarest if there are more symbols than this: time and memory of training
         grow with the third and second power of their number. See `SymbolTable.from_counts`.
-    max_length (int): Longer sentences are parsed in pieces: see `trees.parses`.
+    max_length: Longer sentences are parsed in pieces: see `trees.parses`.
     """
 
     automata: EstimatorSettings = field(default_factory=EstimatorSettings)
@@ -178,9 +178,8 @@ class GrammarSettings:
     def __post_init__(self) -> None:
         if self.lexical in ("", "none"):
             object.__setattr__(self, "lexical", None)
-        if self.lexical is not None and self.lexical not in LEXICAL_MODELS:
-            choices = ", ".join(LEXICAL_MODELS)
-            raise SpectralError(Errors.S103.format(value=self.lexical, choices=choices))
+        if self.lexical is not None:
+            require_choice(Errors.S103, self.lexical, LEXICAL_MODELS)
         bounds = {"max_length": ">= 2", "min_symbol_count": ">= 1", "max_symbols": ">= 1"}
         require_settings(Errors.S105, self, **bounds)
         if self.only_lexical and self.lexical is None:
@@ -330,8 +329,8 @@ class Grammar(TemperedParser):
         return {
             "settings": asdict(self.settings),
             "symbols": self.symbols.names[:-1],
-            "automata": self.automata.to_payload(),
-            "fallback": self.fallback.to_payload(),
+            "automata": vars(self.automata),
+            "fallback": vars(self.fallback),
             "frequency": self.frequency,
             "lengths": self.lengths,
             "lexical": self.lexical.to_payload() if self.lexical else None,
@@ -372,5 +371,5 @@ def _fit_lengths(ids: Sequence[NDArray], trees: Sequence[Tree], n_symbols: int) 
         heads.append(own[h])
         modifiers.append(own[m])
         distances.append(m - h)
-    columns = [numpy.concatenate(column) for column in (heads, modifiers, distances)]
-    return length_table(columns[0], columns[1], columns[2], n_symbols)
+    head, modifier, distance = map(numpy.concatenate, (heads, modifiers, distances))
+    return length_table(head, modifier, distance, n_symbols)

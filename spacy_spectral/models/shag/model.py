@@ -10,7 +10,7 @@ from ...base.files import Array, Bool, Record
 from ...trees.sentences import Floats, Ints
 
 UNKNOWN_SYMBOL = "<unk>"
-# `OperatorModel.to_payload`; heads are the named symbols, the unknown one and the root
+# Of an `OperatorModel`; heads are the named symbols, the unknown one and the root
 FIELDS = Record(
     start=Array("float64", "names+2", 2, "states"),
     stop=Array("float64", "names+2", 2, "states"),
@@ -134,11 +134,3 @@ class OperatorModel:
         for symbol in prefix:
             state = self.operators[head, direction, symbol] @ state
         return state
-
-    def to_payload(self) -> dict:
-        return {
-            "start": self.start,
-            "stop": self.stop,
-            "operators": self.operators,
-            "non_negative": self.non_negative,
-        }

@@ -117,7 +117,7 @@ class _AutomataPieces:
         places = numpy.arange(len(self.symbols))[chosen]
         pairs = zip(bounds, constraints, strict=True)
         own = [(self.posterior(places[a:b], allowed), allowed) for (a, b), allowed in pairs]
-        surer = t.heads / t.choice
+        sharp = t.heads / t.choice
         return PosteriorParses(
             starts,
             _Tempered(own, t),
@@ -132,7 +132,7 @@ class _AutomataPieces:
             ),
             fixed=fixed,
             choosers=[
-                values if surer == 1 else at_temperature(values, surer, allowed=allowed)
+                values if sharp == 1 else at_temperature(values, sharp, allowed=allowed)
                 for values, allowed in own
             ],
         )
@@ -154,8 +154,8 @@ class _Tempered(Sequence[Posterior]):
             t, (values, allowed) = self.temperature, self.own[sentence]
             found = at_temperature(values, t.heads, allowed=allowed)
             if t.choice != 1 and t.share > 0:
-                surer = at_temperature(values, t.heads / t.choice, allowed=allowed)
-                found = MixedPosterior(surer, found, t.share)
+                sharp = at_temperature(values, t.heads / t.choice, allowed=allowed)
+                found = MixedPosterior(sharp, found, t.share)
             self.made[sentence] = found
         return self.made[sentence]
 

@@ -144,56 +144,38 @@ def _optional(probability: float, modifier: str) -> str:
     return f"start = 1 once\n{once}\ndone = 1 stop\n"
 
 
-RULES = [
-    (
-        ROOT,
-        RIGHT,
-        """
+# By head tags and direction.
+RULES = {
+    (ROOT, RIGHT): """
     start = 1 sentence
     sentence = 0.38 VBD/root done | 0.18 VBZ/root done | 0.12 VBP/root done | 0.12 VB/root done
              | 0.1 VBG/root done | 0.1 JJ-Z/root done
     done = 1 stop
 """,
-    ),
-    ("VBD VBZ VBP", LEFT, _FINITE_LEFT),
-    ("VB", LEFT, _auxiliary("MD/aux")),
-    ("VBG", LEFT, _auxiliary("AUX/aux")),
-    ("JJ-Z", LEFT, _auxiliary("AUX/cop", "RB-D")),
-    (
-        "VBZ-S VBD-S",
-        LEFT,
-        """
+    ("VBD VBZ VBP", LEFT): _FINITE_LEFT,
+    ("VB", LEFT): _auxiliary("MD/aux"),
+    ("VBG", LEFT): _auxiliary("AUX/aux"),
+    ("JJ-Z", LEFT): _auxiliary("AUX/cop", "RB-D"),
+    ("VBZ-S VBD-S", LEFT): """
     start = 1 basic
     basic = 0.1 RB/advmod clause | 0.9 clause
     clause = 1 SUBJ/nsubj marker
     marker = 1 IN/mark done
     done = 1 stop
 """,
-    ),
-    (
-        "VBZ-R VBD-R",
-        LEFT,
-        """
+    ("VBZ-R VBD-R", LEFT): """
     start = 1 basic
     basic = 0.15 RB/advmod clause | 0.85 clause
     clause = 1 WDT/nsubj done
     done = 1 stop
 """,
-    ),
-    (
-        "VBD-O",
-        LEFT,
-        """
+    ("VBD-O", LEFT): """
     start = 1 clause
     clause = 1 SUBJ/nsubj relative
     relative = 0.75 WDT/obj done | 0.25 stop
     done = 1 stop
 """,
-    ),
-    (
-        "VBD-C",
-        LEFT,
-        """
+    ("VBD-C", LEFT): """
     start = 0.55 shared | 0.45 own
     shared = 0.15 RB/advmod conjunction | 0.85 conjunction
     conjunction = 1 CC/cc done
@@ -202,62 +184,48 @@ RULES = [
     separated = 1 ,/punct done
     done = 1 stop
 """,
-    ),
-    ("VBD-L", LEFT, "start = 1 outer\n" + _OUTER_COMMA),
-    ("VB-I", LEFT, "start = 1 marker\nmarker = 1 TO/mark done\ndone = 1 stop\n"),
+    ("VBD-L", LEFT): "start = 1 outer\n" + _OUTER_COMMA,
+    ("VB-I", LEFT): "start = 1 marker\nmarker = 1 TO/mark done\ndone = 1 stop\n",
     (
         "VBG-A VBN-A",
         LEFT,
-        "start = 0.12 adverb | 0.88 done\nadverb = 1 RB/advmod done\ndone = 1 stop",
-    ),
-    ("VBD", RIGHT, _VERB_RIGHT + _CONJUNCTS + "close = 1 ./punct done\n"),
-    ("VBD-S VBD-R", RIGHT, _VERB_RIGHT + _CONJUNCTS + "close = 1 stop\n"),
-    ("VBZ VBP VB VBG", RIGHT, _VERB_RIGHT + _FULL_STOP),
-    ("VBZ-S VBZ-R VB-I VBG-A VBD-C VBD-L", RIGHT, _VERB_RIGHT + _END),
-    (
-        "VBD-O VBN-A",
-        RIGHT,
-        """
+    ): "start = 0.12 adverb | 0.88 done\nadverb = 1 RB/advmod done\ndone = 1 stop",
+    ("VBD", RIGHT): _VERB_RIGHT + _CONJUNCTS + "close = 1 ./punct done\n",
+    ("VBD-S VBD-R", RIGHT): _VERB_RIGHT + _CONJUNCTS + "close = 1 stop\n",
+    ("VBZ VBP VB VBG", RIGHT): _VERB_RIGHT + _FULL_STOP,
+    ("VBZ-S VBZ-R VB-I VBG-A VBD-C VBD-L", RIGHT): _VERB_RIGHT + _END,
+    ("VBD-O VBN-A", RIGHT): """
     start = 0.5 alone | 0.5 placed
     alone = 0.75 stop | 0.25 RB/advmod done
     placed = 1 PP/obl done
     done = 1 stop
 """,
-    ),
-    (
-        "JJ-Z",
-        RIGHT,
-        """
+    ("JJ-Z", RIGHT): """
     start = 0.55 alone | 0.25 placed | 0.2 eager
     alone = 0.85 end | 0.15 CLAUSE/advcl end
     placed = 1 PP/obl end
     eager = 1 VB-I/xcomp end
 """
-        + _FULL_STOP,
-    ),
-    ("NN", LEFT, _SINGULAR_LEFT + _OUTER_STOP),
-    ("NN-P", LEFT, _SINGULAR_LEFT + _OUTER_CASE),
-    ("NN-C", LEFT, _SINGULAR_LEFT + _OUTER_CC),
-    ("NN-L", LEFT, _SINGULAR_LEFT + _OUTER_COMMA),
-    ("NNS", LEFT, _PLURAL_LEFT + _OUTER_STOP),
-    ("NNS-P", LEFT, _PLURAL_LEFT + _OUTER_CASE),
-    ("NN NNS NN-P NNS-P NN-C NN-L", RIGHT, _NOUN_RIGHT),
-    ("NNP-P", LEFT, "start = 1 outer\n" + _OUTER_CASE),
-    ("NNP NNP-P", RIGHT, _NAME_RIGHT + _OUTER_STOP),
-    (
-        "NNP-G",
-        RIGHT,
-        """
+    + _FULL_STOP,
+    ("NN", LEFT): _SINGULAR_LEFT + _OUTER_STOP,
+    ("NN-P", LEFT): _SINGULAR_LEFT + _OUTER_CASE,
+    ("NN-C", LEFT): _SINGULAR_LEFT + _OUTER_CC,
+    ("NN-L", LEFT): _SINGULAR_LEFT + _OUTER_COMMA,
+    ("NNS", LEFT): _PLURAL_LEFT + _OUTER_STOP,
+    ("NNS-P", LEFT): _PLURAL_LEFT + _OUTER_CASE,
+    ("NN NNS NN-P NNS-P NN-C NN-L", RIGHT): _NOUN_RIGHT,
+    ("NNP-P", LEFT): "start = 1 outer\n" + _OUTER_CASE,
+    ("NNP NNP-P", RIGHT): _NAME_RIGHT + _OUTER_STOP,
+    ("NNP-G", RIGHT): """
     start = 0.2 full | 0.8 outer
     full = 1 NNP-F/flat outer
     outer = 1 POS/case done
     done = 1 stop
 """,
-    ),
-    ("JJ RB", LEFT, _optional(0.12, "RB-D/advmod")),
-    ("JJ", RIGHT, _optional(0.07, "JJ-C/conj")),
-    ("JJ-C", LEFT, "start = 1 outer\n" + _OUTER_CC),
-]
+    ("JJ RB", LEFT): _optional(0.12, "RB-D/advmod"),
+    ("JJ", RIGHT): _optional(0.07, "JJ-C/conj"),
+    ("JJ-C", LEFT): "start = 1 outer\n" + _OUTER_CC,
+}
 
 
 @dataclass(frozen=True)
@@ -277,7 +245,7 @@ def automata() -> dict[tuple[str, int], Automaton]:
     """The automaton of every head tag and direction."""
     compiled = {
         (head, direction): _compile(text, head)
-        for heads, direction, text in RULES
+        for (heads, direction), text in RULES.items()
         for head in heads.split()
     }
     generated = {

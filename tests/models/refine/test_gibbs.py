@@ -9,6 +9,7 @@ import pytest
 from scipy.special import gammaln
 
 from brute_force import modifiers
+from spacy_spectral.models.refine.architecture import RefinedRecipe
 from spacy_spectral.models.refine.infinite import (
     CHILDREN,
     _most_frequent,
@@ -158,53 +159,6 @@ def test_posterior_of_tiny_trees(children, name):
     assert numpy.abs(found - expected).sum() / 2 < 0.02, (found, expected)
 
 
-@MODELS
-def test_posterior_of_parameters(children):
-    """Parameters that are drawn, too: against sums over a grid of them, alpha and gamma with prior density
-    0.1 exp(-0.1 x), rho with exp(-x)."""
-    sentences, tags = [((2, 0, 2, 2), "aaba")], [0, 0, 0, 0]
-    possible = partitions(4, tags)
-    # of logarithms, so dx = x dlog x
-    logs = numpy.linspace(-9, 5.5, 90)
-    alpha, gamma = numpy.exp(logs)[:, None], numpy.exp(logs)[None, :]
-    prior = logs[:, None] + logs - 0.1 * alpha - 0.1 * gamma
-    rho = numpy.exp(logs)
-    rho_prior = logs - rho
-    joint = []
-    for own in possible:
-        both = log_joint(children, sentences, own, tags, alpha=alpha, gamma=gamma, rho=1.0)
-        both = both - log_words(sentences, own, tags, 1.0) + prior
-        words = log_words(sentences, own, tags, rho) + rho_prior
-        joint.append((numpy.exp(both), numpy.exp(words)))
-    shares = numpy.array([both.sum() * words.sum() for both, words in joint])
-    expected_means = [
-        sum((both.sum(axis=1) @ logs) * words.sum() for both, words in joint) / shares.sum(),
-        sum((both.sum(axis=0) @ logs) * words.sum() for both, words in joint) / shares.sum(),
-        sum(both.sum() * (words @ logs) for both, words in joint) / shares.sum(),
-    ]
-    chain = sampler(make_trees(sentences, tags), children)
-    counts, draws = Counter(), []
-    sweeps = 40000
-    for _ in range(sweeps):
-        chain.sweep(resample=True)
-        counts[canonical(chain.states.tolist())] += 1
-        draws.append((chain.alpha, chain.gamma, chain.rho))
-    found = numpy.array([counts[own] / sweeps for own in possible])
-    assert numpy.abs(found - shares / shares.sum()).sum() / 2 < 0.03
-    # rho walks in small steps, so it needs longest
-    means = numpy.log(draws).mean(axis=0)
-    assert numpy.abs(means - expected_means) == pytest.approx(0.0, abs=0.25), expected_means
-    assert numpy.abs(means - expected_means)[:2] == pytest.approx(0.0, abs=0.08), expected_means
-
-
-def test_resampled_states_stay_below_their_cap():
-    """Drawing alpha and gamma lets the number of states run away; the setting `states` stops it."""
-    trees, states = hidden(GRAMMAR, 120)
-    trees.tags = (states > 1).astype("int32")
-    labelling = infinite_labelling(trees, 2, sweeps=40, resample=True, rho=0.001, most_states=20)
-    assert 2 <= labelling.n_states <= 20
-
-
 def hidden(children_of, size, seed=0):
     """Trees drawn from a model of five states, and the states."""
     random = numpy.random.default_rng(seed)
@@ -261,7 +215,7 @@ def test_counts_are_those_of_the_states(children, bound):
     trees.tags = (states > 1).astype("int32") if bound else trees.tags
     chain = sampler(trees, children, most_states=15, start=4)
     for sweep in range(6):
-        chain.sweep(resample=sweep > 2)
+        chain.sweep()
         again = make_again(chain, trees, children)
         for name, array in chain.counts().items():
             numpy.testing.assert_array_equal(array, again[name], err_msg=f"{name} in sweep {sweep}")
@@ -320,17 +274,6 @@ def test_tags_without_tokens_count_as_states():
     assert set(labelling.tag_of.tolist()) == set(range(6))
 
 
-def test_parameters_are_drawn_only_if_asked():
-    trees, _ = hidden(GRAMMAR, 30)
-    chain = sampler(trees, "independent")
-    chain.sweep()
-    assert (chain.alpha, chain.gamma, chain.rho) == (2.0, 1.5, 0.5)
-    for _ in range(20):
-        chain.sweep(resample=True)
-    assert chain.alpha > 0 and chain.gamma > 0 and chain.rho > 0
-    assert chain.alpha != 2.0 and chain.gamma != 1.5
-
-
 def test_a_head_with_a_thousand_children():
     n = 1001
     heads = [0] + [1] * (n - 1)
@@ -344,3 +287,8 @@ def test_a_head_with_a_thousand_children():
 def test_votes():
     votes = [numpy.array(own, dtype="int32") for own in ([1, 2, 0], [3, 2, 5], [3, 2, 4])]
     assert _most_frequent(votes).tolist() == [3, 2, 0]
+
+
+def test_parameters_are_not_drawn_any_more():
+    with pytest.raises(ValueError, match="S809"):
+        RefinedRecipe(labelling="infinite", resample=True)

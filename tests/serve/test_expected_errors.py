@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_spectral.serve.order import expected_errors
+from spacy_spectral.serve.engine import expected_errors
 
 probs = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
