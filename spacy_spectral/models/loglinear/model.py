@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy
@@ -233,8 +234,7 @@ class ModelParses:
     heads: int32, positions in the sentence, 0 for the root.
     labels: int32, indices into the model's labels.
     label_probs: float32, tokens x labels, the probability of every label given the head.
-    log_probs: float64 for each sentence, log p(labelled tree | sentence); nan where a chart
-        failed and tokens were parsed one by one.
+    failed: bool for each sentence, where the chart failed and tokens were parsed one by one.
     forests: All trees of the sentences, packed: `forests.k_best(sentence, k)`.
     """
 
@@ -243,8 +243,13 @@ class ModelParses:
     heads: NDArray[numpy.int32]
     labels: NDArray[numpy.int32]
     label_probs: NDArray[numpy.float32]
-    log_probs: NDArray[numpy.float64]
+    failed: NDArray[numpy.bool_]
     forests: Forests
+
+    @cached_property
+    def log_probs(self) -> NDArray[numpy.float64]:
+        """log p(labelled tree | sentence) for each sentence; nan where the chart failed."""
+        return self.forests.log_probs(self.starts, self.heads, self.labels)
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
         """[N+1, N+1], probability of each arc, head x modifier, 0 where it was not kept."""
@@ -398,7 +403,7 @@ class LogLinearModel(Stored):
             margins,
             extra,
         )
-        failed = numpy.isnan(result["log_probs"]) & has_fixed
+        failed = result["failed"] & has_fixed
         if failed.any():
             raise SpectralError(Errors.S403.format(sentence=int(numpy.flatnonzero(failed)[0])))
         arcs = arcs._replace(probs=result.pop("arc_probs"))
