@@ -1,16 +1,16 @@
 """How fast our trained pipelines are beside spaCy's own, and where the time goes.
 
     python scripts/benchmark_speed.py TRAIN DEV --text FILE --models DIR... [--vectors DIR] [--minutes 0]
-        [--lines 2000] [--rounds 5] [--quick] [--json FILE]
+        [--lines 2000] [--rounds 5] [--json FILE]
 
-spaCy's is the pipeline of benchmark_pipeline.py, tok2vec, tagger and parser, with the same vectors if there are
-some, trained for --minutes: 0 is one step, which is enough for its speed. Everyone makes tags and trees of the first
-lines of running text, cut into words and sentences beforehand, in turns and in one process: words per CPU second, the
-median of the rounds, and how many times spaCy's speed that is, the median of what the rounds give. LAS is on DEV,
-with gold words and sentences.
+spaCy's is the pipeline of benchmark_pipeline.py, tok2vec, tagger and parser, with the same vectors if there
+are some, trained for --minutes: 0 is one step, which is enough for its speed. Everyone makes tags and trees
+of the first lines of running text, cut into words and sentences beforehand, in turns and in one process, each
+with the batch size that suits it best: words per CPU second, the median of the rounds, and how many times
+spaCy's speed that is, the median of what the rounds give. LAS is on DEV, with gold words and sentences.
 
 A second table has microseconds a token of every component of ours, from raw text, and what the parser reads:
-arcs that its pruner looks at and keeps, and keys that it looks up in its table.
+arcs that the pruner leaves to it, keys that it looks up in its table, and the sizes of the tables.
 """
 
 import one_thread  # noqa: F401
@@ -29,9 +29,9 @@ import spacy
 import srsly
 from arguments import parser_with
 from benchmark_pipeline import in_own_process, number, percent, print_table
-from pipeline_rivals import SpacySystem, Text, running_text, score, train_spacy
+from pipeline_rivals import BATCH_SIZES, TIMED, Text, read, running_text, score, train_spacy
 from spacy.language import Language
-from wasabi import msg
+from spacy.tokens import Doc
 
 from spacy_spectral.base.files import require_writable, write_atomically
 from spacy_spectral.models.loglinear.model import read_table
@@ -67,17 +67,20 @@ def main() -> None:
 def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     in_own_process(train_spacy, options, directory / SPACY)
     paths = {SPACY: directory / SPACY} | {str(path): path for path in options.models}
-    systems = {name: SpacySystem(path, options.dev) for name, path in paths.items()}
+    pipelines = {name: spacy.load(path) for name, path in paths.items()}
     text = running_text(options.text, options.lang, n_lines=options.lines)
-    figures = in_turns(systems, text, rounds=options.rounds)
-    for name, system in systems.items():
-        figures[name] |= score(system.whole(system.whole_input()), system.examples)
+    figures = in_turns(pipelines, text, rounds=options.rounds)
+    for name, nlp in pipelines.items():
+        if name != SPACY or options.minutes:
+            examples = read(nlp, options.dev)
+            docs = [eg.predicted.copy() for eg in examples]
+            figures[name] |= score(tags_and_trees(nlp, docs), examples)
     print_table(
         [
             (
                 name,
-                percent(own["uas"]),
-                percent(own["las"]),
+                percent(own.get("uas")),
+                percent(own.get("las")),
                 number(own["words_s"]),
                 f"{own['ratio']:.2f}",
             )
@@ -87,30 +90,51 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     )
     with options.text.open(encoding="utf8") as file:
         lines = [line.strip() for line in islice(file, options.lines)]
-    for path in options.models:
-        nlp = spacy.load(path)
+    rows: dict[str, list[str]] = defaultdict(list)
+    for path in map(str, options.models):
+        nlp = pipelines[path]
         parts = by_component(nlp, [line for line in lines if line], rounds=options.rounds)
-        figures[str(path)]["microseconds"] = parts
-        figures[str(path)]["reads"] = reads = what_is_read(nlp, text)
-        msg.info(f"{path}: microseconds a token from raw text, and what the parser reads")
-        print_table([(part, f"{value:.2f}") for part, value in parts.items()], ("Component", ""))
-        print_table([(what, f"{value:.2f}") for what, value in reads.items()], ("Parser", ""))
+        figures[path]["microseconds"] = parts
+        figures[path]["reads"] = reads = what_is_read(nlp, text)
+        for what, value in (parts | reads).items():
+            rows[what].append(f"{value:.2f}")
+    print_table(
+        [(what, *values) for what, values in rows.items()],
+        ("From raw text, \N{MICRO SIGN}s a token", *map(str, options.models)),
+    )
     return figures
 
 
+def tags_and_trees(nlp: Language, docs: list[Doc], batch_size: int = BATCH_SIZE) -> list[Doc]:
+    others = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory not in TIMED]
+    return list(nlp.pipe(docs, batch_size=batch_size, disable=others))
+
+
+def seconds_of(nlp: Language, text: Text, batch_size: int) -> float:
+    docs = documents(nlp, text)
+    started = process_time()
+    tags_and_trees(nlp, docs, batch_size)
+    return process_time() - started
+
+
+def documents(nlp: Language, text: Text) -> list[Doc]:
+    return [Doc(nlp.vocab, words=words, sent_starts=starts) for words, starts in text]
+
+
 def in_turns(
-    systems: dict[str, SpacySystem], text: Text, *, rounds: int
+    pipelines: dict[str, Language], text: Text, *, rounds: int
 ) -> dict[str, dict[str, Any]]:
     """Words per CPU second of everyone, and how many times spaCy's speed that is."""
     n_words = sum(len(words) for words, _ in text)
     seconds: dict[str, list[float]] = defaultdict(list)
-    for i in range(rounds + 1):
-        for name, system in systems.items():
-            docs = system.text_input(text)
-            started = process_time()
-            system.whole(docs)
-            if i:  # the first is for caches
-                seconds[name].append(process_time() - started)
+    sizes = {}
+    for name, nlp in pipelines.items():
+        # the first time is for caches
+        trials = [(seconds_of(nlp, text[:512], size), size) for size in (BATCH_SIZE, *BATCH_SIZES)]
+        sizes[name] = min(trials[1:])[1]
+    for _ in range(rounds):
+        for name, nlp in pipelines.items():
+            seconds[name].append(seconds_of(nlp, text, sizes[name]))
     return {
         name: {
             "words_s": n_words / median(own),
@@ -144,15 +168,14 @@ def by_component(nlp: Language, lines: list[str], *, rounds: int) -> dict[str, f
 
 
 def what_is_read(nlp: Language, text: Text) -> dict[str, float]:
-    """Of a log-linear parser: by token, how many arcs are left to it and how many keys it looks up for these and for
-    tokens; the sizes of its tables."""
+    """Of a log-linear parser: by token, how many arcs are left to it and how many keys it looks up for these
+    and for tokens; the sizes of its tables."""
     parser = nlp.get_pipe("spectral_parser")
     assert isinstance(parser, SpectralParser)
     learnt = parser.grammar
     if not isinstance(learnt, LogLinearParser):
         return {}
-    docs = [spacy.tokens.Doc(nlp.vocab, words=words, sent_starts=starts) for words, starts in text]
-    tagged = nlp.get_pipe("spectral_tagger").pipe(docs)
+    tagged = nlp.get_pipe("spectral_tagger").pipe(documents(nlp, text))
     tokens = parser.read(tagged).tokens
     model = learnt.model
     _, arcs = model.prepare(encode_tokens(model.encoder(), tokens, learnt.clusters))
