@@ -282,10 +282,10 @@ def store_sub_tags(
 
 
 def tag_guesses(
-    doc: Doc, words: NDArray[numpy.uint32]
+    doc: Doc, words: NDArray[numpy.uint32] | None = None
 ) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
-    """Some tokens and their tags; all tokens at once if the document is as it was tagged. Words are those
-    of `words_of`."""
+    """Some tokens and their tags; all tokens at once if the document is as it was tagged. For words see
+    `whole_entry`."""
     entry = whole_entry(doc, _TAGS, words)
     if entry is not None:
         yield slice(None), TagGuesses(entry["labels"], entry["tags"], entry["probs"])
