@@ -1,8 +1,8 @@
-"""Speed for accuracy: the log-linear parser over values of one of its settings, its pruner's threshold if no
-other is named.
+"""Speed for accuracy: the log-linear parser over values of one of its settings, its pruner's threshold in
+parsing if no other is named.
 
     python scripts/benchmark_setting.py TRAIN DEV [--vectors DIR] [--text FILE]
-        [--setting prune_threshold] [--values 0.005 0.02]
+        [--setting parse_threshold] [--values 0.005 0.02]
 
 For every value, configs/pipeline.cfg is trained with it. Times are CPU seconds of one thread: medians of
 rounds in which all parsers take turns, on DEV or on the first lines of running text (--text).
@@ -27,7 +27,7 @@ def main() -> None:
     parser = parser_with(__doc__, "train", "dev", "--vectors", "--lang", "--symbol", "--text")
     parser.add_argument("--lines", type=int, default=2000, help="so many lines of it")
     parser.add_argument(
-        "--setting", default="prune_threshold", help="of spacy-spectral.LogLinear.v1"
+        "--setting", default="parse_threshold", help="of spacy-spectral.LogLinear.v1"
     )
     parser.add_argument("--values", type=json.loads, nargs="+", default=VALUES)
     parser.add_argument("--rounds", type=int, default=5, help="of timing")

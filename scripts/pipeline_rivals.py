@@ -188,7 +188,7 @@ def train_udpipe(options: argparse.Namespace, path: Path) -> dict[str, Any]:
 
 BATCH_SIZES = (32, 128, 512)
 # Everyone is asked for tags and trees: documents have tokens and sentences, and nobody else has lemmas.
-_TIMED = ("tok2vec", "tagger", "parser", "spectral_tagger", "spectral_parser")
+TIMED = ("tok2vec", "tagger", "parser", "spectral_tagger", "spectral_parser")
 # words, and whether each begins a sentence
 Text = list[tuple[list[str], list[bool]]]
 
@@ -209,7 +209,7 @@ class SpacySystem:
     def __init__(self, path: Path, dev: Path):
         self.nlp = spacy.load(path)
         for name in self.nlp.pipe_names:
-            if self.nlp.get_pipe_meta(name).factory not in _TIMED:
+            if self.nlp.get_pipe_meta(name).factory not in TIMED:
                 self.nlp.disable_pipe(name)
         self.examples = read(self.nlp, dev)
         # taggers that a parser depends on have done their work; a tok2vec is part of the parser

@@ -43,11 +43,19 @@ def _key(name: str) -> tuple[str, str, int, None]:
     return ("._.", name, 0, None)
 
 
-def whole_entry(doc: Doc, name: str) -> dict[str, Any] | None:
+def whole_entry(
+    doc: Doc, name: str, words: NDArray[numpy.uint32] | None = None
+) -> dict[str, Any] | None:
     """The entry of a component whose rows are the tokens of a document;
-    None if there is none, or the document has other tokens now."""
+    None if there is none, or the document has other tokens now.
+
+    words: Of the document, from `words_of`, for those who have them already.
+    """
     entry = doc.user_data.get(_key(name))
-    return entry if entry is not None and numpy.array_equal(entry["orth"], words_of(doc)) else None
+    if entry is None:
+        return None
+    words, own = words_of(doc) if words is None else words, entry["orth"]
+    return entry if len(own) == len(words) and (own == words).all() else None
 
 
 def words_of(tokens: Doc | Span) -> NDArray[numpy.uint32]:
@@ -57,18 +65,20 @@ def words_of(tokens: Doc | Span) -> NDArray[numpy.uint32]:
 
 def store_entry(doc: Doc, name: str, values: dict[str, Any]) -> None:
     """Keep the values of a component, in place of those it has kept before."""
-    for key in [key for key, _ in entries(doc, name)]:
+    for key, _ in entries(doc, name):
         del doc.user_data[key]
     array = doc.to_array([IDX, ORTH])
     tokens = {"idx": array[:, 0].astype("int32"), "orth": array[:, 1].astype("uint32")}
     doc.user_data[_key(name)] = tokens | values
 
 
-def entries(doc: Doc, name: str) -> Iterator[tuple[tuple, dict[str, Any]]]:
+def entries(doc: Doc, name: str) -> list[tuple[tuple, dict[str, Any]]]:
     """The entries of a component: one, but of spans and joined documents any number."""
-    for key, entry in doc.user_data.items():
-        if isinstance(key, tuple) and len(key) == 4 and key[0] == "._." and key[1] == name:
-            yield key, entry
+    return [
+        (key, entry)
+        for key, entry in doc.user_data.items()
+        if isinstance(key, tuple) and len(key) == 4 and key[1] == name and key[0] == "._."
+    ]
 
 
 def row_of(entry: dict[str, Any], begin: int, token: Token) -> int:
@@ -271,12 +281,15 @@ def store_sub_tags(
     store_entry(doc, _SUB_TAGS, {"names": own, "subtags": numbers.astype("int32"), "probs": probs})
 
 
-def tag_guesses(doc: Doc) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
-    """Some tokens and their tags; all tokens at once if the document is as it was tagged."""
-    entry = whole_entry(doc, _TAGS)
+def tag_guesses(
+    doc: Doc, words: NDArray[numpy.uint32] | None = None
+) -> Iterator[tuple[list[int] | slice, TagGuesses]]:
+    """Some tokens and their tags; all tokens at once if the document is as it was tagged. For words see
+    `whole_entry`."""
+    entry = whole_entry(doc, _TAGS, words)
     if entry is not None:
         yield slice(None), TagGuesses(entry["labels"], entry["tags"], entry["probs"])
-    elif any(True for _ in entries(doc, _TAGS)):
+    elif entries(doc, _TAGS):
         for token in doc:
             place = find_token(token, _TAGS)
             if place is not None:

@@ -351,7 +351,7 @@ def leave(doc: Doc, found: dict[str, Any] | None) -> None:
 
 def take_off(doc: Doc) -> None:
     """Take what a parser has left from a document."""
-    for key in [key for key, _ in entries(doc, _NAME)]:
+    for key, _ in entries(doc, _NAME):
         del doc.user_data[key]
 
 
@@ -361,4 +361,4 @@ def _entry(doc: Doc) -> dict[str, Any] | None:
 
 
 def _was_parsed(doc: Doc) -> bool:
-    return any(True for name in (_NAME, "spectral_parser") for _ in entries(doc, name))
+    return any(entries(doc, name) for name in (_NAME, "spectral_parser"))

@@ -103,7 +103,7 @@ class TokenReader:
             starts=begins.astype("int32") if len(places) else numpy.zeros(1, dtype="int32"),
             words=Repeated(words, word_of[places]),
             symbols=column(list(range(4, values.shape[1]))),
-            second=_second_tags(docs, offsets, places),
+            second=_second_tags(docs, values[:, 0].astype("uint32"), offsets, places),
             pos=column([2]),
             morphs=column([3]),
             sources=self._sources(numpy.zeros(len(places), dtype="int64"), []),
@@ -191,22 +191,27 @@ def _names(
     return names, inverse.ravel()
 
 
-def _second_tags(docs: list[Doc], offsets: NDArray, places: NDArray) -> SecondTags:
+def _second_tags(
+    docs: list[Doc], words: NDArray[numpy.uint32], offsets: NDArray, places: NDArray
+) -> SecondTags:
     """The second guesses of `spectral_tagger` with their probabilities, where it has left some."""
     names: list[str] = []
     first: dict[int, int] = {}  # where the labels of a tagger begin among the names
     tags = numpy.full(int(offsets[-1]), -1, dtype="int64")
+    begins = numpy.zeros(len(tags), dtype="int64")
     probs = numpy.zeros(len(tags), dtype="float32")
-    for doc, begin, end in zip(docs, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-        for where, guesses in tag_guesses(doc):
+    for doc, (begin, end) in zip(docs, pairwise(offsets.tolist()), strict=True):
+        for where, guesses in tag_guesses(doc, words[begin:end]):
             if guesses.tags.shape[1] < 2:
                 continue
             if id(guesses.labels) not in first:
                 first[id(guesses.labels)] = len(names)
                 names += guesses.labels
-            own = guesses.tags[:, 1]
-            tags[begin:end][where] = numpy.where(own < 0, -1, own + first[id(guesses.labels)])
+            tags[begin:end][where] = guesses.tags[:, 1]
             probs[begin:end][where] = guesses.probs[:, 1]
+            if first[id(guesses.labels)]:
+                begins[begin:end][where] = first[id(guesses.labels)]
+    tags = numpy.where(tags < 0, -1, tags + begins)
     return SecondTags(names, tags[places], probs[places])
 
 

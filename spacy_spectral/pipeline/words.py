@@ -139,7 +139,7 @@ def _layout(doc: Doc) -> _Layout | None:
     """The words of a merged document; None if its tokens are words."""
     entry = whole_entry(doc, _NAME)
     if entry is None:
-        return _gathered(doc) if any(True for _ in entries(doc, _NAME)) else None
+        return _gathered(doc) if entries(doc, _NAME) else None
     columns = {name: entry[name] for name in ("forms", *_COLUMNS)}
     return _Layout(entry["counts"], entry["tops"], entry["heads"].astype("int64"), columns)
 
@@ -634,7 +634,7 @@ def _offset(token: Token, name: str, own: int) -> int | None:
     place = find_token(token, _OFFSETS)
     if place is not None:
         return int(place.entry[name][place.row])
-    return None if any(True for _ in entries(token.doc, _OFFSETS)) else own
+    return None if entries(token.doc, _OFFSETS) else own
 
 
 def register_words() -> None:

@@ -309,7 +309,10 @@ def parse_in_pieces(
 
     parse: Parses some tokens of the batch, one after the other, as sentences.
     """
-    layout = _cut(starts, max(max_length, 2), fixed)
+    max_length = max(max_length, 2)
+    if numpy.diff(starts).max(initial=0) <= max_length:
+        return parse(slice(None), starts, fixed)
+    layout = _cut(starts, max_length, fixed)
     if len(layout.starts) == len(starts):
         return parse(slice(None), starts, fixed)
     pieces = parse(slice(None), layout.starts, layout.inside(fixed))

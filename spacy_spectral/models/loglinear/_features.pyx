@@ -29,7 +29,7 @@ from ...base._rows cimport largest
 from ...trees._lengths cimport N_DISTANCES, distance_bin
 from ._chart cimport Chart, chart_layout
 from ._table cimport (
-    ALONE, DENSE, N_SMALL, Cell, Query, add_dense, ask_for, count_of_bits, find_cells,
+    ALONE, DENSE, N_SMALL, Cell, Query, add_dense, ask_for, count_of_bits, fetch_bit, find_cells,
 )
 
 cpdef enum:
@@ -250,6 +250,7 @@ cdef int _ask(const Machine* machine, const Scored* scored, Asked* asked, Arena*
 
 cdef struct Lookups:
     # of some arcs or tokens: what is looked for, and the rows that were found
+    uint64_t keys[TOGETHER][MAX_TEMPLATES]
     Query queries[TOGETHER][MAX_TEMPLATES]
     int n_queries[TOGETHER]
     uint32_t rows[TOGETHER][MAX_TEMPLATES]
@@ -292,28 +293,42 @@ cdef inline int _find(
     return alone
 
 
-cdef inline void _ask_for_arc(
+cdef inline void _make_key(const Machine* machine, uint64_t key, uint64_t* out) noexcept nogil:
+    """Note a key and have the memory brought that tells whether it can be found."""
+    out[0] = key
+    if machine.table.cells != NULL:
+        fetch_bit(&machine.table, key)
+
+
+cdef inline void _ask_for_keys(
+    const Machine* machine, int n_keys, Lookups* some, int at
+) noexcept nogil:
+    cdef int t, n = 0
+    for t in range(n_keys):
+        n += _ask_for(machine, some.keys[at][t], &some.queries[at][n])
+    some.n_queries[at] = n
+
+
+cdef inline void _make_arc_keys(
     const Machine* machine, const Scored* scored, const Asked* asked, int a, Lookups* some, int at
 ) noexcept nogil:
-    cdef int h = scored.chart.head[a], m = scored.chart.mod[a], t, n = 0, n_pairs = machine.n_pairs
+    cdef int h = scored.chart.head[a], m = scored.chart.mod[a], t, n_pairs = machine.n_pairs
     cdef uint64_t between = between_half(between_of(machine, scored.tags, h, m) + 1)
     cdef const uint64_t* head = asked.as_head + (2 * h + (h > 0 and m > h)) * n_pairs
     cdef const uint64_t* mod = asked.as_mod + m * n_pairs
     for t in range(n_pairs):
-        n += _ask_for(
+        _make_key(
             machine, arc_key(head[t], mod[t], between if machine.pairs[3 * t + 2] else 0),
-            &some.queries[at][n])
-    some.n_queries[at] = n
+            &some.keys[at][t])
 
 
-cdef inline void _ask_for_token(
+cdef inline void _make_token_keys(
     const Machine* machine, const Scored* scored, int m, Lookups* some, int at
 ) noexcept nogil:
-    cdef int t, n = 0
+    cdef int t
     cdef const uint64_t* own = scored.composites + m * machine.context.n_composites
     for t in range(machine.n_unaries):
-        n += _ask_for(machine, unary_key(t, own[machine.unaries[t]]), &some.queries[at][n])
-    some.n_queries[at] = n
+        _make_key(machine, unary_key(t, own[machine.unaries[t]]), &some.keys[at][t])
 
 
 cdef inline void _keep_rows(const Lookups* some, int at, uint32_t* rows, int n) noexcept nogil:
@@ -462,7 +477,9 @@ cdef int _score_arcs(const Machine* machine, Scored* scored, Arena* arena) noexc
     while first <= n:
         size = min(TOGETHER, n + 1 - first)
         for i in range(size):
-            _ask_for_token(machine, scored, first + i, &some, i)
+            _make_token_keys(machine, scored, first + i, &some, i)
+        for i in range(size):
+            _ask_for_keys(machine, machine.n_unaries, &some, i)
         for i in range(size):
             _find(machine, &some, i, TOKEN_LINES)  # none is without outputs
         for i in range(size):
@@ -479,7 +496,9 @@ cdef int _score_arcs(const Machine* machine, Scored* scored, Arena* arena) noexc
     while first < scored.n_arcs:
         size = min(TOGETHER, scored.n_arcs - first)
         for i in range(size):
-            _ask_for_arc(machine, scored, &asked, first + i, &some, i)
+            _make_arc_keys(machine, scored, &asked, first + i, &some, i)
+        for i in range(size):
+            _ask_for_keys(machine, machine.n_pairs, &some, i)
         for i in range(size):
             alone[i] = _find(machine, &some, i, 1)
         for i in range(size):

@@ -112,8 +112,8 @@ cdef class Engine:
         are dropped.
         extra ([arcs, labels]): What else speaks for arcs with labels, in logarithms, added to what the
         model says.
-        RETURNS: heads, labels; label_probs [n, labels] given the head; arc_probs; log_probs of the
-        labelled trees, nan if the chart failed; forests (Forests).
+        RETURNS: heads, labels; label_probs [n, labels] given the head; arc_probs; failed, of every sentence:
+        whether the chart failed; forests (Forests).
         """
         cdef int s, n, start, attempt, n_sentences = starts.shape[0] - 1, failed = 0
         cdef Arena arena
@@ -123,12 +123,12 @@ cdef class Engine:
         labels = numpy.zeros(columns.shape[0], dtype=numpy.int32)
         label_probs = numpy.zeros((columns.shape[0], self.machine.n_labels), dtype=numpy.float32)
         arc_probs = numpy.zeros(arc_head.shape[0], dtype=numpy.float32)
-        log_probs = numpy.zeros(n_sentences, dtype=numpy.float64)
+        has_failed = numpy.zeros(n_sentences, dtype=bool)
         cdef int32_t[::1] out_heads = heads
         cdef int32_t[::1] out_labels = labels
         cdef float[:, ::1] out_label_probs = label_probs
         cdef float[::1] out_probs = arc_probs
-        cdef double[::1] out_log_probs = log_probs
+        cdef uint8_t[::1] out_failed = has_failed.view(numpy.uint8)
         cdef const float* more = &extra[0, 0] if extra is not None and extra.size else NULL
         cdef const float* own
         memset(&arena, 0, sizeof(arena))
@@ -156,13 +156,13 @@ cdef class Engine:
                 failed = failed or forests.keep(s, &scored)
                 if failed:
                     break
-                out_log_probs[s] = scored.likelihood
+                out_failed[s] = not isfinite(scored.log_z)
             arena_free(&arena)
         if failed:
             raise MemoryError
         return {
             "heads": heads, "labels": labels, "label_probs": label_probs, "arc_probs": arc_probs,
-            "log_probs": log_probs, "forests": forests,
+            "failed": has_failed, "forests": forests,
         }
 
 
@@ -203,8 +203,7 @@ cdef int _decode(
     const Machine* machine, Scored* scored, Arena* arena, int32_t* heads, int32_t* labels,
     float* label_probs, float* probs
 ) noexcept nogil:
-    """Read the tree and the probabilities of arcs from a chart, and those of labels given the chosen heads;
-    `likelihood` becomes the tree's."""
+    """Read the tree and the probabilities of arcs from a chart, and those of labels given the chosen heads."""
     cdef int a, l, m, c, n = scored.n, n_labels = machine.n_labels
     cdef int n_states = machine.n_states
     cdef Chart* chart = &scored.chart
@@ -247,7 +246,6 @@ cdef int _decode(
                 best_value, labels[m - 1] = value, l
     for m in range(1, n + 1):
         heads[m - 1] = best[m]
-    scored.likelihood = tree_likelihood(machine, scored, heads, labels)
     return 0
 
 
@@ -406,6 +404,22 @@ cdef class Forests:
             "siblings": siblings, "last": siblings[last_at:empty_at], "empty": siblings[empty_at:],
             "moves": moves,
         }
+
+    def log_probs(
+        self, const int32_t[::1] starts not None, const int32_t[::1] heads not None,
+        const int32_t[::1] labels not None,
+    ):
+        """log p(labelled tree | sentence) of a tree of every sentence; nan where the chart failed."""
+        cdef int s
+        result = numpy.zeros(self.n_forests, dtype=numpy.float64)
+        cdef double[::1] out = result
+        with nogil:
+            for s in range(self.n_forests):
+                if self.forests[s] != NULL:
+                    out[s] = tree_likelihood(
+                        &self.engine.machine, &self.forests[s].scored, &heads[starts[s]],
+                        &labels[starts[s]])
+        return result
 
     def joint(self, int sentence):
         """Probabilities of arcs with labels: head and modifier (int32) of the arcs that were scored, by modifier,

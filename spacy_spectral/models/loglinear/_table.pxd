@@ -64,6 +64,11 @@ cdef inline uint32_t bucket_of(const CellTable* table, uint64_t key) noexcept no
     return (key & table.mask) * table.n_buckets >> table.n_bits
 
 
+cdef inline void fetch_bit(const CellTable* table, uint64_t key) noexcept nogil:
+    """Have the bit of a key brought."""
+    FETCH(table.bits + (<uint32_t>(key >> 32) >> table.shift >> 5))
+
+
 cdef inline int ask_for(const CellTable* table, uint64_t key, Query* query) noexcept nogil:
     """Have the bucket of a key brought. RETURNS (int): 1, or 0 if no bucket has it: for key 0, and for one whose
     bit is not set. The query is to be written over then."""

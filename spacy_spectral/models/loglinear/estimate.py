@@ -70,6 +70,7 @@ _RANGES = {
     "min_blocks": (1, 100),
     "n_between": (0, 8),
     "prune_threshold": (0.0, 1.0),
+    "parse_threshold": (0.0, 1.0),
     "prune_most": (1, MAX_HEADS),
     "prune_epochs": (1, 1000),
     "patience": (0, 1000),
@@ -93,6 +94,8 @@ class Settings:
         parts of the text, or in as many as there are sentences.
     n_between (int): How many separating tags to look for between head and modifier, at most 8.
     prune_threshold (float): Drop heads less likely than this relative to the token's best.
+    parse_threshold (Optional[float]): The same in parsing; None for that of training. Unlikely heads are
+        worth learning from even if parsing passes them over.
     prune_most (int): Keep at most so many heads of a token.
     prune_epochs (int), prune_rate (float): Training of the pruner.
     smallest (float): Weights nearer to 0 than this are dropped in the end.
@@ -113,6 +116,7 @@ class Settings:
     min_blocks: int = 2
     n_between: int = 6
     prune_threshold: float = 5e-3
+    parse_threshold: float | None = None
     prune_most: int = 10
     prune_epochs: int = 2
     prune_rate: float = 0.1
@@ -124,7 +128,7 @@ class Settings:
     def __post_init__(self) -> None:
         for setting, (low, high) in _RANGES.items():
             value = getattr(self, setting)
-            if not low <= value <= high:
+            if value is not None and not low <= value <= high:
                 raise SpectralError(
                     Errors.S408.format(setting=setting, low=low, high=high, value=value)
                 )
@@ -183,6 +187,7 @@ def fit(
         between_bit=between_bit,
         missing=missing,
         threshold=settings.prune_threshold,
+        parse_threshold=settings.parse_threshold,
         most=settings.prune_most,
         epochs=settings.prune_epochs,
         rate=settings.prune_rate,
@@ -242,6 +247,7 @@ def fit_pruner(
     between_bit: NDArray[numpy.uint8],
     missing: set[str],
     threshold: float,
+    parse_threshold: float | None = None,
     most: int,
     epochs: int,
     rate: float,
@@ -255,6 +261,7 @@ def fit_pruner(
     harder ones later (this costs more than a point of UAS). Everything else is pruned by the mean of the two.
 
     missing: Columns the data does not have.
+    threshold, parse_threshold, most: See `Settings`.
     epochs: Passes over either half; the first does not count for the average unless it is the
         only one.
     weights: Of sentences.
@@ -290,7 +297,8 @@ def fit_pruner(
         numpy.concatenate([of_first.heads, of_second.heads]),
         numpy.concatenate([of_first.probs, of_second.probs]),
     )
-    return pruner(((first + second) / 2).astype("float32")), arcs
+    result = pruner(((first + second) / 2).astype("float32"))
+    return result if parse_threshold is None else replace(result, threshold=parse_threshold), arcs
 
 
 def _checked_heads(train: Annotated) -> NDArray[numpy.int32]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy
@@ -32,8 +33,12 @@ _LOWER, _MORE = 0.2, 1.6
 _MAX_ALL_ARCS = 100
 # Weights are multiples of 1 / STEPS: in parsing they are 16-bit numbers.
 STEPS = 1024.0
-# Arcs this much worse than a token's best (in log odds) get probability 0 before siblings are seen.
-MARGIN = 10.0
+# Arcs this much worse than a token's best (in log odds, before the temperature) get probability 0 before
+# siblings are seen. On a part of the training data of UD_English-EWT that the parser had not seen, UAS and
+# LAS were 86.21 and 82.10 with 23, 16 and 11, 86.18 and 82.07 with 9, 85.98 and 81.88 with 7.
+MARGIN = 12.0
+# The same beside another model's scores, which have no temperature.
+MARGIN_OF_PRODUCTS = 10.0
 
 # The file. The kernels do not check bounds: all that they rely on is declared here.
 # Farther from 0 than any weight that training gives; sums of so large numbers are finite.
@@ -233,8 +238,7 @@ class ModelParses:
     heads: int32, positions in the sentence, 0 for the root.
     labels: int32, indices into the model's labels.
     label_probs: float32, tokens x labels, the probability of every label given the head.
-    log_probs: float64 for each sentence, log p(labelled tree | sentence); nan where a chart
-        failed and tokens were parsed one by one.
+    failed: bool for each sentence, where the chart failed and tokens were parsed one by one.
     forests: All trees of the sentences, packed: `forests.k_best(sentence, k)`.
     """
 
@@ -243,8 +247,13 @@ class ModelParses:
     heads: NDArray[numpy.int32]
     labels: NDArray[numpy.int32]
     label_probs: NDArray[numpy.float32]
-    log_probs: NDArray[numpy.float64]
+    failed: NDArray[numpy.bool_]
     forests: Forests
+
+    @cached_property
+    def log_probs(self) -> NDArray[numpy.float64]:
+        """log p(labelled tree | sentence) for each sentence; nan where the chart failed."""
+        return self.forests.log_probs(self.starts, self.heads, self.labels)
 
     def marginals(self, sentence: int) -> NDArray[numpy.float64]:
         """[N+1, N+1], probability of each arc, head x modifier, 0 where it was not kept."""
@@ -359,7 +368,7 @@ class LogLinearModel(Stored):
         *,
         constraints: Ints | None = None,
         extra: NDArray[numpy.float32] | None = None,
-        margin: float = MARGIN,
+        margin: float | None = None,
     ) -> ModelParses:
         """The second half of `parse`.
 
@@ -367,7 +376,7 @@ class LogLinearModel(Stored):
         arcs: The arcs to look at. Each sentence must have a projective tree of them.
         extra: float32, arcs x labels: what another model says of these arcs with these labels,
             in logarithms. It joins what this one says before anything is summed.
-        margin: See `MARGIN`.
+        margin: Another than `MARGIN`, after the temperature.
         """
         check_arcs(arcs, prepared.starts)
         if extra is not None and extra.shape != (len(arcs.heads), len(self.labels)):
@@ -380,8 +389,10 @@ class LogLinearModel(Stored):
         arcs: Arcs,
         constraints: Ints | None,
         extra: NDArray[numpy.float32] | None = None,
-        margin: float = MARGIN,
+        margin: float | None = None,
     ) -> ModelParses:
+        if margin is None:
+            margin = MARGIN / self.temperature.heads if extra is None else MARGIN_OF_PRODUCTS
         margins = numpy.full(len(prepared), margin)
         has_fixed = numpy.zeros(len(prepared), dtype=bool)
         if constraints is not None:
@@ -398,7 +409,7 @@ class LogLinearModel(Stored):
             margins,
             extra,
         )
-        failed = numpy.isnan(result["log_probs"]) & has_fixed
+        failed = result["failed"] & has_fixed
         if failed.any():
             raise SpectralError(Errors.S403.format(sentence=int(numpy.flatnonzero(failed)[0])))
         arcs = arcs._replace(probs=result.pop("arc_probs"))

@@ -51,6 +51,21 @@ def test_training_is_deterministic_whatever_the_threads(toy_model):
     assert again.to_bytes() == toy_model.to_bytes() == threaded.to_bytes()
 
 
+def test_parsing_may_prune_more_than_training(toy_model):
+    settings = replace(SMALL, parse_threshold=0.5)
+    sharper = fit(toy_corpus(0, 200), tags=TAGS, labels=LABELS, settings=settings)
+    assert replace(sharper, pruner=toy_model.pruner).to_bytes() == toy_model.to_bytes()
+    data = toy_corpus(2, 30).sentences
+    one, other = (set(kept_arcs(model, data)) for model in (sharper, toy_model))
+    assert one < other
+
+
+def kept_arcs(model, data):
+    arcs = model.prepare(data)[1]
+    modifiers = np.repeat(np.arange(len(data.tags)), np.diff(arcs.starts))
+    return zip(modifiers.tolist(), arcs.heads.tolist(), strict=True)
+
+
 def test_result_does_not_depend_on_batching(toy_model):
     data = toy_corpus(2, 30).sentences
     together = toy_model.parse(data)
