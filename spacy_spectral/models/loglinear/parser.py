@@ -33,7 +33,7 @@ from ...trees.pseudoprojective import Inventory, plain
 from ...trees.sentences import MISSING, Ints, Longs, Tokens
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .encode import Encoder, Sentences, second_names
-from .model import LogLinearModel, ModelParses, with_arcs
+from .model import MARGIN, LogLinearModel, ModelParses, with_arcs
 
 _FORMAT = Format(
     "loglinear parser",
@@ -69,8 +69,7 @@ class _Batch:
         """more: [N+1, N+1], arcs of the only sentence to look at beside those of the pruner."""
         own = self.sentences.select(tokens, starts)
         prepared, arcs = self.model.prepare(own, fixed, wider=self.others is not None)
-        margin: float | None = None
-        extra: NDArray[numpy.float32] | None = None
+        margin, extra = MARGIN, None
         if more is not None:
             arcs, margin = with_arcs(arcs, more), numpy.inf
         if self.others is not None:
