@@ -70,8 +70,8 @@ _RERANKER = _model("Reranker.v1", folds=2, states=2, max_iterations=5, parser_ep
 _FORESTS = _model("ForestReranker.v1", threshold=0.02, folds=2, epochs=1)
 _GRAMMAR = {"states": 2, "em_iterations": 1}
 _SPANS = {"epochs": 1, "anchored_epochs": 1}
-_SIZES = {"mix_size": 8, "scan_size": 4, "scan_depth": 1, "span_size": 8}
-_NEURAL_SPAN = _model("NeuralSpan.v1", epochs=2, networks=2, **_SIZES)
+_SPAN_SIZES = {"mix_size": 8, "scan_size": 4, "scan_depth": 1, "span_size": 8}
+_NEURAL_SPAN = _model("NeuralSpan.v1", epochs=2, networks=2, **_SPAN_SIZES)
 _LINEAR_TAGGER = _model("LinearTagger.v1", epochs=1)
 _NEURAL_TAGGER = _model("NeuralTagger.v1", embed_size=8, mix_size=8, scan_size=4, epochs=2)
 _TAGGER = {"spectral_tagger": {"model": _LINEAR_TAGGER}}

@@ -138,6 +138,7 @@ def test_probabilities_given_a_fixed_head_follow_from_those_without(few):
     """P(tree | arc) = P(tree) / P(arc) for every tree with the arc, if nothing is pruned."""
     everything = {
         "components__spectral_parser__model__prune_threshold": 1e-30,
+        "components__spectral_parser__model__parse_threshold": None,
         "components__spectral_parser__model__prune_most": 200,
     }
     nlp = train(few, **everything)

@@ -108,12 +108,14 @@ class BiaffineParser(ParserModel):
 
     def parse(self, tokens: Tokens, *, fixed: Ints | None = None) -> Parses:
         """Parse a batch of sentences; see `trees.interface.ParserModel`."""
-        tokens.require_known(self.sources)
+        if tokens.sources:
+            tokens.require_known(self.sources)
         return self.network.parse(self.lexicon(tokens), tokens.starts, fixed=fixed)
 
     def scorer(self, tokens: Tokens) -> NetworkScores:
         """Scores single arcs of sentences; see `trees.interface.ArcScorer`."""
-        tokens.require_known(self.sources)
+        if tokens.sources:
+            tokens.require_known(self.sources)
         return self.network.scorer(self.lexicon(tokens), tokens.starts)
 
     def to_payload(self) -> dict[str, Any]:

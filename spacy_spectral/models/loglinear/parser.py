@@ -222,7 +222,8 @@ class LogLinearParser(ParserModel):
         fixed: Ints | None = None,
     ) -> Parses:
         """Parse a batch of sentences, with what others say of arcs and labels added to the model's scores."""
-        tokens.require_known(self.sources)
+        if tokens.sources:
+            tokens.require_known(self.sources)
         sentences = encode_tokens(self._encoder, tokens, self.clusters)
         batch = _Batch(self.model, self.inventory, sentences, others)
         return parse_in_pieces(batch, tokens.starts, max_length=self.max_length, fixed=fixed)
