@@ -90,17 +90,19 @@ def run(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     )
     with options.text.open(encoding="utf8") as file:
         lines = [line.strip() for line in islice(file, options.lines)]
-    rows: dict[str, list[str]] = defaultdict(list)
+    rows: dict[str, dict[str, str]] = defaultdict(dict)
     for path in map(str, options.models):
         nlp = pipelines[path]
         parts = by_component(nlp, [line for line in lines if line], rounds=options.rounds)
         figures[path]["microseconds"] = parts
         figures[path]["reads"] = reads = what_is_read(nlp, text)
         for what, value in (parts | reads).items():
-            rows[what].append(f"{value:.2f}")
+            rows[what][path] = f"{value:.2f}"
+    names = list(map(str, options.models))
     print_table(
-        [(what, *values) for what, values in rows.items()],
-        ("From raw text, \N{MICRO SIGN}s a token", *map(str, options.models)),
+        # not all have the same components, or a log-linear parser
+        [(what, *(own.get(name, "-") for name in names)) for what, own in rows.items()],
+        ("From raw text, \N{MICRO SIGN}s a token", *names),
     )
     return figures
 
