@@ -145,8 +145,9 @@ class ProductParser(ParserModel):
         self, scorers: Mapping[str, ArcScorer], tokens: Tokens, *, fixed: Ints | None = None
     ) -> Parses:
         """Parse a batch, given what `scorers` has said of it, and experts outside."""
-        is_inside = self._active[0] in self.experts
-        if is_inside and (len(self._active) == 1 or not len(tokens)):
+        if not len(tokens):
+            return next(iter(self.experts.values())).parse(tokens, fixed=fixed)
+        if len(self._active) == 1 and self._active[0] in self.experts:
             return self._chart.parse(tokens, fixed=fixed)
         others = WeightedScores(
             [

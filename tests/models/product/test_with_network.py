@@ -102,6 +102,8 @@ def test_one_expert_alone(trained):
         parses = with_weights(trained, **dict(zip(EXPERTS, weights, strict=True))).parse(batch)
         numpy.testing.assert_allclose(parses.marginals(0), alone.marginals(0), atol=1e-5)
         assert parses.heads.tolist() == alone.heads.tolist()
+        nothing = with_weights(trained, **dict(zip(EXPERTS, weights, strict=True)))
+        assert nothing.parse(parser.read([trained.make_doc(" ")])).heads.tolist() == []
 
 
 @pytest.mark.parametrize("given", [None, {"linear": 0.7, "network": 0.2}])
