@@ -90,8 +90,8 @@ class ProductParser(ParserModel):
     ):
         """weights: Of the experts, and of those that stand outside."""
         self.experts = dict(experts)
-        outside = [name for name in weights if name not in self.experts]
-        self.weights = {name: float(weights[name]) for name in [*self.experts, *outside]}
+        self.outside = [name for name in weights if name not in self.experts]
+        self.weights = {name: float(weights[name]) for name in [*self.experts, *self.outside]}
         self.temperature = temperature
         self._active = [name for name, weight in self.weights.items() if weight > 0]
         if not self._active or min(self.weights.values()) < 0:
@@ -168,11 +168,7 @@ class ProductParser(ParserModel):
             for name, expert in self.experts.items()
         ]
         experts = [dict(zip(("name", "kind", "weight", "model"), row, strict=True)) for row in rows]
-        outside = [
-            {"name": name, "weight": weight}
-            for name, weight in self.weights.items()
-            if name not in self.experts
-        ]
+        outside = [{"name": name, "weight": self.weights[name]} for name in self.outside]
         return {
             "experts": experts,
             "temperature": self.temperature._asdict(),

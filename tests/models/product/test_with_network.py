@@ -8,6 +8,8 @@ from thinc.api import Adam
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from spacy_spectral.base.learnt import Learnt
+from spacy_spectral.models.product.parser import ProductParser
 
 TOK2VEC = {
     "@architectures": "spacy.HashEmbedCNN.v2",
@@ -131,3 +133,17 @@ def test_what_fits_together():
             spacy.blank("en").add_pipe(
                 "spectral_parser", config={"model": product() | {"experts": experts}}
             )
+
+
+def test_experts_that_are_not_there(trained, examples):
+    """Files of products with an expert outside that the config does not have."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    few = examples(nlp)[:30]
+    parser = nlp.add_pipe("spectral_parser", config={"model": product(experts={"linear": LINEAR})})
+    nlp.initialize(lambda: few)
+    learner = trained.get_pipe("spectral_parser").learner
+    other = nlp.from_bytes(nlp.to_bytes()).get_pipe("spectral_parser")
+    other.model.attrs["learnt"] = Learnt(ProductParser, learner.product)
+    with pytest.raises(ValueError, match=r"\[S002\].*'network'"):
+        parser.from_bytes(other.to_bytes())
