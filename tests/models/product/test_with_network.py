@@ -147,3 +147,15 @@ def test_experts_that_are_not_there(trained, examples):
     other.model.attrs["learnt"] = Learnt(ProductParser, learner.product)
     with pytest.raises(ValueError, match=r"\[S002\].*'network'"):
         parser.from_bytes(other.to_bytes())
+
+
+@pytest.mark.parametrize("model", ["Reranker.v1", "ForestReranker.v1"])
+def test_rerankers_refuse_it(trained, examples, model):
+    """Copies of the network can't be trained on parts of the data."""
+    nlp = spacy.blank("en")
+    for name in trained.pipe_names:
+        nlp.add_pipe(name, source=trained)
+    config = {"model": {"@architectures": f"spacy-spectral.{model}"}}
+    reranker = nlp.add_pipe("spectral_reranker", config=config)
+    with pytest.raises(ValueError, match=r"\[S543\]"):
+        reranker.initialize(lambda: examples(nlp)[:30], nlp=nlp)
