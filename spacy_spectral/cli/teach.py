@@ -5,6 +5,7 @@ and `teach.json`, which says what they were made of and is written after each of
 killed at any moment; started again it does what is left.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -143,8 +144,10 @@ def student_config(
     }
     if not parsers:
         raise SpectralError(Errors.S645.format(path=path))
+    read = config.interpolate()
     for name, block in parsers.items():
-        model = block.get("model", {}).get("@architectures", "spacy-spectral.SHAG.v1")
+        settings = read["components"][name].get("model", {})
+        model = settings.get("@architectures", "spacy-spectral.SHAG.v1")
         model = model.removeprefix("spacy-spectral.")
         if model not in _LEARNERS:
             raise SpectralError(Errors.S640.format(model=model))
@@ -154,7 +157,7 @@ def student_config(
         # those of the config stay
         own["silver_corpus"] = [CORPUS, *(name for name in listed if name != CORPUS)]
         if silver is not None:
-            _fit_to_more_text(block["model"], f"components.{name}.model", overrides)
+            _fit_to_more_text(block["model"], settings, f"components.{name}.model", overrides)
     read = config.interpolate()
     for name, wanted in (("train", gold), ("dev", dev)):
         if read["corpora"].get(name, {}).get("path") != str(wanted):
@@ -162,16 +165,24 @@ def student_config(
     return config
 
 
-def _fit_to_more_text(model: dict[str, Any], path: str, overrides: dict[str, Any]) -> None:
+def _fit_to_more_text(
+    model: dict[str, Any], read: dict[str, Any], path: str, overrides: dict[str, Any]
+) -> None:
     """Change settings of a model, and of the experts of a product, for several times as much text, but for
-    those that the user has changed."""
-    name = str(model.get("@architectures", "")).removeprefix("spacy-spectral.")
+    those that the user has changed.
+
+    read: The same with the values that variables of the config stand for.
+    """
+    name = str(read.get("@architectures", "")).removeprefix("spacy-spectral.")
     if name == "LogLinear.v1" and f"{path}.min_blocks" not in overrides:
-        model["min_blocks"] = max(model.get("min_blocks", 0), _MIN_BLOCKS)
+        model["min_blocks"] = max(read.get("min_blocks", 0), _MIN_BLOCKS)
     if name == "Biaffine.v2" and f"{path}.epochs" not in overrides:
-        model["epochs"] = min(model.get("epochs", _EPOCHS), _EPOCHS)
-    for own, expert in model.get("experts", {}).items():
-        _fit_to_more_text(expert, f"{path}.experts.{own}", overrides)
+        model["epochs"] = min(read.get("epochs", _EPOCHS), _EPOCHS)
+    for own, expert in read.get("experts", {}).items():
+        # an expert may be a variable, too
+        if not isinstance(model["experts"][own], dict):
+            model["experts"][own] = deepcopy(expert)
+        _fit_to_more_text(model["experts"][own], expert, f"{path}.experts.{own}", overrides)
 
 
 def require_sound(path: Path) -> None:

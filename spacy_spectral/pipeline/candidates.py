@@ -159,6 +159,12 @@ class SpectralCandidates(CandidateSource):
         parser = self.parser
         if "recipe" not in parser.model.attrs:
             raise SpectralError(Errors.S543.format(name=self._name, base=parser.name))
+        return self._held_out(examples, nlp, folds, report)
+
+    def _held_out(
+        self, examples: list[Example], nlp: Language | None, folds: int, report: Report
+    ) -> Iterator[ForestFold]:
+        parser = self.parser
         recipe = parser.model.attrs["recipe"]
         if isinstance(recipe, ProductRecipe):
             recipe = recipe.like(parser.grammar)

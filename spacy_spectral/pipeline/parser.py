@@ -405,6 +405,9 @@ class WholeLearner:
 
     def check_loaded(self, read: TokenReader) -> None:
         """Raise an error if what was loaded does not fit together. What is `Learnt` checks itself."""
+        if self.grammar.outside:
+            reason = f"its expert '{self.grammar.outside[0]}' is not there"
+            raise SpectralError(Errors.S002.format(what=self.name, reason=reason))
 
     def with_temperature(self, temperature: Temperature) -> "WholeLearner":
         other = self.grammar.with_temperature(temperature)
@@ -624,8 +627,8 @@ class MixedLearner(StepwiseLearner):
         return super().step(examples, read.without_tags(), drop=drop)
 
     def check_loaded(self, read: TokenReader) -> None:
-        name, product = self._whole.attrs["network_name"], self.product
-        if [own for own in product.weights if own not in product.experts] != [name]:
+        name = self._whole.attrs["network_name"]
+        if self.product.outside != [name]:
             reason = f"it has no weight of '{name}' alone"
             raise SpectralError(Errors.S002.format(what=self.name, reason=reason))
         super().check_loaded(read.without_tags())

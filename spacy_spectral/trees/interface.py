@@ -248,10 +248,12 @@ class Clusters(Protocol):
 class ParserModel(Stored):
     """A trained parser. What not every parser can do has a default here. Some labels may be decorated
     (see `trees.pseudoprojective`); the temperature is None if it can't be changed; sources are the
-    treebanks that it can parse like, if it has learnt from several."""
+    treebanks that it can parse like, if it has learnt from several; outside are experts of a product that
+    are not in it, see `models.product.parser`."""
 
     label_names: Sequence[str]
     sources: Sequence[str] = ()
+    outside: Sequence[str] = ()
     temperature: Temperature | None = None
     clusters: Clusters | None = None
     vectors: Vectors | None = None

@@ -218,3 +218,17 @@ def test_other_silver_corpora_of_the_config_stay(tmp_path):
     student = teach_module.student_config(config, gold, dev, tmp_path / "silver", {})
     corpora = student["initialize"]["components"]["spectral_parser"]["silver_corpus"]
     assert corpora == ["corpora.silver", "corpora.other"]
+
+
+def test_settings_may_be_variables_of_the_config(place, tmp_path):
+    text = (ROOT / "configs" / "accurate.cfg").read_text("utf8")
+    epochs = next(line for line in text.splitlines() if line.startswith("epochs = 24"))
+    config = tmp_path / "variables.cfg"
+    config.write_text(
+        "[vars]\nepochs = 24\n" + text.replace(epochs, "epochs = ${vars.epochs}"), "utf8"
+    )
+    paths = (config, place / "gold.conllu", place / "dev.conllu")
+    for silver, wanted in ((place, 10), (None, 24)):
+        student = teach_module.student_config(*paths, silver, {}).interpolate()
+        model = student["components"]["spectral_parser"]["model"]
+        assert model["experts"]["biaffine"]["epochs"] == wanted

@@ -90,8 +90,8 @@ class ProductParser(ParserModel):
     ):
         """weights: Of the experts, and of those that stand outside."""
         self.experts = dict(experts)
-        outside = [name for name in weights if name not in self.experts]
-        self.weights = {name: float(weights[name]) for name in [*self.experts, *outside]}
+        self.outside = [name for name in weights if name not in self.experts]
+        self.weights = {name: float(weights[name]) for name in [*self.experts, *self.outside]}
         self.temperature = temperature
         self._active = [name for name, weight in self.weights.items() if weight > 0]
         if not self._active or min(self.weights.values()) < 0:
@@ -145,8 +145,9 @@ class ProductParser(ParserModel):
         self, scorers: Mapping[str, ArcScorer], tokens: Tokens, *, fixed: Ints | None = None
     ) -> Parses:
         """Parse a batch, given what `scorers` has said of it, and experts outside."""
-        is_inside = self._active[0] in self.experts
-        if is_inside and (len(self._active) == 1 or not len(tokens)):
+        if not len(tokens):
+            return next(iter(self.experts.values())).parse(tokens, fixed=fixed)
+        if len(self._active) == 1 and self._active[0] in self.experts:
             return self._chart.parse(tokens, fixed=fixed)
         others = WeightedScores(
             [
@@ -167,11 +168,7 @@ class ProductParser(ParserModel):
             for name, expert in self.experts.items()
         ]
         experts = [dict(zip(("name", "kind", "weight", "model"), row, strict=True)) for row in rows]
-        outside = [
-            {"name": name, "weight": weight}
-            for name, weight in self.weights.items()
-            if name not in self.experts
-        ]
+        outside = [{"name": name, "weight": self.weights[name]} for name in self.outside]
         return {
             "experts": experts,
             "temperature": self.temperature._asdict(),

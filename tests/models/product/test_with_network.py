@@ -8,6 +8,8 @@ from thinc.api import Adam
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from spacy_spectral.base.learnt import Learnt
+from spacy_spectral.models.product.parser import ProductParser
 
 TOK2VEC = {
     "@architectures": "spacy.HashEmbedCNN.v2",
@@ -102,6 +104,8 @@ def test_one_expert_alone(trained):
         parses = with_weights(trained, **dict(zip(EXPERTS, weights, strict=True))).parse(batch)
         numpy.testing.assert_allclose(parses.marginals(0), alone.marginals(0), atol=1e-5)
         assert parses.heads.tolist() == alone.heads.tolist()
+        nothing = with_weights(trained, **dict(zip(EXPERTS, weights, strict=True)))
+        assert nothing.parse(parser.read([trained.make_doc(" ")])).heads.tolist() == []
 
 
 @pytest.mark.parametrize("given", [None, {"linear": 0.7, "network": 0.2}])
@@ -129,3 +133,29 @@ def test_what_fits_together():
             spacy.blank("en").add_pipe(
                 "spectral_parser", config={"model": product() | {"experts": experts}}
             )
+
+
+def test_experts_that_are_not_there(trained, examples):
+    """Files of products with an expert outside that the config does not have."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    few = examples(nlp)[:30]
+    parser = nlp.add_pipe("spectral_parser", config={"model": product(experts={"linear": LINEAR})})
+    nlp.initialize(lambda: few)
+    learner = trained.get_pipe("spectral_parser").learner
+    other = nlp.from_bytes(nlp.to_bytes()).get_pipe("spectral_parser")
+    other.model.attrs["learnt"] = Learnt(ProductParser, learner.product)
+    with pytest.raises(ValueError, match=r"\[S002\].*'network'"):
+        parser.from_bytes(other.to_bytes())
+
+
+@pytest.mark.parametrize("model", ["Reranker.v1", "ForestReranker.v1"])
+def test_rerankers_refuse_it(trained, examples, model):
+    """Copies of the network can't be trained on parts of the data."""
+    nlp = spacy.blank("en")
+    for name in trained.pipe_names:
+        nlp.add_pipe(name, source=trained)
+    config = {"model": {"@architectures": f"spacy-spectral.{model}"}}
+    reranker = nlp.add_pipe("spectral_reranker", config=config)
+    with pytest.raises(ValueError, match=r"\[S543\]"):
+        reranker.initialize(lambda: examples(nlp)[:30], nlp=nlp)
