@@ -258,6 +258,9 @@ def test_two_gears_of_one_pipeline():
     # word vectors for the neural experts, and what the exponents of the taggers are learnt from
     given = accurate["initialize"]["components"]
     assert given["spectral_parser"].pop("vectors") and given["spectral_tagger"].pop("vectors")
+    # a network that has learnt from raw text
+    assert given["spectral_parser"].pop("pretrained") == "${paths.pretrained}"
+    del accurate["paths"]["pretrained"]
     assert given["spectral_tagger"].pop("dev_corpus")
     assert accurate == fast
 

@@ -426,6 +426,22 @@ class Errors(metaclass=_WithCodes):
         "A product takes at most one expert that is trained step by step (spacy-spectral.Biaffine.v1), and "
         "needs another one that is not. Found of the first kind: {names}."
     )
+    S460 = "Pre-training needs {bounds}, not {found}."
+    S461 = (
+        "The pre-trained encoder has {name} = {found}, the network has {name} = {wanted}. Set the network's "
+        "to {found}, or train another encoder by 'spacy spectral pretrain' with {wanted}."
+    )
+    S462 = (
+        "'{name}' can't begin with a pre-trained encoder: no part of its model is "
+        "spacy-spectral.Biaffine.v2. Set 'pretrained' to null."
+    )
+    S463 = (
+        "There is no file '{path}' of a pre-trained encoder. Make one by 'spacy spectral pretrain'."
+    )
+    S464 = (
+        "No word of the text has a word cluster. Give clusters of the text's language: a directory made by "
+        "'spacy spectral eigenwords'."
+    )
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = "A latent tree model needs {bounds}, not {found}."
     S503 = (

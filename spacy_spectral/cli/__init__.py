@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     nbest,
     parse,
     pick,
+    pretrain,
     score,
     servers,
     teach,

@@ -41,7 +41,7 @@ from ..base.learnt import Learnt
 from ..forest.conditions import Condition
 from ..trees._eisner import is_projective_tree
 from ..trees.calibration import calibrated, judge
-from ..trees.interface import NEUTRAL, ArcScorer, ParserModel, Parses, Temperature
+from ..trees.interface import NEUTRAL, ArcScorer, ParserModel, Parses, Recipe, Temperature
 from ..trees.posterior import possible
 from ..trees.pseudoprojective import MIN_DECORATED, Inventory, plain, projective_trees
 from ..trees.sentences import MISSING, Batch, Treebank
@@ -67,6 +67,7 @@ from .training_data import (
     ParserData,
     all_examples,
     find_clusters,
+    find_pretrained,
     find_word_vectors,
     warn_of_missing,
 )
@@ -172,6 +173,7 @@ class SpectralParser(FirstStage):
         vectors: str | Path | None = None,
         dev_corpus: str | None = None,
         silver_corpus: str | Sequence[str] | None = None,
+        pretrained: str | Path | None = None,
     ) -> None:
         """Learn from all training examples; this is the whole training of models with a recipe.
 
@@ -184,9 +186,15 @@ class SpectralParser(FirstStage):
         silver_corpus: A corpus of the config with trees that another parser has made, e.g. "corpora.silver",
         or several, by the reader `spacy-spectral.Silver.v1`, for models that can learn from such. Nothing
         else in the pipeline learns from them.
+        pretrained: A file that `spacy spectral pretrain` has made: networks with embeddings of their own
+        begin with it.
         """
         self.learner.check(
-            clusters=clusters, vectors=vectors, dev_corpus=dev_corpus, silver_corpus=silver_corpus
+            clusters=clusters,
+            vectors=vectors,
+            dev_corpus=dev_corpus,
+            silver_corpus=silver_corpus,
+            pretrained=pretrained,
         )
         data = replace(
             self._data(nlp, dev_corpus),
@@ -196,6 +204,7 @@ class SpectralParser(FirstStage):
             labels=labels,
             clusters=find_clusters(clusters, self.vocab),
             vectors=find_word_vectors(vectors, self.vocab),
+            pretrained=find_pretrained(pretrained),
         )
         self.learner.initialize(get_examples, data)
         self._was_loaded = False
@@ -374,6 +383,7 @@ class WholeLearner:
 
     def check(self, **settings: Any) -> None:
         """Raise an error if there are settings that are not for such models."""
+        _check_pretrained(self.model.attrs["recipe"], settings, self.name)
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], data: ParserData) -> None:
         examples = all_examples(get_examples, data.nlp, name=self.name, kind="SpectralParser")
@@ -383,7 +393,12 @@ class WholeLearner:
         warn_of_missing(treebank, self.name)
         dev = data.dev()
         learnt = self.model.attrs["recipe"].fit(
-            treebank, dev=dev, clusters=data.clusters, vectors=data.vectors, report=data.report
+            treebank,
+            dev=dev,
+            clusters=data.clusters,
+            vectors=data.vectors,
+            pretrained=data.pretrained,
+            report=data.report,
         )
         if dev is not None:
             if learnt.temperature == NEUTRAL:
@@ -606,7 +621,7 @@ class MixedLearner(StepwiseLearner):
         return sorted(set(map(plain, self.label_names))) if self.is_learnt else []
 
     def check(self, **settings: Any) -> None:
-        """There is no setting that is not for such models."""
+        _check_pretrained(self._whole.attrs["others"], settings, self.name)
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], data: ParserData) -> None:
         """Train the experts that are trained as a whole, and make the other ready for training."""
@@ -619,6 +634,7 @@ class MixedLearner(StepwiseLearner):
             dev=data.dev(),
             clusters=data.clusters,
             vectors=data.vectors,
+            pretrained=data.pretrained,
             report=data.report,
         )
         self._whole.attrs["learnt"] = Learnt(type(learnt), learnt)
@@ -677,6 +693,11 @@ class MixedLearner(StepwiseLearner):
             name = self._whole.attrs["network_name"]
             scorers[name] = ExpertScores(own, self.inventory.names, self.product.label_names)
         return scorers
+
+
+def _check_pretrained(recipe: Recipe, settings: dict[str, Any], name: str) -> None:
+    if settings.get("pretrained") and not recipe.can_be_pretrained:
+        raise SpectralError(Errors.S462.format(name=name))
 
 
 def _upstream(layer: Model) -> str | None:

@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 
 from ..base.errors import Errors, SpectralError, Warnings
 from ..treebank.documents import set_sentence_starts
-from ..trees.interface import Clusters, Vectors
+from ..trees.interface import Clusters, Pretrained, Vectors
 from ..trees.sentences import MISSING, Treebank
 from .annotations import TagGuesses, store_tags
 from .documents import TokenReader, training_treebank, vocabularies
@@ -174,6 +174,7 @@ class ParserData:
     labels: Sequence[str] | None = None
     clusters: Clusters | None = None
     vectors: Vectors | None = None
+    pretrained: Pretrained | None = None
 
     def treebank(self, examples: list[Example]) -> Treebank:
         """Gold trees of examples, on tags as the settings have them, and silver trees."""
@@ -328,3 +329,14 @@ def find_word_vectors(path: str | Path | None, vocab: Vocab) -> "WordVectors | N
     if vectors is None:
         raise SpectralError(Errors.S216.format(path=path))
     return vectors
+
+
+def find_pretrained(path: str | Path | None) -> Pretrained | None:
+    """The encoder that `spacy spectral pretrain` has written to a file."""
+    if path is None:
+        return None
+    from ..models.biaffine.pretrain import PretrainedEncoder
+
+    if not Path(path).is_file():
+        raise SpectralError(Errors.S463.format(path=path))
+    return PretrainedEncoder.from_bytes(Path(path).read_bytes())

@@ -277,18 +277,34 @@ class ParserModel(Stored):
         return None
 
 
+class Pretrained(Protocol):
+    """The encoder of a network that has learnt from raw text, see `models.biaffine.pretrain`; the lexicon
+    has what it knows of words."""
+
+    lexicon: Any
+
+    def start(self, encoder: Any, settings: Any, lexicon: Any) -> None:
+        """Give its weights to the encoder of another network."""
+        ...
+
+
 class Resources(TypedDict, total=False):
-    """What a parser may learn from beside a treebank: sentences to stop by, word clusters and word
-    vectors. `report` is told about progress."""
+    """What a parser may learn from beside a treebank: sentences to stop by, word clusters, word vectors and
+    a network's encoder. `report` is told about progress."""
 
     dev: Treebank | None
     clusters: Clusters | None
     vectors: Vectors | None
+    pretrained: Pretrained | None
     report: Callable[[str], None]
 
 
 class Recipe(Protocol):
-    """The settings of an architecture, and how to train with them."""
+    """The settings of an architecture, and how to train with them; whether there is a network in it that can
+    begin with a pre-trained encoder."""
+
+    @property
+    def can_be_pretrained(self) -> bool: ...
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ParserModel:
         """Train a parser. The whole training happens here."""

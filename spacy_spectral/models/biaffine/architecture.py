@@ -1,7 +1,7 @@
 """The registered architectures `spacy-spectral.Biaffine.v1` and `v2`: settings in, a Thinc model out."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from thinc.api import Model, chain
 
@@ -97,6 +97,8 @@ class BiaffineRecipe(NetworkSettings):
     """The settings of a parser that scores arcs by the vectors of their ends, with an embedding of its own:
     of words, tags, morphology, word clusters and word vectors; see `NetworkSettings`. Like the log-linear
     parser it is trained when the pipeline is initialized."""
+
+    can_be_pretrained: ClassVar[bool] = True
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> BiaffineParser:
         """A parser; see `trees.interface.Recipe`."""

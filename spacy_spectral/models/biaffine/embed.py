@@ -6,6 +6,7 @@ Everything that depends on the form of a word alone is found once for every dist
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy
@@ -145,14 +146,42 @@ class TokenNumbers(WordNumbers):
         cls, tokens: Tokens, *, clusters: Clusters | None, vectors: Vectors | None
     ) -> "TokenNumbers":
         """The strings that are frequent enough in some sentences."""
+        tags = {name: Counter(getattr(tokens, name)) for name in _OF_TOKENS}
+        return cls.of_counts(Counter(tokens.words), tags, clusters=clusters, vectors=vectors)
+
+    @classmethod
+    def of_counts(
+        cls,
+        words: Mapping[str, int],
+        tags: Mapping[str, Counter[str]],
+        *,
+        clusters: Clusters | None,
+        vectors: Vectors | None,
+        least: int = _MIN_COUNT,
+    ) -> "TokenNumbers":
+        """The strings that occur often enough.
+
+        words: How often each word occurs.
+        tags: How often each value of the other features occurs, by feature.
+        """
         strings = {}
         for name, (describe, _) in _OF_WORDS.items():
-            strings[name] = frequent(Counter(map(describe, tokens.words)))
-        for name in _OF_TOKENS:
-            strings[name] = frequent(Counter(getattr(tokens, name)))
-        if not strings["sources"]:
-            del strings["sources"]
+            counts: Counter[str] = Counter()
+            for word, n in words.items():
+                counts[describe(word)] += n
+            strings[name] = frequent(counts, least)
+        strings |= {name: frequent(tags[name]) for name in _OF_TOKENS if name in tags}
+        if not strings.get("sources"):
+            strings.pop("sources", None)
         return cls(strings, clusters, vectors)
+
+    def with_strings_of(self, other: "TokenNumbers") -> "TokenNumbers":
+        """These strings, and behind them those that others know beside them. What is known of words stays."""
+        strings = {name: list(known) for name, known in self.strings.items()}
+        for name, known in other.strings.items():
+            own = strings.setdefault(name, [])
+            own += sorted({*known} - {*own})
+        return TokenNumbers(strings, self.clusters, self.vectors)
 
     def to_payload(self) -> dict[str, Any]:
         """The fields of `FIELDS`."""
@@ -168,6 +197,15 @@ class TokenNumbers(WordNumbers):
         vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
         strings = {name: known for name, known in read["strings"].items() if known is not None}
         return cls(strings, clusters_from_bytes(read["clusters"]), vectors)
+
+    def columns(self) -> dict[str, Longs]:
+        """The columns of embeddings side by side, by feature, and those of word vectors."""
+        widths = [width for _, width in self.tables()]
+        edges = numpy.cumsum([0, *widths, self.n_vector]).tolist()
+        names = [*self.names, "vectors"]
+        return {
+            name: numpy.arange(a, b) for name, (a, b) in zip(names, pairwise(edges), strict=True)
+        }
 
     def tables(self) -> list[tuple[int, int]]:
         """Numbers and width of every feature's embeddings."""
@@ -190,9 +228,9 @@ class TokenNumbers(WordNumbers):
         return [f"cluster{i}" for i in range(len(self.granularities))]
 
 
-def frequent(counts: Counter[str]) -> list[str]:
+def frequent(counts: Mapping[str, int], least: int = _MIN_COUNT) -> list[str]:
     """Strings that are not rare, in order."""
-    return sorted(string for string, n in counts.items() if string and n >= _MIN_COUNT)
+    return sorted(string for string, n in counts.items() if string and n >= least)
 
 
 def embeddings(tables: Sequence[tuple[int, int]], n_vector: int) -> Model[Inputs, Ragged]:

@@ -22,6 +22,7 @@ from thinc.api import Adam, Model, chain, set_dropout_rate, use_ops
 from thinc.types import Ragged
 
 from ...base.errors import Errors, SpectralError, require_settings
+from ...trees.interface import Pretrained
 from ...trees.parses import cut_treebank
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
 from ...trees.sentences import Ints, Longs, Treebank
@@ -156,7 +157,7 @@ def parameters(layers: Iterable[Model]) -> dict[str, NDArray[numpy.float32]]:
     """All weights, by layer and name."""
     return {
         f"{i}.{node.name}.{name}": node.get_param(name)
-        for i, node in enumerate(_nodes(layers))
+        for i, node in enumerate(layers_with_weights(layers))
         for name in sorted(node.param_names)
     }
 
@@ -174,13 +175,14 @@ def set_weights(layers: Sequence[Model], flat: NDArray[numpy.float32]) -> None:
         name: part.reshape(shape).copy()
         for (name, shape), part in zip(shapes.items(), parts, strict=True)
     }
-    for i, node in enumerate(_nodes(layers)):
+    for i, node in enumerate(layers_with_weights(layers)):
         for name in node.param_names:
             value = values[f"{i}.{node.name}.{name}"]
             node.set_param(name, numpy.asfortranarray(value) if name in _BY_COLUMN else value)
 
 
-def _nodes(layers: Iterable[Model]) -> list[Model]:
+def layers_with_weights(layers: Iterable[Model]) -> list[Model]:
+    """All layers inside of layers that have weights, in the order in which files have them."""
     return [node for layer in layers for node in layer.walk() if node.param_names]
 
 
@@ -190,8 +192,9 @@ def fit(
     settings: NetworkSettings,
     *,
     progress: Callable[[int, float, Network], None],
+    pretrained: Pretrained | None = None,
 ) -> Network:
-    """Train a network.
+    """Train a network, perhaps from an encoder that knows raw text.
 
     treebank: The training data. Crossing arcs are lifted, with decorated labels where there are enough of
         them; missing heads are summed out. Silver trees count by their weights; the arcs that they could
@@ -207,6 +210,8 @@ def fit(
     weights = None if trust is None else numpy.repeat(trust.weights, numpy.diff(starts))
     with seeded(settings.seed), use_ops("numpy"):
         network = build_network(settings, lexicon, inventory)
+        if pretrained is not None:
+            pretrained.start(network.encoder, settings, lexicon)
         first = next(node for node in network.encoder.walk() if node.name == "embeddings")
         first.attrs["rate"] = settings.word_dropout
 
@@ -272,8 +277,10 @@ def train(
 def _clip_gradients(layers: Iterable[Model]) -> None:
     """Shorten gradients that are longer than 1. Thinc's optimizers do it by a norm from BLAS, whose last bits
     depend on the processor."""
-    for node in _nodes(layers):
+    for node in layers_with_weights(layers):
         for name in node.param_names:
+            if not node.has_grad(name):  # there was nothing to learn from
+                continue
             gradient = node.get_grad(name)
             length = numpy.sqrt((gradient * gradient).sum())
             if length >= 1.0:

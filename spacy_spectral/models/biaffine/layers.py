@@ -376,3 +376,33 @@ def _scattered(ops: Ops, values: Floats2d, rows: Ints1d, n: int) -> Floats2d:
     table = ops.alloc2f(n, values.shape[1])
     ops.scatter_add(table, rows, values)
     return table
+
+
+def output_scores(n: int) -> Model[Ragged, NDArray]:
+    """Scores of n classes by the states of words: W h + b."""
+    return Model(
+        "output_scores",
+        _output_forward,
+        init=_output_init,
+        dims={"nO": n, "nI": None},
+        params={"W": None, "b": None},
+    )
+
+
+def _output_init(model: Model, X: Ragged | None = None, Y: Floats2d | None = None) -> None:
+    if X is not None:
+        model.set_dim("nI", X.data.shape[1])
+    shape = model.get_dim("nO"), model.get_dim("nI")
+    model.set_param("W", glorot_uniform_init(model.ops, shape))
+    model.set_param("b", model.ops.alloc1f(shape[0]))
+
+
+def _output_forward(model: Model, X: Ragged, is_train: bool):
+    W = model.get_param("W")
+
+    def backprop(dY: NDArray) -> Ragged:
+        model.inc_grad("W", product(dY.T, X.data.T))
+        model.inc_grad("b", dY.sum(axis=0))
+        return Ragged(product(dY, W.T), X.lengths)
+
+    return product(X.data, W) + model.get_param("b"), backprop

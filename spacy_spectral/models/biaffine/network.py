@@ -61,12 +61,12 @@ class Network:
         trees = numpy.split(numpy.maximum(heads, 0), starts[1:-1])
         wanted = ArcRows.of_trees(vectors, starts, range(len(trees)), trees).only(known)
         scores, backprop_labels = self.labels.begin_update(wanted)
-        label_loss, d_scores = _label_loss(self.labels, scores, labels[known])
+        loss_of_labels, d_scores = label_loss(self.labels, scores, labels[known])
         if weights is not None:
             d_scores *= self.labels.ops.asarray(weights[known])[:, None]
         d_vectors.data += backprop_labels(d_scores).data
         backprop_vectors(d_vectors)
-        return loss + label_loss
+        return loss + loss_of_labels
 
     def _arc_loss(
         self,
@@ -194,7 +194,7 @@ class _ArcLabels:
         return numpy.exp(logs.astype("float64"))
 
 
-def _label_loss(layer: Model, scores: Any, labels: Ints) -> tuple[float, Any]:
+def label_loss(layer: Model, scores: Any, labels: Ints) -> tuple[float, Any]:
     """Negative log-likelihood of labels, and the gradient of scores."""
     gradient = layer.ops.softmax(scores)
     chosen = layer.ops.xp.arange(len(labels)), layer.ops.asarray(labels)

@@ -15,6 +15,7 @@ from ...trees.interface import (
     Clusters,
     ParserModel,
     Parses,
+    Pretrained,
     Temperature,
     Vectors,
 )
@@ -72,12 +73,16 @@ class BiaffineParser(ParserModel):
         dev: Treebank | None = None,
         clusters: Clusters | None = None,
         vectors: Vectors | None = None,
+        pretrained: Pretrained | None = None,
         report: Callable[[str], None] = print,
     ) -> "BiaffineParser":
         """Train a parser."""
         if not len(treebank.tokens):
             raise SpectralError(Errors.S401)
         lexicon = TokenNumbers.fit(treebank.tokens, clusters=clusters, vectors=vectors)
+        if pretrained is not None:
+            # it sees the clusters and vectors that it has learnt with
+            lexicon = pretrained.lexicon.with_strings_of(lexicon)
 
         def progress(epoch: int, loss: float, network: Network) -> None:
             scores = ""
@@ -87,7 +92,8 @@ class BiaffineParser(ParserModel):
                 scores = f", dev UAS {judged.uas:.2%}, LAS {judged.las:.2%}"
             report(f"epoch {epoch} of {settings.epochs}: loss {loss:.4f}{scores}")
 
-        return cls(lexicon, fit(treebank, lexicon, settings, progress=progress), settings)
+        network = fit(treebank, lexicon, settings, progress=progress, pretrained=pretrained)
+        return cls(lexicon, network, settings)
 
     @property
     def clusters(self) -> Clusters | None:  # type: ignore[override]

@@ -1,7 +1,7 @@
 """The registered architecture `spacy-spectral.LogLinear.v1`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy
 
@@ -28,6 +28,7 @@ class LogLinearRecipe(Settings):
     """
 
     max_length: int = 250
+    can_be_pretrained: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -76,6 +76,10 @@ class ProductRecipe:
         self.recipes = recipes
         self.weights = weights
 
+    @property
+    def can_be_pretrained(self) -> bool:
+        return any(recipe.can_be_pretrained for recipe in self.recipes.values())
+
     def like(self, product: ProductParser) -> "ProductRecipe":
         """The same with the weights of a trained product: nothing is held out for them."""
         return ProductRecipe(self.recipes, product.weights)
@@ -93,6 +97,10 @@ class OthersRecipe:
         self.recipes = recipes
         self.weights = weights
         self.outside = outside
+
+    @property
+    def can_be_pretrained(self) -> bool:
+        return any(recipe.can_be_pretrained for recipe in self.recipes.values())
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> ProductParser:
         """RETURNS (ProductParser): The product, with given weights or equal ones."""

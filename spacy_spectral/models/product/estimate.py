@@ -27,6 +27,7 @@ from ...trees.interface import (
     ArcScorer,
     Clusters,
     ParserModel,
+    Pretrained,
     Recipe,
     Resources,
     Temperature,
@@ -48,11 +49,12 @@ def fit(
     dev: Treebank | None = None,
     clusters: Clusters | None = None,
     vectors: Vectors | None = None,
+    pretrained: Pretrained | None = None,
     report: Callable[[str], None] = print,
 ) -> ProductParser:
     """Train a product of experts with given weights, or learn these from `dev`; without, from copies of
     the experts that are trained without a part of the treebank."""
-    given = Resources(clusters=clusters, vectors=vectors, report=report)
+    given = Resources(clusters=clusters, vectors=vectors, pretrained=pretrained, report=report)
     equal = dict.fromkeys(recipes, 1.0 / len(recipes))
     experts = fit_experts(recipes, treebank, dev, given)
     product = ProductParser(experts, weights or equal)

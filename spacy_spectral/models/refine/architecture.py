@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
@@ -56,6 +56,7 @@ class RefinedRecipe:
     min_symbol_count: int = 1
     max_symbols: int = 100
     chart: ChartSettings = field(default_factory=ChartSettings)
+    can_be_pretrained: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_choice(Errors.S801, self.labelling, LABELLINGS)

@@ -1,7 +1,7 @@
 """The registered architecture `spacy-spectral.SHAG.v1`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ...base.learnt import architecture
 from ...base.progress import progress_bar
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class ShagRecipe(GrammarSettings):
     """The settings of a parser by split head automata: those of `EstimatorSettings` and
     `GrammarSettings`."""
+
+    can_be_pretrained: ClassVar[bool] = False
 
     def fit(self, treebank: Treebank, **given: "Unpack[Resources]") -> Grammar:
         """The grammar of a treebank; see `trees.interface.Recipe`."""

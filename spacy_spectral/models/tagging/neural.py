@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
-from thinc.api import Model, chain, glorot_uniform_init, noop, use_ops
+from thinc.api import Model, chain, noop, use_ops
 from thinc.types import Ragged
 
 from ...base.cache import Arrays, RowCache
@@ -39,7 +39,7 @@ from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Bools, Ints, Longs
 from ..biaffine.embed import Describe, WordNumbers, frequent, mixture
 from ..biaffine.estimate import flat_weights, seeded, set_weights, train
-from ..biaffine.layers import gated_scan
+from ..biaffine.layers import gated_scan, output_scores
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.vectors import WordVectors
 from ..eigenwords.vocabulary import signatures
@@ -211,36 +211,6 @@ def _embed_forward(model: Model, X: WordInputs, is_train: bool):
         model.inc_grad("E", gradient)
 
     return Ragged(output, model.ops.asarray1i([len(output)])), backprop
-
-
-def output_scores(n: int) -> Model[Ragged, NDArray]:
-    """Scores of all classes and of all values of attributes."""
-    return Model(
-        "output_scores",
-        _output_forward,
-        init=_output_init,
-        dims={"nO": n, "nI": None},
-        params={"W": None, "b": None},
-    )
-
-
-def _output_init(model: Model, X: Ragged | None = None, Y: NDArray | None = None) -> None:
-    if X is not None:
-        model.set_dim("nI", X.data.shape[1])
-    shape = model.get_dim("nO"), model.get_dim("nI")
-    model.set_param("W", glorot_uniform_init(model.ops, shape))
-    model.set_param("b", model.ops.alloc1f(shape[0]))
-
-
-def _output_forward(model: Model, X: Ragged, is_train: bool):
-    W = model.get_param("W")
-
-    def backprop(dY: NDArray) -> Ragged:
-        model.inc_grad("W", product(dY.T, X.data.T))
-        model.inc_grad("b", dY.sum(axis=0))
-        return Ragged(product(dY, W.T), X.lengths)
-
-    return product(X.data, W) + model.get_param("b"), backprop
 
 
 # ---------------------------------------------------------------- network

@@ -6,6 +6,7 @@ import numpy
 import pytest
 from thinc.api import set_dropout_rate
 
+from gradients import check_gradients, clear_gradients, nodes_of
 from spacy_spectral.base.files import pack, unpack
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.biaffine.embed import TokenNumbers
@@ -83,41 +84,7 @@ def test_gradients_of_every_parameter():
     def loss():
         return network.step(inputs, data.tokens.starts, heads, labels)
 
-    def clear():
-        for node in nodes:
-            for name in node.param_names:
-                node.set_grad(name, numpy.zeros_like(node.get_param(name)))
-
-    nodes = [
-        node
-        for layer in (network.encoder, network.arcs, network.labels)
-        for node in layer.walk()
-        if node.param_names
-    ]
-    loss()
-    expected = {(id(n), name): n.get_grad(name).copy() for n in nodes for name in n.param_names}
-    rng = numpy.random.default_rng(0)
-    for node in nodes:
-        for name in node.param_names:
-            value = node.get_param(name)
-            wanted = expected[id(node), name]
-            # along a random direction, where rows of unknown strings are not moved
-            direction = rng.normal(size=value.shape).astype("float32")
-            if node.name == "embeddings" and name != "root":
-                direction[0] = 0
-            direction /= numpy.sqrt((direction**2).sum()) + 1e-9
-            step = 1e-3  # small: there are kinks
-            value += step * direction
-            up = loss()
-            value -= 2 * step * direction
-            down = loss()
-            value += step * direction
-            slope = (up - down) / (2 * step)
-            assert slope == pytest.approx(float((wanted * direction).sum()), rel=0.03, abs=0.03), (
-                node.name,
-                name,
-            )
-            clear()
+    check_gradients(network.layers, loss)
 
 
 def test_sentences_count_as_much_as_their_weights():
@@ -131,10 +98,8 @@ def test_sentences_count_as_much_as_their_weights():
         set_dropout_rate(layer, 0.0)
 
     def gradient(some, weights=None):
-        nodes = [node for layer in network.layers for node in layer.walk() if node.param_names]
-        for node in nodes:
-            for name in node.param_names:
-                node.set_grad(name, numpy.zeros_like(node.get_param(name)))
+        nodes = nodes_of(network.layers)
+        clear_gradients(network.layers)
         part = data.select(numpy.isin(numpy.arange(len(data.tokens)), some))
         labels = inventory.encode(part.labels)
         if weights is not None:
