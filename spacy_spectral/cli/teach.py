@@ -82,7 +82,10 @@ def teach_cli(
             "lines": lines,
             "gold": digest_of(gold),
             "dev": digest_of(dev),
-            "vectors": _digest_or_none(student.interpolate()["paths"].get("vectors")),
+            **{
+                name: _digest_or_none(student.interpolate()["paths"].get(name))
+                for name in ("vectors", "pretrained")
+            },
             "student": _without_paths(student),
             **_other_corpora(student),
         }
