@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import srsly
 from spacy.attrs import LEMMA, MORPH, ORTH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -59,6 +60,19 @@ def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Exa
         return []
     (corpus,) = resolve_dot_names(config, [name])
     return list(corpus(nlp))
+
+
+def sentences_of_corpus(nlp: Language | None, name: str) -> str:
+    """What tells the sentences of a corpus of the config from those of others: two may read the same ones
+    with other weights."""
+    section, _, key = name.partition(".")
+    block = nlp.config.interpolate().get(section, {}).get(key, {}) if nlp is not None else {}
+    told = {setting: value for setting, value in block.items() if setting not in _OF_LEARNING}
+    return srsly.json_dumps(told, sort_keys=True)
+
+
+# Settings of readers that choose no sentences.
+_OF_LEARNING = ("weight", "source", "soft")
 
 
 def silver_examples(
@@ -211,11 +225,12 @@ class ParserData:
                 self.jackknife, examples, self.nlp, parser=self.name, report=self.report
             )
             gold = training_treebank(examples, tags.documents(examples), self.read)
+            keys = [sentences_of_corpus(self.nlp, name) for name in corpora]
             silver = [
-                training_treebank(own, tags.documents(own, name), self.read)
-                if name in tags.parts
+                training_treebank(own, tags.documents(own, key), self.read)
+                if key in tags.parts
                 else self._annotated([self.jackknife], own)
-                for name, own in corpora.items()
+                for key, own in zip(keys, corpora.values(), strict=True)
             ]
         if silver:
             n = sum(len(part.heads) for part in silver)
@@ -278,7 +293,8 @@ def component(nlp: Language | None, name: str, *, parser: str) -> Any:
 class JackknifedTags:
     """Tags as a tagger would give them, had it not been trained on the documents.
 
-    parts: By corpus, those of the sentences that the tagger was trained on; None is the gold treebank.
+    parts: Those of the sentences that the tagger was trained on, by corpus (see `sentences_of_corpus`); None
+        is the gold treebank.
     """
 
     parts: "Mapping[str | None, Jackknifed]"
@@ -308,7 +324,9 @@ class JackknifedTags:
         right = (gold == guessed)[gold != ""]
         if len(right):
             report(f"'{name}' jack-knifed in {FOLDS} blocks: {right.mean():.2%} of tags are right")
-        return cls(parts)
+        found: dict[str | None, Jackknifed] = {None: own}
+        found |= {sentences_of_corpus(nlp, name): part for name, part in parts.items() if name}
+        return cls(found)
 
     def documents(self, examples: list[Example], corpus: str | None = None) -> Iterator[Doc]:
         """The predicted documents of a corpus's examples, which are not changed, with their tags, in gold

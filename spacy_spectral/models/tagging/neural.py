@@ -365,7 +365,8 @@ class TagNetwork:
         for question in range(wanted.shape[1]):
             known = wanted[:, question] >= 0
             chosen = every[known], wanted[known, question]
-            loss -= float(logs[chosen].sum())
+            right_logs = logs[chosen] if weights is None else logs[chosen] * weights[known]
+            loss -= float(right_logs.sum())
             gradient[chosen] -= 1.0
             gradient[~known, self.outputs.edges[question] : self.outputs.edges[question + 1]] = 0.0
         if weights is not None:
