@@ -17,6 +17,7 @@ from spacy.training import Example
 from spacy_spectral.models.eigenwords.model import Eigenwords
 from spacy_spectral.models.eigenwords.statistics import count_files
 from spacy_spectral.models.eigenwords.vectors import make_pipeline, spacy_tokenizer
+from spacy_spectral.pipeline.annotations import Origin, store_origin
 from spacy_spectral.pipeline.constituents import gold_docs
 from spacy_spectral.treebank.documents import MULTIWORD, read_docs
 
@@ -33,6 +34,7 @@ class Kind(NamedTuple):
     has_vectors (bool): Whether its vocabulary is that of the eigenwords.
     has_brackets (bool): Whether it learns from bracketed trees.
     has_contractions (bool): Whether some words are written as one token, in which they do not stand.
+    has_sources (bool): Whether every second document is of another treebank than the first one.
     """
 
     components: dict[str, dict[str, Any]]
@@ -44,6 +46,7 @@ class Kind(NamedTuple):
     has_vectors: bool = False
     has_brackets: bool = False
     has_contractions: bool = False
+    has_sources: bool = False
 
     @property
     def last(self) -> str:
@@ -111,6 +114,17 @@ KINDS: dict[str, Kind] = {
             }
         },
         _CLUSTERS,
+    ),
+    "tagger of two treebanks": Kind(
+        {
+            "spectral_tagger": {
+                "source": "one",
+                "model": _model(
+                    "ProductTagger.v1", experts={"linear": _LINEAR_TAGGER, "neural": _NEURAL_TAGGER}
+                ),
+            }
+        },
+        has_sources=True,
     ),
     "lemmatizer": Kind(
         {**_TAGGER, "spectral_lemmatizer": {"model": _model("LinearLemmatizer.v1", epochs=2)}}
@@ -205,7 +219,10 @@ class Data:
         few = islice(docs, -(-self.sentences // kind.n_sents))
         if kind.has_contractions:
             few = map(contracted, few)
-        return [Example(bare(doc), doc) for doc in few]
+        gold = list(few)
+        for doc in gold[1::2] if kind.has_sources else ():
+            store_origin(doc, Origin(0.5, "other"))
+        return [Example(bare(doc), doc) for doc in gold]
 
     def texts(self) -> list[str]:
         """RETURNS (List[str]): All sentences of the treebank, as texts."""

@@ -118,8 +118,8 @@ class Corpus:
 
 
 class SilverCorpus:
-    """Reads trees that a parser has made, as `spacy spectral parse` writes them (CoNLL-U), for the setting
-    `silver_corpus` of parsers."""
+    """Reads trees that a parser has made, as `spacy spectral parse` writes them (CoNLL-U), or another
+    treebank, for the setting `silver_corpus` of parsers and taggers."""
 
     def __init__(
         self,
@@ -135,8 +135,8 @@ class SilverCorpus:
         """path: A CoNLL-U file, perhaps compressed (.gz), or a directory of such
             files; there are no silver trees without.
         weight: How much a sentence counts; a gold one counts 1.
-        source: What the treebank is called that the trees are like; None if they are like the
-            gold ones. See the setting `source` of parsers.
+        source: What the treebank is called that trees and tags are like; None if they are like the
+            gold ones. See the setting `source` of parsers and taggers.
         soft: Whether to learn from the probabilities of arcs that `parse --probs` has written, where
             there are some: from the tree and the likeliest other arcs, each as far as it is likely. Otherwise
             from the tree alone.
@@ -192,7 +192,7 @@ class SilverCorpus:
                 if self.limit and n_tokens + len(item) > self.limit:
                     return
                 n_tokens += len(item)
-                # words and single spaces: this is for parsers, which see nothing else
+                # words and single spaces: this is for parsers and taggers, which see nothing else
                 after = [" "] * (len(item) - 1) + [""]
                 yield path, replace(item, multiword=[], before="", after=after), arcs
 

@@ -602,8 +602,8 @@ class Errors(metaclass=_WithCodes):
     )
     S643 = "The setting '{setting}' of spacy-spectral.Silver.v1 must be {bounds}, not {value}."
     S644 = (
-        "The parser can't parse like the treebank '{source}': it has not learnt from it. Set 'source' of "
-        "spectral_parser to one of those that it knows ({known}), or to null."
+        "{component} has not learnt from a treebank '{source}', so it can't go by its conventions. Set "
+        "'source' of {component} to one of those that it knows ({known}), or to null."
     )
     S645 = "{path}: the config has no spectral_parser that could be taught. Use e.g. configs/pipeline.cfg."
     S646 = (

@@ -431,8 +431,13 @@ class Format(Record):
         self.kind, self.version = kind, version
 
     def pack(self, payload: dict[str, Any]) -> bytes:
-        """The fields in the package's binary form; see `pack`."""
-        return pack(self.kind, self.version, {name: payload[name] for name in self.fields})
+        """The fields in the package's binary form; see `pack`. Optional ones may be left out."""
+        given = {
+            name: payload[name]
+            for name, own in self.fields.items()
+            if name in payload or not own.optional
+        }
+        return pack(self.kind, self.version, given)
 
     def unpack(self, data: bytes, **numbers: int) -> dict[str, Any]:
         """Read what `pack` wrote, or raise a ValueError that says what is wrong."""

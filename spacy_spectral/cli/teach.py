@@ -5,6 +5,7 @@ and `teach.json`, which says what they were made of and is written after each of
 killed at any moment; started again it does what is left.
 """
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -155,10 +156,9 @@ def student_config(
         if model not in _LEARNERS:
             raise SpectralError(Errors.S640.format(model=model))
         own = config["initialize"].setdefault("components", {}).setdefault(name, {})
-        listed = own.get("silver_corpus") or []
-        listed = [listed] if isinstance(listed, str) else list(listed)
         # those of the config stay
-        own["silver_corpus"] = [CORPUS, *(name for name in listed if name != CORPUS)]
+        others = [name for name in listed_corpora(own) if name != CORPUS]
+        own["silver_corpus"] = [CORPUS, *others]
         if silver is not None:
             _fit_to_more_text(block["model"], settings, f"components.{name}.model", overrides)
     read = config.interpolate()
@@ -339,9 +339,15 @@ def _other_corpora(config: "Config") -> dict[str, str | None]:
     """What tells the contents of further silver corpora from others, by their names in the config."""
     read = config.interpolate()
     components = read["initialize"].get("components", {}).values()
-    listed = {name for own in components for name in own.get("silver_corpus") or ()} - {CORPUS}
+    listed = {name for own in components for name in listed_corpora(own)} - {CORPUS}
     paths = {name: read["corpora"].get(name.partition(".")[2], {}).get("path") for name in listed}
     return {name: _digest_or_none(path) for name, path in sorted(paths.items())}
+
+
+def listed_corpora(settings: Mapping[str, Any]) -> list[str]:
+    """The corpora of the setting `silver_corpus`, which is a name, a list of names, or nothing."""
+    listed = settings.get("silver_corpus") or []
+    return [listed] if isinstance(listed, str) else list(listed)
 
 
 def _without_paths(config: "Config") -> str:

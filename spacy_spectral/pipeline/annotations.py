@@ -233,22 +233,29 @@ def store_parse(doc: Doc, values: ParseValues) -> None:
 
 
 class Origin(NamedTuple):
-    """Of the trees of a document: how much they count in training, and the treebank that they are like, None
-    for that of the gold trees."""
+    """Of the trees and tags of a document: how much they count in training, and the treebank that they are
+    like, None for the gold one."""
 
     weight: float
     source: str | None
 
 
 def store_origin(doc: Doc, origin: Origin) -> None:
-    """Keep where the trees of a document are from that another parser has made."""
+    """Keep where the annotation of a document is from, if it is not gold."""
     store_entry(doc, _SILVER, origin._asdict())
 
 
 def origin_of(doc: Doc) -> Origin | None:
-    """Where the trees of a document are from; None for gold ones."""
+    """Where the annotation of a document is from; None for gold annotation."""
     entry = whole_entry(doc, _SILVER)
     return None if entry is None else Origin(entry["weight"], entry["source"])
+
+
+def treebank_like(doc: Doc, own: str | None) -> str:
+    """The treebank that the annotation of a document is like, "" if nothing is said of it: that of the gold
+    treebank, `own`, or another one."""
+    origin = origin_of(doc)
+    return (origin.source if origin else None) or own or ""
 
 
 def kept_arcs(doc: Doc) -> tuple[NDArray[numpy.float32], OtherArcs] | None:

@@ -35,6 +35,7 @@ from .annotations import (
     kept_arcs,
     origin_of,
     tag_guesses,
+    treebank_like,
 )
 from .words import with_words, word_example
 
@@ -117,8 +118,7 @@ class TokenReader:
 
     def with_origins(self, batch: Batch, references: Sequence[Doc]) -> Batch:
         """A batch whose tokens have the treebanks that gold documents tell of."""
-        origins = map(origin_of, references)
-        named = [(origin.source if origin else None) or self.source or "" for origin in origins]
+        named = [treebank_like(doc, self.source) for doc in references]
         others = sorted(set(named))
         numbers = numpy.array([others.index(name) + 1 for name in named], dtype="int64")
         which = numpy.searchsorted(batch.offsets, batch.places, side="right") - 1

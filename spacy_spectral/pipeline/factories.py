@@ -84,6 +84,7 @@ make_spectral_tagger = _factory(
         "model": _model("LinearTagger.v1", epochs=5, seed=0),
         "overwrite": (bool, False),
         "top_k": (int, 3),
+        "source": _NAME,
         "scorer": _scorer("spacy-spectral.tagger_scorer.v1"),
     },
     assigns=["token.tag", "token.pos", "token.morph", "token._.tag_probs"],

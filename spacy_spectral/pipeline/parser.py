@@ -198,9 +198,7 @@ class SpectralParser(FirstStage):
         )
         data = replace(
             self._data(nlp, dev_corpus),
-            silver_corpora=[silver_corpus]
-            if isinstance(silver_corpus, str)
-            else silver_corpus or [],
+            silver_corpus=silver_corpus,
             labels=labels,
             clusters=find_clusters(clusters, self.vocab),
             vectors=find_word_vectors(vectors, self.vocab),

@@ -1,6 +1,6 @@
 """The spaCy face of the tagger: `spectral_tagger`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -30,11 +30,14 @@ from .training_data import (
     corpus_examples,
     find_clusters,
     find_word_vectors,
+    silver_examples,
     tagged_sentences,
 )
 
 # What spaCy's own pipelines call white space.
 _SPACE_TAG = "_SP"
+# Words and their annotation among the fields of a sentence.
+_N_COLUMNS = 5
 # A tag that was given, but not learnt: to the model it is as if there was none.
 _FOREIGN = -2
 
@@ -59,16 +62,22 @@ class SpectralTagger(SpectralPipe):
         *,
         overwrite: bool = False,
         top_k: int = 3,
+        source: str | None = None,
         scorer: Callable | None = None,
     ):
         """model: From `spacy-spectral.LinearTagger.v1`, `spacy-spectral.NeuralTagger.v1` or
         `spacy-spectral.ProductTagger.v1`.
         overwrite: Whether to replace annotation that is already there.
-        top_k: How many tags to keep in `token._.tag_probs`, 0 for none."""
+        top_k: How many tags to keep in `token._.tag_probs`, 0 for none.
+        source: What the gold treebank is called, if the tagger learns from several. A trained tagger tags
+        like the one that is named here."""
         super().__init__(vocab, model, name, scorer=scorer)
         self.overwrite = overwrite
         self.top_k = top_k
-        self._jackknifed: tuple[bytes, Any, Jackknifed] | None = None
+        self.source = source
+        # the silver corpora that it was trained on, in the order of the numbers of their sentences
+        self._silver_corpora: list[str] = []
+        self._jackknifed: tuple[bytes, Any, dict[str | None, Jackknifed]] | None = None
         register("spectral_tagger")
 
     @property
@@ -94,6 +103,7 @@ class SpectralTagger(SpectralPipe):
         vectors: str | Path | None = None,
         dev_corpus: str | None = None,
         lexicon: str | Path | None = None,
+        silver_corpus: str | Sequence[str] | None = None,
     ) -> None:
         """Train the tagger. The whole training happens here, in seconds; of a neural one, in minutes.
 
@@ -104,13 +114,19 @@ class SpectralTagger(SpectralPipe):
         experts counts.
         lexicon: A file with tabs between form, lemma, part of speech and features: analyses of more
         forms.
+        silver_corpus: A corpus of the config with tags of another treebank, or of another tagger, e.g.
+        "corpora.silver", or several, by the reader `spacy-spectral.Silver.v1`.
         """
         analyses = read_analyses(lexicon) if lexicon is not None else None
         examples = self.training_examples(get_examples, nlp)
         dev = [] if dev_corpus is None else corpus_examples(nlp, dev_corpus, parser=self.name)
         sentences, held_out = (
-            list(tagged_sentences(own, nlp, self.name)) for own in (examples, dev)
+            list(tagged_sentences(own, nlp, self.name, source=self.source))
+            for own in (examples, dev)
         )
+        silver = silver_examples(nlp, silver_corpus, name=self.name)
+        sentences += self._silver_sentences(silver)
+        self._silver_corpora = list(silver)
         recipe = self.recipe
         given: Any = {
             "clusters": find_clusters(clusters, self.vocab),
@@ -122,29 +138,46 @@ class SpectralTagger(SpectralPipe):
         with EpochBar(self.name, recipe.n_epochs) as progress:
             self.learn(recipe.fit(sentences, **given, progress=progress))
 
-    def jackknife(self, sentences: Sequence[TaggedSentence], *, folds: int) -> Jackknifed:
-        """The tags and morphology of training sentences, in the order of the text, by taggers like this
-        one that have not seen them; their `epochs` are 2. A lemmatizer and a parser that are trained in
-        one run ask for the same: the last result is remembered."""
-        digest = blake2b(repr((folds, self.recipe.seed)).encode())
+    def _silver_sentences(self, silver: Mapping[str, list[Example]]) -> list[TaggedSentence]:
+        return [
+            sentence
+            for corpus, examples in enumerate(silver.values(), start=1)
+            for sentence in tagged_sentences(examples, source=self.source, corpus=corpus)
+        ]
+
+    def jackknife(
+        self, sentences: Sequence[TaggedSentence], nlp: Language | None = None, *, folds: int
+    ) -> dict[str | None, Jackknifed]:
+        """The tags and morphology of gold sentences, in the order of the text, and of the silver corpora that
+        this tagger was trained on, by corpus, None for the gold one: by taggers like this one that have not
+        seen them; their `epochs` are 2. All tag like the gold treebank, as this one will. A lemmatizer and
+        a parser that are trained in one run ask for the same: the last result is remembered."""
+        digest = blake2b(repr((folds, self.recipe.seed, self.source)).encode())
         for sentence in sentences:
-            fields = ("\x1f".join(map(str, column)) for column in sentence)
+            columns: Any = sentence[:_N_COLUMNS]
+            fields = ("\x1f".join(map(str, column)) for column in columns)
             digest.update("\x1e".join(fields).encode("utf8", "surrogatepass"))
         key, learnt = digest.digest(), self.learnt
         last = self._jackknifed
         if last is not None and last[0] == key and last[1] is learnt:
             return last[2]
-        sources: Any = {"clusters": learnt.clusters, "known": learnt.known}
+        silver = silver_examples(nlp, self._silver_corpora, name=self.name)
+        everything = [*sentences, *self._silver_sentences(silver)]
+        given: Any = {"clusters": learnt.clusters, "known": learnt.known, "source": self.source}
         seed = self.recipe.seed
-        result = jackknife(sentences, folds=folds, seed=seed, morphology=True, **sources)
-        self._jackknifed = (key, learnt, result)
-        return result
+        result = jackknife(everything, folds=folds, seed=seed, morphology=True, **given)
+        sizes = numpy.bincount([sentence.corpus for sentence in everything])
+        bounds = pairwise([0, *numpy.cumsum(sizes).tolist()])
+        names = [None, *self._silver_corpora]
+        parts = {name: result.part(*own) for name, own in zip(names, bounds, strict=True)}
+        self._jackknifed = (key, learnt, parts)
+        return parts
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Tag Docs without changing them, sentence by sentence where sentences are known. Tags that are
         given, and parts of speech that tags must fit, are kept but for `overwrite`."""
         docs = list(docs)
-        learnt = self.learnt
+        learnt = self.learnt.like(self.source)
         arrays = [doc.to_array([ORTH, SENT_START, TAG, POS]).reshape(-1, 4) for doc in docs]
         ends = numpy.cumsum([0, *map(len, docs)])
         tokens = numpy.concatenate([numpy.zeros((0, 4), dtype="uint64"), *arrays])

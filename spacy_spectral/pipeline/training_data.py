@@ -1,13 +1,14 @@
 """What a parser is trained on: gold trees on tags like those it will meet, which other components give.
 What spaCy's examples tell by themselves: gold annotation on predicted tokens, and tagged sentences."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import srsly
 from spacy.attrs import LEMMA, MORPH, ORTH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -19,12 +20,13 @@ from ..base.errors import Errors, SpectralError, Warnings
 from ..treebank.documents import set_sentence_starts
 from ..trees.interface import Clusters, Pretrained, Vectors
 from ..trees.sentences import MISSING, Treebank
-from .annotations import TagGuesses, store_tags
+from .annotations import TagGuesses, origin_of, store_tags, treebank_like
 from .documents import TokenReader, training_treebank, vocabularies
 from .words import word_examples
 
 if TYPE_CHECKING:
     from ..models.eigenwords.vectors import WordVectors
+    from ..models.linear.tagger import Jackknifed
     from ..models.linear.tagger_training import TaggedSentence
 
 # How an analysis without features is written in the string store.
@@ -60,6 +62,29 @@ def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Exa
     return list(corpus(nlp))
 
 
+def sentences_of_corpus(nlp: Language | None, name: str) -> str:
+    """What tells the sentences of a corpus of the config from those of others: two may read the same ones
+    with other weights."""
+    section, _, key = name.partition(".")
+    block = nlp.config.interpolate().get(section, {}).get(key, {}) if nlp is not None else {}
+    told = {setting: value for setting, value in block.items() if setting not in _OF_LEARNING}
+    return srsly.json_dumps(told, sort_keys=True)
+
+
+# Settings of readers that choose no sentences.
+_OF_LEARNING = ("weight", "source", "soft")
+
+
+def silver_examples(
+    nlp: Language | None, corpora: str | Sequence[str] | None, *, name: str
+) -> dict[str, list[Example]]:
+    """The examples of the corpora that the setting `silver_corpus` lists, but for empty ones. The component
+    that asks is for errors."""
+    listed = [corpora] if isinstance(corpora, str) else corpora or []
+    found = {corpus: corpus_examples(nlp, corpus, parser=name) for corpus in listed}
+    return {corpus: examples for corpus, examples in found.items() if examples}
+
+
 def with_gold_tags(examples: Iterable[Example]) -> Iterator[Doc]:
     """Documents of the predicted tokens with gold annotation."""
     for example in examples:
@@ -77,12 +102,19 @@ def with_gold_sentences(example: Example) -> Doc:
 
 
 def tagged_sentences(
-    examples: Iterable[Example], nlp: Language | None = None, name: str = ""
+    examples: Iterable[Example],
+    nlp: Language | None = None,
+    name: str = "",
+    *,
+    source: str | None = None,
+    corpus: int = 0,
 ) -> "Iterator[TaggedSentence]":
     """The tokens of the predicted Docs with the annotation of the reference, without white space.
 
     Sentences are as the tagger will find them: those of the predicted Doc where they are set, those
     of the reference if a component before this one sets them, and otherwise the whole Doc is one.
+
+    source: What the gold treebank is called; corpus: see `TaggedSentence`.
     """
     from ..models.linear.tagger_training import TaggedSentence
 
@@ -99,6 +131,8 @@ def tagged_sentences(
         else:
             is_start = numpy.zeros(len(words), dtype=bool)
         bounds = [0, *(i for i in numpy.flatnonzero(is_start).tolist() if i > 0), len(words)]
+        origin = origin_of(eg.reference)
+        own = treebank_like(eg.reference, source), origin.weight if origin else 1.0, corpus
         for start, end in pairwise(bounds):
             kept = [i for i in range(start, end) if not words[i].isspace()]
             if kept:
@@ -108,6 +142,7 @@ def tagged_sentences(
                     [pos[i] or "" for i in kept],
                     [_features(morphs[i]) for i in kept],
                     [lemmas[i] or "" for i in kept],
+                    *own,
                 )
 
 
@@ -170,33 +205,38 @@ class ParserData:
     jackknife: str | None
     dev_corpus: str | None
     report: Callable[[str], None]
-    silver_corpora: Sequence[str] = ()
+    silver_corpus: str | Sequence[str] | None = None
     labels: Sequence[str] | None = None
     clusters: Clusters | None = None
     vectors: Vectors | None = None
     pretrained: Pretrained | None = None
 
     def treebank(self, examples: list[Example]) -> Treebank:
-        """Gold trees of examples, on tags as the settings have them, and silver trees."""
+        """Gold trees of examples, on tags as the settings have them, and silver trees.
+
+        Silver trees are tagged as texts will be, or, if the tagger was trained on them, as gold ones are: in
+        this way the parser learns from the same tags, with the same errors.
+        """
+        corpora = silver_examples(self.nlp, self.silver_corpus, name=self.name)
         if self.jackknife is None:
             gold = self._annotated(self.annotate_with, examples)
+            silver = [self._annotated(self.annotate_with, own) for own in corpora.values()]
         else:
-            tagger, nlp = self.jackknife, self.nlp
-            docs = jackknifed(tagger, examples, nlp, parser=self.name, report=self.report)
-            gold = training_treebank(examples, docs, self.read)
-        silver = self.silver()
+            tags = JackknifedTags.of(
+                self.jackknife, examples, self.nlp, parser=self.name, report=self.report
+            )
+            gold = training_treebank(examples, tags.documents(examples), self.read)
+            keys = [sentences_of_corpus(self.nlp, name) for name in corpora]
+            silver = [
+                training_treebank(own, tags.documents(own, key), self.read)
+                if key in tags.parts
+                else self._annotated([self.jackknife], own)
+                for key, own in zip(keys, corpora.values(), strict=True)
+            ]
         if silver:
             n = sum(len(part.heads) for part in silver)
             self.report(f"{len(gold.heads):,} gold tokens, {n:,} silver tokens")
         return Treebank.mixed([gold, *silver])
-
-    def silver(self) -> list[Treebank]:
-        """Trees that a parser has made, by corpus. No tagger was trained on them, so they are tagged as texts
-        will be: in this way the parser learns from the same tags, with the same errors."""
-        corpora = [
-            corpus_examples(self.nlp, corpus, parser=self.name) for corpus in self.silver_corpora
-        ]
-        return [self._annotated(self._taggers, examples) for examples in corpora if examples]
 
     @property
     def _taggers(self) -> Sequence[str]:
@@ -250,6 +290,75 @@ def component(nlp: Language | None, name: str, *, parser: str) -> Any:
     return nlp.get_pipe(name)
 
 
+@dataclass
+class JackknifedTags:
+    """Tags as a tagger would give them, had it not been trained on the documents.
+
+    parts: Those of the sentences that the tagger was trained on, by corpus (see `sentences_of_corpus`); None
+        is the gold treebank.
+    """
+
+    parts: "Mapping[str | None, Jackknifed]"
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        examples: list[Example],
+        nlp: Language | None,
+        *,
+        parser: str,
+        report: Callable[[str], None],
+    ) -> "JackknifedTags":
+        """Those of the tagger of that name, which stands before the parser. The examples of the gold treebank
+        come in the order of the text."""
+        from .tagger import SpectralTagger
+
+        tagger = component(nlp, name, parser=parser)
+        if not isinstance(tagger, SpectralTagger):
+            raise SpectralError(Errors.S121.format(name=parser, tagger=name))
+        sentences = list(tagged_sentences(examples, nlp, name, source=tagger.source))
+        parts = tagger.jackknife(sentences, nlp, folds=min(FOLDS, len(sentences)))
+        own = parts[None]
+        gold = numpy.array([tag for sentence in sentences for tag in sentence.tags])
+        guessed = numpy.array([tag for tag, _ in own.tag_classes])[own.classes]
+        right = (gold == guessed)[gold != ""]
+        if len(right):
+            report(f"'{name}' jack-knifed in {FOLDS} blocks: {right.mean():.2%} of tags are right")
+        found: dict[str | None, Jackknifed] = {None: own}
+        found |= {sentences_of_corpus(nlp, name): part for name, part in parts.items() if name}
+        return cls(found)
+
+    def documents(self, examples: list[Example], corpus: str | None = None) -> Iterator[Doc]:
+        """The predicted documents of a corpus's examples, which are not changed, with their tags, in gold
+        sentences."""
+        from .tagger import annotation_values
+
+        result = self.parts[corpus]
+        values = annotation_values(
+            vocabularies(example.predicted for example in examples),
+            result.tag_classes,
+            result.morphs,
+            result.classes,
+            result.morph_classes,
+        )
+        begin = 0
+        for example in examples:
+            doc = with_gold_sentences(example)
+            is_word = numpy.array([not token.text.isspace() for token in doc], dtype=bool)
+            own = slice(begin, begin + int(is_word.sum()))
+            begin = own.stop
+            if len(doc):
+                array = numpy.zeros((len(doc), 3), dtype="uint64")
+                tags = numpy.full((len(doc), result.tags.shape[1]), -1, dtype="int32")
+                probs = numpy.zeros(tags.shape, dtype="float32")
+                array[is_word] = values[own]
+                tags[is_word], probs[is_word] = result.tags[own], result.probs[own]
+                doc.from_array([TAG, POS, MORPH], array)
+                store_tags(doc, TagGuesses(result.labels, tags, probs))
+            yield doc
+
+
 def jackknifed(
     name: str,
     examples: list[Example],
@@ -258,42 +367,9 @@ def jackknifed(
     parser: str,
     report: Callable[[str], None],
 ) -> Iterator[Doc]:
-    """Tags as the tagger of that name, which stands before the parser, would give them, had it not been
-    trained on the document. The examples come in the order of the text and are not changed."""
-    from .tagger import SpectralTagger, annotation_values
-
-    tagger = component(nlp, name, parser=parser)
-    if not isinstance(tagger, SpectralTagger):
-        raise SpectralError(Errors.S121.format(name=parser, tagger=name))
-    sentences = list(tagged_sentences(examples, nlp, name))
-    result = tagger.jackknife(sentences, folds=min(FOLDS, len(sentences)))
-    gold = numpy.array([tag for sentence in sentences for tag in sentence.tags])
-    guessed = numpy.array([tag for tag, _ in result.tag_classes])[result.classes]
-    right = (gold == guessed)[gold != ""]
-    if len(right):
-        report(f"'{name}' jack-knifed in {FOLDS} blocks: {right.mean():.2%} of tags are right")
-    values = annotation_values(
-        vocabularies(example.predicted for example in examples),
-        result.tag_classes,
-        result.morphs,
-        result.classes,
-        result.morph_classes,
-    )
-    begin = 0
-    for example in examples:
-        doc = with_gold_sentences(example)
-        is_word = numpy.array([not token.text.isspace() for token in doc], dtype=bool)
-        own = slice(begin, begin + int(is_word.sum()))
-        begin = own.stop
-        if len(doc):
-            array = numpy.zeros((len(doc), 3), dtype="uint64")
-            tags = numpy.full((len(doc), result.tags.shape[1]), -1, dtype="int32")
-            probs = numpy.zeros(tags.shape, dtype="float32")
-            array[is_word] = values[own]
-            tags[is_word], probs[is_word] = result.tags[own], result.probs[own]
-            doc.from_array([TAG, POS, MORPH], array)
-            store_tags(doc, TagGuesses(result.labels, tags, probs))
-        yield doc
+    """The documents of examples of the gold treebank, tagged by taggers that have not seen them; see
+    `JackknifedTags`."""
+    return JackknifedTags.of(name, examples, nlp, parser=parser, report=report).documents(examples)
 
 
 def find_clusters(path: str | Path | None, vocab: Vocab) -> Clusters | None:

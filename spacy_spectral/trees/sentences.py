@@ -4,7 +4,7 @@ One convention for heads below the readers of files: they count from 1; 0 is the
 without annotation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import Any
@@ -76,10 +76,7 @@ class Tokens:
 
     def require_known(self, sources: Sequence[str]) -> None:
         """Raise an error if a sentence is to be parsed like a treebank that a model has not learnt from."""
-        unknown = set(self.sources) - {"", *sources}
-        if unknown:
-            known = ", ".join(sources) or "none"
-            raise SpectralError(Errors.S644.format(source=min(unknown), known=known))
+        require_known(set(self.sources), sources, "spectral_parser")
 
     def bounds(self) -> list[tuple[int, int]]:
         """Where each sentence begins and ends."""
@@ -96,6 +93,16 @@ class Tokens:
         lengths = numpy.diff(self.starts)
         starts = numpy.concatenate([[0], numpy.cumsum(lengths[chosen])]).astype("int32")
         return self.at(numpy.flatnonzero(numpy.repeat(chosen, lengths)), starts)
+
+
+def require_known(asked: Collection[str], sources: Sequence[str], component: str) -> None:
+    """Raise an error if one of the treebanks that are asked for, "" for none, is not among those that a
+    model has learnt from."""
+    unknown = set(asked) - {"", *sources}
+    if unknown:
+        known = ", ".join(sources) or "none"
+        error = Errors.S644.format(source=min(unknown), known=known, component=component)
+        raise SpectralError(error)
 
 
 @dataclass

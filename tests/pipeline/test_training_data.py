@@ -13,6 +13,7 @@ from spacy.training.initialize import init_nlp
 
 from kinds import KINDS, Data, blank
 from spacy_spectral.models.loglinear.architecture import LogLinearRecipe
+from spacy_spectral.pipeline.training_data import JackknifedTags, sentences_of_corpus
 from spacy_spectral.readers import Corpus
 from spacy_spectral.trees.sentences import Tokens, Treebank
 
@@ -346,11 +347,11 @@ def test_the_treebank_to_parse_like_is_a_setting(two_treebanks, few):
 def test_silver_trees_are_learnt_on_the_tags_of_the_tagger(two_treebanks, few):
     nlp, _ = two_treebanks
     parser = nlp.get_pipe("spectral_parser")
-    data = replace(parser._data(nlp, None), silver_corpora=["corpora.other", "corpora.more"])
+    data = replace(parser._data(nlp, None), silver_corpus=["corpora.other", "corpora.more"])
     lines = []
     data.report = lines.append
     examples = list(Corpus(few["train"], annotations=["sents"])(nlp))
-    treebank, gold = data.treebank(examples), replace(data, silver_corpora=[]).treebank(examples)
+    treebank, gold = data.treebank(examples), replace(data, silver_corpus=[]).treebank(examples)
     assert gold.trust is None and len(treebank.heads) == 3 * len(gold.heads)
     assert any("silver tokens" in line for line in lines)
     assert (treebank.trust.weights == 1).all()
@@ -362,8 +363,135 @@ def test_silver_trees_are_learnt_on_the_tags_of_the_tagger(two_treebanks, few):
         len(gold.tokens) - half
     )
     assert treebank.tokens.words[: starts[half]] == gold.tokens.words[: starts[half]]
-    silver, _ = data.silver()
+    silver = treebank.select(numpy.array(sources) == "other")
     tagger = nlp.get_pipe("spectral_tagger")
     tagged = [t.tag_ for eg in examples for t in tagger(eg.x) if not t.is_space]
     assert list(silver.tokens.symbols) == tagged
     assert any(silver.tokens.second)
+
+
+# ---------------------------------------------------------------- taggers
+
+
+def tagger_config(few, path, **corpora):
+    """A tagger that learns from the sample, which is called so, and from silver corpora; and a parser."""
+    silver = {"@readers": "spacy-spectral.Silver.v1", "min_length": 1}
+    config = {
+        "nlp": {"pipeline": ["spectral_tagger", "spectral_parser"]},
+        "components": {
+            "spectral_tagger": {"factory": "spectral_tagger", "source": "sample"},
+            "spectral_parser": {
+                "factory": "spectral_parser",
+                "model": _LINEAR,
+                "jackknife": "spectral_tagger",
+                "source": "sample",
+            },
+        },
+        "corpora": {
+            "train": {"@readers": "spacy-spectral.Corpus.v1", "path": str(few["train"])},
+            "dev": {"@readers": "spacy-spectral.Corpus.v1", "path": str(few["dev"])},
+            **{name: silver | own for name, own in corpora.items()},
+        },
+        "initialize": {
+            "components": {
+                "spectral_tagger": {"silver_corpus": [f"corpora.{name}" for name in corpora]}
+            }
+        },
+    }
+    base = spacy.blank("en").config.merge(config)
+    return util.load_config_from_str(base.to_str())
+
+
+@pytest.fixture(scope="module")
+def other_tags(few, tmp_path_factory):
+    """The sample with other tags of nouns; and without fine tags."""
+    path = tmp_path_factory.mktemp("tags")
+    gold = few["train"].read_text("utf8")
+    (path / "other.conllu").write_text(gold.replace("\tNOUN\tNN", "\tNOUN\tTHING"), "utf8")
+    return path / "other.conllu"
+
+
+@pytest.fixture(scope="module")
+def tagger_of_two(few, other_tags, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    own = {"path": str(other_tags), "source": "other", "weight": 0.5}
+    config = tagger_config(few, path, other=own)
+    # the parser learns from the same sentences by another reader
+    config["corpora"]["trees"] = config["corpora"]["other"] | {"weight": 1.0, "soft": False}
+    config["initialize"]["components"]["spectral_parser"] = {"silver_corpus": "corpora.trees"}
+    nlp = init_nlp(config)
+    nlp.to_disk(path)
+    return nlp, path
+
+
+def fine_tags(nlp, path):
+    corpus = Corpus(path, annotations=["sents"])
+    return Counter(t.tag_ for eg in corpus(nlp) for t in nlp(eg.x))
+
+
+def test_the_treebank_to_tag_like_is_a_setting(tagger_of_two, few):
+    nlp, path = tagger_of_two
+    key = "components.spectral_tagger.source"
+    found = fine_tags(nlp, few["dev"])
+    assert not any(tag.startswith("THING") for tag in found) and found["NN"]
+    assert fine_tags(spacy.load(path), few["dev"]) == found
+    other = fine_tags(spacy.load(path, config={key: "other"}), few["dev"])
+    assert not other["NN"] and other["THING"]
+    assert sum(fine_tags(spacy.load(path, config={key: None}), few["dev"]).values())
+    with pytest.raises(ValueError, match=r"S644.*spectral_tagger.*'third'.*other, sample"):
+        fine_tags(spacy.load(path, config={key: "third"}), few["dev"])
+
+
+def test_silver_sentences_are_not_tagged_by_a_tagger_that_learnt_from_them(tagger_of_two, few):
+    nlp, _ = tagger_of_two
+    examples = list(Corpus(few["train"], annotations=["sents"])(nlp))
+    name, parser = "spectral_tagger", nlp.get_pipe("spectral_parser")
+    lines = []
+    tags = JackknifedTags.of(name, examples, nlp, parser="spectral_parser", report=lines.append)
+    corpus = sentences_of_corpus(nlp, "corpora.other")
+    assert corpus == sentences_of_corpus(nlp, "corpora.trees") and set(tags.parts) == {None, corpus}
+    gold, silver = tags.parts[None], tags.parts[corpus]
+    assert (
+        len(gold.classes)
+        == len(silver.classes)
+        == sum(not t.is_space for eg in examples for t in eg.x)
+    )
+    # all are tagged like the gold treebank, by taggers of five blocks
+    assert not any("THING" in silver.tag_classes[c][0] for c in silver.classes)
+    tagger = nlp.get_pipe(name)
+    own = [t.tag_ for eg in examples for t in tagger(eg.x) if not t.is_space]
+    jackknifed = [silver.tag_classes[c][0] for c in silver.classes]
+    assert own != jackknifed
+    data = replace(parser._data(nlp, None), silver_corpus="corpora.trees")
+    treebank = data.treebank(examples)
+    of_silver = numpy.array(
+        [treebank.tokens.sources[i] == "other" for i in treebank.tokens.starts[:-1]]
+    )
+    assert treebank.select(of_silver).tokens.symbols == jackknifed
+
+
+def test_an_empty_silver_corpus_changes_nothing(few, tmp_path):
+    config = tagger_config(few, tmp_path, none={"path": None, "source": "other"})
+    config["nlp"]["pipeline"] = ["spectral_tagger"]
+    del config["components"]["spectral_parser"]
+    empty = init_nlp(config).get_pipe("spectral_tagger")
+    config["initialize"]["components"] = {}
+    alone = init_nlp(config).get_pipe("spectral_tagger")
+    assert empty.learnt.to_bytes() == alone.learnt.to_bytes()
+
+
+def test_silver_sentences_may_lack_fine_tags(few, tmp_path):
+    """A word without one has its part of speech, as in all treebanks."""
+    lines = [line.split("\t") for line in few["train"].read_text("utf8").splitlines()]
+    for line in lines:
+        line[4:5] = "_" if len(line) == 10 else line[4:5]
+    (tmp_path / "coarse.conllu").write_text("\n".join(map("\t".join, lines)) + "\n", "utf8")
+    own = {"path": str(tmp_path / "coarse.conllu"), "source": "coarse"}
+    config = tagger_config(few, tmp_path, coarse=own)
+    config["nlp"]["pipeline"] = ["spectral_tagger"]
+    del config["components"]["spectral_parser"]
+    nlp = init_nlp(config)
+    found = fine_tags(nlp, few["dev"])
+    assert found["NN"] and not found["NOUN"]
+    nlp.get_pipe("spectral_tagger").source = "coarse"
+    assert fine_tags(nlp, few["dev"])["NOUN"]

@@ -190,11 +190,13 @@ def train_epoch(
     const int32_t[::1] part_starts not None, const int32_t[::1] class_parts not None,
     Py_ssize_t n_parts, const int32_t[::1] groups not None, const int32_t[::1] group_starts not None,
     const int32_t[::1] members not None, const int32_t[::1] gold not None,
-    unsigned char[::1] sure not None, float rate, float ignore, double time, double time_step,
+    unsigned char[::1] sure not None, const float[::1] weights not None, float rate, float ignore,
+    double time, double time_step,
 ):
     """One pass of AdaGrad over sentences for the conditional log-likelihood of the gold classes.
 
     token_starts, token_rows: The rows of features that look at no decision, by token; `slots` has the others.
+    weights: How much each sentence counts.
 
     When time has run from 0 to 1, weight - drift of an entry is its averaged weight. Gradients
     below `ignore` are dropped: they are most of the work and hardly any of the change. For the
@@ -205,7 +207,7 @@ def train_epoch(
     cdef Py_ssize_t s, q, i, j, k, m, n_rows, best, first, size, decided = 0, right = 0, longest
     cdef double loss = 0
     cdef uint64_t key, mask = slots.shape[0] - 1
-    cdef float g, p_gold
+    cdef float g, p_gold, weight
     cdef bint learns
     cdef Classes classes
     classes.part_starts, classes.parts, classes.n_parts = &part_starts[0], &class_parts[0], n_parts
@@ -217,6 +219,7 @@ def train_epoch(
     with nogil:
         for q in range(order.shape[0]):
             s = order[q]
+            weight = weights[s]
             for i in range(starts[s], starts[s + 1]):
                 time += time_step
                 first = group_starts[groups[i]]
@@ -269,7 +272,7 @@ def train_epoch(
                         learns = True
                         for k in range(part_starts[members[first + m]],
                                        part_starts[members[first + m] + 1]):
-                            part_scores[class_parts[k]] += g
+                            part_scores[class_parts[k]] += weight * g
                 loss -= logf(p_gold + 1e-30)
                 if not learns:
                     sure[i] = True

@@ -294,9 +294,12 @@ def train(
     stage: str,
     progress: Progress | None = None,
     index: FeatureIndex | None = None,
+    weights: NDArray[numpy.float32] | None = None,
 ) -> LinearClassifier:
     """Learn weights by averaged AdaGrad on the conditional likelihood. The out column of attributes is
-    overwritten with decisions; gold classes are -1 where missing."""
+    overwritten with decisions; gold classes are -1 where missing. Sentences count as their weights say."""
+    if weights is None:
+        weights = numpy.ones(len(starts) - 1, dtype="float32")
     if index is None:
         index = FeatureIndex.make(attributes, starts, templates)
     row_starts, row_parts = weight_rows(
@@ -333,16 +336,16 @@ def train(
             templates.cells[dynamic_numbers], dynamic_numbers, templates.out_column,
             slots, entries, scheme.part_starts, scheme.class_parts, scheme.n_parts,
             groups, scheme.group_starts, scheme.members,
-            gold, sure, _RATE, _IGNORED_GRADIENT, epoch / epochs, 1 / n_steps,
+            gold, sure, weights, _RATE, _IGNORED_GRADIENT, epoch / epochs, 1 / n_steps,
         )  # fmt: skip
         if progress is not None:
             decided = max(1, decided)
             progress(Epoch(stage, epoch + 1, epochs, loss / decided, right / decided))
-    weights = (entries["weight"] - entries["slope"]["drift"])[holds_weight]
-    matters = numpy.abs(weights) >= _NEGLIGIBLE
+    learnt = (entries["weight"] - entries["slope"]["drift"])[holds_weight]
+    matters = numpy.abs(learnt) >= _NEGLIGIBLE
     stays, row_starts = cut_rows(row_starts, matters)
     return LinearClassifier(
-        templates, scheme, keys[stays], row_starts, row_parts[matters], weights[matters]
+        templates, scheme, keys[stays], row_starts, row_parts[matters], learnt[matters]
     )
 
 

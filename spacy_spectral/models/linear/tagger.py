@@ -1,10 +1,11 @@
 """The tagger: tags first, then morphology given the tags. Knows nothing of spaCy."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import numpy
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Bytes, Format, List, Stored, Strings
 from ...base.learnt import architecture
 from ...trees.interface import Clusters, Vectors
+from ...trees.sentences import require_known
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .analyses import Analysis, KnownForms
 from .classifier import (
@@ -45,7 +47,9 @@ _FORMAT = Format(
     clusters=Bytes(),
     tag_classes=List(Strings(2), "tags", least=1, unique=True),
     morphs=Strings("morphs", unique=True),
-    tagger=classifier_fields("tags", 1),
+    # only of models that have learnt from treebanks with names
+    sources=Strings("sources", unique=True, optional=True),
+    tagger=classifier_fields("tags", "sources+1"),
     morphologizer=classifier_fields("morphs", "tags"),
     # only of models that look at stems
     stems=Strings("stems", unique=True, optional=True),
@@ -92,7 +96,36 @@ class Words(NamedTuple):
         return self._replace(rows=self.rows[places])
 
 
-class TaggerModel(Stored):
+class SourceTagger(Stored):
+    """A trained tagger, which may have learnt from several treebanks: it tags like one of them.
+
+    sources: The names of the treebanks, if they have some.
+    source: The one it tags like, "" for none of them.
+    """
+
+    sources: Sequence[str]
+    source: str
+    _others: Mapping[str, Any] = MappingProxyType({})
+
+    def like(self: "Tagger", source: str | None) -> "Tagger":
+        """The same tagger, tagging like another treebank."""
+        name = source or ""
+        require_known({name}, self.sources, "spectral_tagger")
+        if name == self.source:
+            return self
+        if name not in self._others:
+            self._others = {**self._others, name: self._like(name)}
+        return self._others[name]
+
+    def _like(self: "Tagger", source: str) -> "Tagger":
+        """A copy that tags like a treebank that it knows."""
+        raise NotImplementedError
+
+
+Tagger = TypeVar("Tagger", bound=SourceTagger)
+
+
+class TaggerModel(SourceTagger):
     """A trained tagger.
 
     morphs: Morphological analyses, "" for no features.
@@ -110,6 +143,7 @@ class TaggerModel(Stored):
     ):
         """morphologizer: None if no morphology is asked for."""
         self.lexicon = lexicon
+        self.sources, self.source = lexicon.sources, lexicon.source
         self.tag_classes = tag_classes
         self.morphs = morphs
         self.tags = list(dict.fromkeys(tag_label(pair) for pair in tag_classes))
@@ -119,6 +153,12 @@ class TaggerModel(Stored):
         beyond = _with_scores(tagger, morphologizer, with_boundary(lexicon.attributes([])))
         describe = partial(_describe, lexicon, tagger, morphologizer)
         self._cache = RowCache(describe, beyond, size=_CACHE_SIZE)
+
+    def _like(self, source: str) -> "TaggerModel":
+        lexicon = self.lexicon.like(source)
+        return TaggerModel(
+            lexicon, self.tag_classes, self.morphs, self._tagger, self._morphologizer
+        )
 
     @property
     def clusters(self) -> Clusters | None:
@@ -164,10 +204,13 @@ class TaggerModel(Stored):
             given = labels if given is None else numpy.where(fitting >= 0, labels, given)
             given = given.astype("int32")
         attributes = _attributes(words)
+        candidates = self._candidates(rows)
+        if given is not None:
+            # a tag that is given may be one of another treebank
+            candidates[given >= 0] = 0
         tags = self._tagger.decide(
-            attributes, starts, rows, tag_scores, numpy.zeros_like(rows),
-            top=max(1, top), given=given,
-        )  # fmt: skip
+            attributes, starts, rows, tag_scores, candidates, top=max(1, top), given=given
+        )
         classes = tags.classes
         if fitting is not None:
             classes = numpy.where(fitting >= 0, fitting, classes).astype("int32")
@@ -198,8 +241,12 @@ class TaggerModel(Stored):
         """The likeliest of `tag_classes` for each token, as labels of the decisions; see `tag_words`."""
         return self._classes.decide(
             _attributes(words), starts, words.rows, words.tag_scores,
-            numpy.zeros_like(words.rows), top=min(top, len(self.tag_classes)),
+            self._candidates(words.rows), top=min(top, len(self.tag_classes)),
         )  # fmt: skip
+
+    def _candidates(self, rows: Int32s) -> Int32s:
+        """The group of classes of each token: those of the treebank to tag like."""
+        return numpy.full_like(rows, self.lexicon.source_number)
 
     @cached_property
     def _classes(self) -> LinearClassifier:
@@ -236,6 +283,7 @@ class TaggerModel(Stored):
             "stem_entries": None if lexicon.stems is None else lexicon.stems.entries,
             "known": None if lexicon.known is None else lexicon.known.names,
             "known_entries": None if lexicon.known is None else lexicon.known.entries,
+            **sources_payload(self.sources),
         }
 
     @classmethod
@@ -257,13 +305,21 @@ class TaggerModel(Stored):
         sound = (known_names is None) == (known_entries is None)
         _FORMAT.require(sound, "known_entries", "does not fit the known forms")
         known = None if known_names is None else KnownForms(known_names, known_entries)
-        clusters = clusters_from_bytes(read["clusters"])
-        lexicon = Lexicon(read["words"], read["entries"], clusters, stems, known)
+        clusters, sources = clusters_from_bytes(read["clusters"]), read["sources"] or []
+        n_groups = len(read["tagger"]["group_starts"]) - 1
+        _FORMAT.require(n_groups == len(sources) + 1, "sources", "does not fit the tagger")
+        lexicon = Lexicon(read["words"], read["entries"], clusters, stems, known, sources)
         classifiers = (
             LinearClassifier.from_payload(_FORMAT, name, read, make(*lexicon.looks_at))
             for name, make in (("tagger", tag_templates), ("morphologizer", morph_templates))
         )
         return cls(lexicon, tag_classes, read["morphs"], *classifiers)
+
+
+def sources_payload(sources: Sequence[str]) -> dict[str, list[str]]:
+    """What files have of the names of treebanks: nothing where there are none, as files of earlier
+    versions."""
+    return {"sources": list(sources)} if sources else {}
 
 
 def parts_of_speech(tag_classes: Sequence[tuple[str, str]]) -> tuple[list[str], Int32s]:
@@ -380,6 +436,18 @@ class Jackknifed(NamedTuple):
     morphs: list[str]
     morph_classes: Int32s
 
+    def part(self, first: int, end: int) -> "Jackknifed":
+        """Those of the sentences from one to another."""
+        starts = self.starts[first : end + 1]
+        own = slice(int(starts[0]), int(starts[-1]))
+        return self._replace(
+            starts=starts - starts[0],
+            classes=self.classes[own],
+            tags=self.tags[own],
+            probs=self.probs[own],
+            morph_classes=self.morph_classes[own],
+        )
+
 
 def jackknife(
     sentences: Sequence[TaggedSentence],
@@ -391,13 +459,16 @@ def jackknife(
     seed: int = 0,
     top: int = 2,
     morphology: bool = False,
+    source: str | None = None,
     progress: Progress | None = None,
 ) -> Jackknifed:
     """Tag every sentence by a model trained on the other folds.
 
     A parser trained on gold tags, or on the tags a tagger gives its own training data, trusts tags more
     than it may. Folds are contiguous blocks: sentences of one document share words, so that random
-    folds would leak. The tag dictionary is counted anew in every fold."""
+    folds would leak. The tag dictionary is counted anew in every fold.
+
+    source: The treebank to tag all sentences like."""
     if folds < 2 or len(sentences) < folds:
         raise SpectralError(Errors.S305.format(folds=folds, sentences=len(sentences)))
     corpus = Corpus.encode(sentences)
@@ -421,7 +492,9 @@ def jackknife(
         options: Any = {"epochs": epochs, "seed": seed, "progress": report}
         lexicon, tagger = preparation.fit_tags(gold, **options)
         morphologizer = preparation.fit_morphs(gold, **options) if morphology else None
-        model = TaggerModel(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer)
+        model = TaggerModel(lexicon, corpus.tag_classes, corpus.morphs, tagger, morphologizer).like(
+            source
+        )
         lengths = numpy.diff(corpus.starts)[fold_of == fold]
         starts = numpy.cumsum([0, *lengths], dtype="int32")
         used, rows = numpy.unique(corpus.words[held_out], return_inverse=True)

@@ -4,7 +4,8 @@ Which properties of which words the tagger looks at.
 
 Columns of the attribute matrix: what can be read off the form, what the tag dictionary says, one
 column a cluster granularity, in treebanks where most stems are known long endings and stems (see
-`stems`), and last the decisions: the tag, and for morphology the analysis.
+`stems`), if there are several treebanks the one to tag like, and last the decisions: the tag, and for
+morphology the analysis.
 Nothing here knows a language: which affixes, shapes and words matter is left to the data.
 """
 
@@ -63,6 +64,7 @@ class Columns(NamedTuple):
 
     clusters, long, stems, known: Those of word clusters, long endings, stems, and the forms of a lexicon;
         none if a model has none.
+    source: That of the treebank to tag like; none if treebanks have no names.
     tag: That of the decided tag.
     """
 
@@ -70,15 +72,19 @@ class Columns(NamedTuple):
     long: range
     stems: range
     known: range
+    source: range
     tag: int
 
     @classmethod
-    def of(cls, n_granularities: int, has_stems: bool, has_known: bool) -> "Columns":
+    def of(
+        cls, n_granularities: int, has_stems: bool, has_known: bool, has_sources: bool
+    ) -> "Columns":
         clusters = range(CLUSTERS, CLUSTERS + n_granularities)
         long = range(clusters.stop, clusters.stop + has_stems * len(LONG_SUFFIXES))
         stems = range(long.stop, long.stop + has_stems * STEM_COLUMNS)
         known = range(stems.stop, stems.stop + 2 * has_known)
-        return cls(clusters, long, stems, known, known.stop)
+        source = range(known.stop, known.stop + has_sources)
+        return cls(clusters, long, stems, known, source, source.stop)
 
 
 def about_counts(templates: Templates, stems: range) -> Bools:
@@ -88,10 +94,15 @@ def about_counts(templates: Templates, stems: range) -> Bools:
 
 
 def tag_templates(
-    n_granularities: int, has_stems: bool = False, has_known: bool = False
+    n_granularities: int,
+    has_stems: bool = False,
+    has_known: bool = False,
+    has_sources: bool = False,
 ) -> Templates:
-    """Templates for tags."""
-    clusters, _, stems, lexicon, tag = Columns.of(n_granularities, has_stems, has_known)
+    """Templates for tags. Those with the name of a treebank are copies of some of the others (Daume 2007
+    copies all): what treebanks have in common is learnt once, and what each does in its own way beside it."""
+    columns = Columns.of(n_granularities, has_stems, has_known, has_sources)
+    clusters, _, stems, lexicon, source, tag = columns
     word: list[list[Cell]] = [[(0, c)] for c in range(FORM_COLUMNS)]
     word += [[(0, SHAPE), (0, SUFFIX[1])], [(0, SHAPE), (0, SUFFIX[2])]]
     word += [[(0, FULL_SHAPE), (0, SUFFIX[0])]]
@@ -130,16 +141,23 @@ def tag_templates(
         ending += [[(o, lexicon[ALL_POS])] for o in (-1, 0, 1)] + [[(0, lexicon[ALL_ANALYSES])]]
         ending += [[(0, lexicon[ALL_POS]), (0, c)] for c in (AMBIGUITY, SUFFIX[1])]
         ending += [[(-1, tag), (0, lexicon[ALL_POS])]]
+    # about one word: what is said of words is looked up once a word, so that names cost no time
+    ending += [[(0, own)] for own in source]
+    ending += [[(0, own), (0, c)] for own in source for c in (LOWER, AMBIGUITY)]
     templates = word + around + known + decided + ending
     return Templates.make(templates, out_column=tag, type_columns=tag)
 
 
 def morph_templates(
-    n_granularities: int, has_stems: bool = False, has_known: bool = False
+    n_granularities: int,
+    has_stems: bool = False,
+    has_known: bool = False,
+    has_sources: bool = False,
 ) -> Templates:
     """Templates for morphological analyses, which are decided when all tags are known; the decided
     analysis stands right after the tag."""
-    clusters, long, stems, known, tag = Columns.of(n_granularities, has_stems, has_known)
+    columns = Columns.of(n_granularities, has_stems, has_known, has_sources)
+    clusters, long, stems, known, source, tag = columns
     morph = tag + 1
     word: list[list[Cell]] = [[(0, c)] for c in (FORM, LOWER, SHAPE, *PREFIX[:3], *SUFFIX)]
     word += [[(0, tag)]] + [[(0, tag), (0, c)] for c in (LOWER, *SUFFIX[1:4])]
@@ -157,6 +175,8 @@ def morph_templates(
         ending = [[(0, tag), (0, c)] for c in (SUFFIX[4], *long, *stems)]
         ending += [[(0, tag), (0, stems[STEM]), (0, stems[REST])]]
     ending += [[(0, tag), (0, c)] for c in known]
+    ending += [[(0, own), (0, c)] for own in source for c in (tag, LOWER, SUFFIX[1], SUFFIX[2])]
+    ending += [[(0, own), (0, tag), (0, LOWER)] for own in source]
     templates = word + around + decided + ending
     return Templates.make(templates, out_column=morph, type_columns=tag)
 
@@ -174,6 +194,9 @@ class TaggedSentence(NamedTuple):
     pos: Coarse tags, "" where missing.
     morphs: FEATS strings, "" for no features, None where missing.
     lemmas: Lemmas, "" where missing; none at all if not even one is known.
+    source: The treebank whose conventions it follows, "" if nothing is said of it.
+    weight: How much it counts.
+    corpus: 0 for gold annotation, or the number of the silver corpus that it is of.
     """
 
     words: Sequence[str]
@@ -181,6 +204,9 @@ class TaggedSentence(NamedTuple):
     pos: Sequence[str]
     morphs: Sequence[str | None]
     lemmas: Sequence[str] = ()
+    source: str = ""
+    weight: float = 1.0
+    corpus: int = 0
 
 
 @dataclass
@@ -191,6 +217,10 @@ class Corpus:
     starts: int32, where sentences start, closed by the number of tokens.
     tag_gold, morph_gold: int32, the class of each token, -1 where missing.
     lemmas: The lemma of each token, "" where missing.
+    sources: The names of treebanks.
+    source_of: int32, the treebank of each sentence, counted from 1, 0 for one without a name.
+    corpora: int32, the corpus of each sentence, 0 for gold annotation.
+    weights: float32, how much each sentence counts.
     """
 
     types: list[str]
@@ -201,6 +231,10 @@ class Corpus:
     tag_gold: Int32s
     morph_gold: Int32s
     lemmas: list[str]
+    sources: list[str]
+    source_of: Int32s
+    corpora: Int32s
+    weights: NDArray[numpy.float32]
 
     @classmethod
     def encode(
@@ -230,6 +264,8 @@ class Corpus:
         tag_ids = {pair: i for i, pair in enumerate(tag_classes)}
         morph_names = sorted({morph for morph in set(morphs) if morph is not None})
         morph_ids: dict[str | None, int] = {morph: i for i, morph in enumerate(morph_names)}
+        names = sorted({s.source for s in sentences} - {""})
+        numbers = {"": 0} | {name: i for i, name in enumerate(names, start=1)}
         return cls(
             types=types,
             words=words,
@@ -239,12 +275,32 @@ class Corpus:
             tag_gold=numpy.array([tag_ids.get(pair, -1) for pair in pairs], dtype="int32"),
             morph_gold=numpy.array([morph_ids.get(m, -1) for m in morphs], dtype="int32"),
             lemmas=lemmas,
+            sources=names,
+            source_of=numpy.array([numbers[s.source] for s in sentences], dtype="int32"),
+            corpora=numpy.array([s.corpus for s in sentences], dtype="int32"),
+            weights=numpy.array([s.weight for s in sentences], dtype="float32"),
         )
 
     def sentence_blocks(self, n_blocks: int) -> NDArray:
-        """The contiguous block of each sentence, blocks of about equal size."""
-        n_tokens = max(1, len(self.words))
-        return (self.starts[:-1].astype("int64") * n_blocks // n_tokens).astype("int32")
+        """The contiguous block of each sentence, blocks of about equal size; every corpus has a part in
+        every block."""
+        lengths = numpy.diff(self.starts).astype("int64")
+        blocks = numpy.zeros(len(lengths), dtype="int32")
+        for corpus in numpy.unique(self.corpora):
+            own = self.corpora == corpus
+            ends = numpy.cumsum(lengths[own])
+            blocks[own] = (ends - lengths[own]) * n_blocks // max(1, int(ends[-1]))
+        return blocks
+
+    def candidates(self) -> list[list[int]]:
+        """Groups of classes: all, and those of each treebank with a name."""
+        every = list(range(len(self.tag_classes)))
+        groups = [every]
+        of_tokens = self.per_token(self.source_of)
+        for i in range(1, len(self.sources) + 1):
+            own = numpy.unique(self.tag_gold[(of_tokens == i) & (self.tag_gold >= 0)])
+            groups.append(own.tolist() or every)
+        return groups
 
     def per_token(self, per_sentence: NDArray) -> NDArray:
         """Values of sentences repeated for their tokens."""
@@ -319,6 +375,8 @@ class Lexicon:
     entries: uint32, their two attributes from the dictionary.
     stems: The stems, if the model looks at stems.
     known: The forms of a lexicon of the user's, if there is one.
+    sources: The names of treebanks, if they have some.
+    source: The treebank to tag like, "" for none of them.
     """
 
     def __init__(
@@ -328,12 +386,16 @@ class Lexicon:
         clusters: Clusters | None = None,
         stems: Stems | None = None,
         known: KnownForms | None = None,
+        sources: Sequence[str] = (),
+        source: str = "",
     ):
         self.words = words
         self.entries = entries
         self.clusters = clusters
         self.stems = stems
         self.known = known
+        self.sources = list(sources)
+        self.source = source
         self._rows = {word: i for i, word in enumerate(words)}
 
     @property
@@ -346,9 +408,21 @@ class Lexicon:
         return Columns.of(*self.looks_at)
 
     @property
-    def looks_at(self) -> tuple[int, bool, bool]:
+    def looks_at(self) -> tuple[int, bool, bool, bool]:
         """What templates are made for."""
-        return self.n_granularities, self.stems is not None, self.known is not None
+        has = self.stems is not None, self.known is not None, bool(self.sources)
+        return self.n_granularities, *has
+
+    @property
+    def source_number(self) -> int:
+        """The treebank to tag like, counted from 1, 0 for none."""
+        return self.sources.index(self.source) + 1 if self.source else 0
+
+    def like(self, source: str) -> "Lexicon":
+        """The same for tagging like another treebank."""
+        return Lexicon(
+            self.words, self.entries, self.clusters, self.stems, self.known, self.sources, source
+        )
 
     def attributes(self, words: list[str]) -> Attributes:
         """uint32, one row a word, all columns known from the word alone."""
@@ -367,7 +441,14 @@ class Lexicon:
             result[:, columns.stems] = self.stems.attributes([word.lower() for word in words])
         if self.known is not None:
             result[:, columns.known] = self.known.attributes([word.lower() for word in words])
+        result[:, columns.source] = source_attribute(self.source_number)
         return result
+
+
+def source_attribute(number: Any) -> Any:
+    """The attribute that stands for a treebank, or for several, counted from 1; 0 is for none."""
+    # 1 is "beyond the sentence"
+    return number + (number > 0)
 
 
 def tag_label(pair: tuple[str, str]) -> str:
@@ -391,7 +472,8 @@ class Preparation:
         of_lemma = (values[has_lemma] for values in (self._keys, numbered(lemmas)[1], self._blocks))
         has_stems = bool(has_lemma.any()) and most_stems_are_known(*of_lemma)
         no_stems = Stems([], numpy.zeros(0, dtype="uint32")) if has_stems else None
-        no_counts = Lexicon([], numpy.zeros((0, 2), dtype="uint32"), clusters, no_stems, known)
+        nothing = numpy.zeros((0, 2), dtype="uint32")
+        no_counts = Lexicon([], nothing, clusters, no_stems, known, corpus.sources)
         self._columns = no_counts.columns
         if has_stems:
             forms = [self._dictionary_words[key] for key in self._keys.tolist()]
@@ -399,6 +481,9 @@ class Preparation:
         # the last columns are for decisions
         of_types = no_counts.attributes(corpus.types)
         self._attributes = numpy.pad(of_types[corpus.words], ((0, 0), (0, 2)))
+        self._source_of = corpus.per_token(corpus.source_of)
+        of_tokens = source_attribute(self._source_of)[:, None]
+        self._attributes[:, self._columns.source] = of_tokens
         self._templates = tag_templates(*no_counts.looks_at)
         self._morph_templates = morph_templates(*no_counts.looks_at)
         self._set_classes(self._templates.out_column, corpus.tag_gold)
@@ -415,18 +500,22 @@ class Preparation:
         seen = numpy.flatnonzero(entries[:, 0])
         words = [self._dictionary_words[i] for i in seen]
         stems = self._count_stems(gold) if self._columns.stems else None
-        lexicon = Lexicon(words, entries[seen], self._clusters, stems, self._known)
+        lexicon = Lexicon(
+            words, entries[seen], self._clusters, stems, self._known, self.corpus.sources
+        )
         self._attributes[:, [AMBIGUITY, FREQUENT]] = held_out_attributes(
             self._keys, gold, self._blocks, len(pairs)
         )
         self._set_classes(self._templates.out_column, gold)
         index = self._shared.joined(self._index(self._counted))
-        # a pair scores as itself and as its coarse tag; every token may have every pair
+        # a pair scores as itself and as its coarse tag; every token may have every pair of its treebank
         parts = [[("pair", pair), ("coarse", pair[1])] for pair in pairs]
-        scheme = ClassScheme.make(parts, [list(range(len(pairs)))], [tag_label(p) for p in pairs])
+        labels = [tag_label(pair) for pair in pairs]
+        scheme = ClassScheme.make(parts, self.corpus.candidates(), labels)
         return lexicon, train(
-            self._attributes, self.corpus.starts, gold, numpy.zeros_like(gold),
-            self._templates, scheme, index=index, stage="tags", **options,
+            self._attributes, self.corpus.starts, gold, self._source_of,
+            self._templates, scheme, index=index, weights=self.corpus.weights, stage="tags",
+            **options,
         )  # fmt: skip
 
     def _count_stems(self, gold: Int32s) -> Stems:
@@ -491,7 +580,7 @@ class Preparation:
         gold[~ambiguous] = -1
         return train(
             self._attributes, corpus.starts, gold, numpy.maximum(tag_gold, 0),
-            templates, scheme, stage="morphology", **options,
+            templates, scheme, weights=corpus.weights, stage="morphology", **options,
         )  # fmt: skip
 
     def _index(self, chosen: NDArray[numpy.bool_]) -> FeatureIndex:

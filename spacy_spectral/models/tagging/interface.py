@@ -10,11 +10,10 @@ from typing import Any, Protocol
 import numpy
 from numpy.typing import NDArray
 
-from ...base.files import Stored
 from ...trees.interface import Clusters
 from ...trees.sentences import Bools, Ints
 from ..linear.analyses import KnownForms
-from ..linear.tagger import Tagging, parts_of_speech, token_blocks
+from ..linear.tagger import SourceTagger, Tagging, parts_of_speech, token_blocks
 from ..linear.tagger_training import Corpus, tag_label
 
 Logs = NDArray[numpy.float32]
@@ -40,7 +39,7 @@ class Opinion(Protocol):
         ...
 
 
-class DistributionTagger(Stored):
+class DistributionTagger(SourceTagger):
     """A tagger that has a probability for every class and every analysis; `opinion` is all that its kinds
     differ in. See `models.linear.tagger.TaggerModel`, which is asked the same.
 

@@ -45,7 +45,7 @@ from ..eigenwords.vectors import WordVectors
 from ..eigenwords.vocabulary import signatures
 from ..linear.analyses import Analysis
 from ..linear.classifier import Epoch, Progress
-from ..linear.tagger import is_analysis
+from ..linear.tagger import is_analysis, sources_payload
 from ..linear.tagger_training import Corpus, TaggedSentence
 from .interface import DistributionTagger, Logs, log_softmax, seen_in
 
@@ -140,11 +140,19 @@ class Lexicon(WordNumbers):
     """Numbers of the features of words: each feature has rows of its own, the first for what is unknown."""
 
     def __init__(
-        self, strings: dict[str, list[str]], clusters: Clusters | None, vectors: Vectors | None
+        self,
+        strings: dict[str, list[str]],
+        clusters: Clusters | None,
+        vectors: Vectors | None,
+        sources: Sequence[str] = (),
+        source: str = "",
     ):
+        """sources: The names of treebanks, if they have some; source: the one to tag like, "" for none."""
         super().__init__(_FEATURES, strings, clusters, vectors)
+        self.sources, self.source = list(sources), source
         sizes = [len(self.strings[name]) + 1 for name in _FEATURES]
         sizes += [size + 1 for size in self.granularities]
+        sizes += [len(self.sources) + 1] if self.sources else []
         self.n_rows = sum(sizes)
         self.firsts = numpy.append(0, numpy.cumsum(sizes[:-1])).astype("int32")
 
@@ -158,12 +166,27 @@ class Lexicon(WordNumbers):
             for word, n in zip(corpus.types, tokens, strict=True):
                 counts[describe(word)] += n
             strings[name] = frequent(counts)
-        return cls(strings, clusters, vectors)
+        return cls(strings, clusters, vectors, corpus.sources)
+
+    def like(self, source: str) -> "Lexicon":
+        """The same for tagging like another treebank."""
+        return Lexicon(self.strings, self.clusters, self.vectors, self.sources, source)
 
     def __call__(self, words: list[str]) -> WordInputs:
         """What the network sees of words."""
         ids, vectors = self.of_words(words)
+        if self.sources:
+            number = self.sources.index(self.source) + 1 if self.source else 0
+            ids = numpy.pad(ids, ((0, 0), (0, 1)), constant_values=number)
         return WordInputs(ids + self.firsts, vectors)
+
+    def in_treebanks(self, words: WordInputs, numbers: Ints) -> WordInputs:
+        """The same words, each in a treebank, counted from 1, 0 for one without a name."""
+        if not self.sources:
+            return words
+        ids = words.ids.copy()
+        ids[:, -1] = self.firsts[-1] + numbers
+        return words._replace(ids=ids)
 
 
 # ---------------------------------------------------------------- layers
@@ -291,9 +314,17 @@ class TagNetwork:
             scores.initialize(X=encoder.predict(vectors))
         return cls(of_words, encoder, scores, outputs)
 
-    def step(self, words: WordInputs, rows: Longs, starts: Ints, wanted: Ints) -> tuple[float, int]:
-        """Add the gradients of some sentences, given the word of each token and `Outputs.wanted`, to
-        those of the layers. Gives the loss, and how many classes the network would have got right."""
+    def step(
+        self,
+        words: WordInputs,
+        rows: Longs,
+        starts: Ints,
+        wanted: Ints,
+        weights: NDArray[numpy.float32] | None = None,
+    ) -> tuple[float, int]:
+        """Add the gradients of some sentences, given the word of each token, `Outputs.wanted`, and how much
+        each token counts, to those of the layers. Gives the loss, and how many classes the network would
+        have got right."""
         of_words, backprop_words = self.of_words.begin_update(words)
         lengths = self.encoder.ops.asarray1i(numpy.diff(starts))
         vectors, backprop = self.encoder.begin_update(Ragged(of_words.data[rows], lengths))
@@ -304,9 +335,12 @@ class TagNetwork:
         for question in range(wanted.shape[1]):
             known = wanted[:, question] >= 0
             chosen = every[known], wanted[known, question]
-            loss -= float(logs[chosen].sum())
+            right_logs = logs[chosen] if weights is None else logs[chosen] * weights[known]
+            loss -= float(right_logs.sum())
             gradient[chosen] -= 1.0
             gradient[~known, self.outputs.edges[question] : self.outputs.edges[question + 1]] = 0.0
+        if weights is not None:
+            gradient *= weights[:, None]
         d_tokens = backprop(backprop_scores(gradient)).data
         d_words = numpy.zeros_like(of_words.data)
         self.of_words.ops.scatter_add(d_words, rows.astype("int32"), d_tokens)
@@ -332,14 +366,20 @@ def fit(
     outputs = Outputs(len(corpus.tag_classes), corpus.morphs)
     wanted = outputs.wanted(corpus.tag_gold, corpus.morph_gold)
     inputs, n_tokens, right = lexicon(corpus.types), len(corpus.words), [0]
+    # a word is another one in each treebank
+    words = corpus.words + corpus.per_token(corpus.source_of.astype("int64")) * len(corpus.types)
+    weights = corpus.per_token(corpus.weights) if (corpus.weights != 1).any() else None
     with seeded(recipe.seed), use_ops("numpy"):
         network = TagNetwork.make(recipe, lexicon, outputs)
         network.of_words.layers[0].attrs["rate"] = recipe.word_dropout
 
         def step(tokens: Longs, starts: Ints) -> float:
-            types, rows = numpy.unique(corpus.words[tokens], return_inverse=True)
+            found, rows = numpy.unique(words[tokens], return_inverse=True)
+            source_of, types = numpy.divmod(found, len(corpus.types))
             own = WordInputs(inputs.ids[types], inputs.vectors[types])
-            loss, n = network.step(own, rows, starts, wanted[tokens])
+            own = lexicon.in_treebanks(own, source_of)
+            counts = None if weights is None else weights[tokens]
+            loss, n = network.step(own, rows, starts, wanted[tokens], counts)
             right[0] += n
             return loss
 
@@ -393,6 +433,8 @@ _FORMAT = Format(
     tag_classes=List(Strings(2), "tags", least=1, unique=True),
     morphs=Strings("morphs", unique=True),
     seen=Array("bool", "tags", "morphs"),
+    # only of models that have learnt from treebanks with names
+    sources=Strings(unique=True, optional=True),
     # so far from 0 that sums of products of several layers are finite
     weights=Array("float32", "weights", low=-1e6, high=1e6),
 )
@@ -425,9 +467,16 @@ class NeuralTagger(DistributionTagger):
     ):
         super().__init__(tag_classes, morphs, seen)
         self.lexicon, self.network, self.recipe = lexicon, network, recipe
+        self.sources, self.source = lexicon.sources, lexicon.source
         self.clusters, self.vectors = lexicon.clusters, lexicon.vectors
         first = numpy.zeros((0, recipe.mix_size), dtype="float32")
         self._cache = RowCache(partial(_vectors, lexicon, network), (first,), size=_MAX_CACHED)
+
+    def _like(self, source: str) -> "NeuralTagger":
+        lexicon = self.lexicon.like(source)
+        return NeuralTagger(
+            lexicon, self.network, self.recipe, self.tag_classes, self.morphs, self.seen
+        )
 
     def words(self, words: Sequence[str]) -> NeuralWords:
         """What is known of words, whether they were seen in training or not."""
@@ -450,6 +499,7 @@ class NeuralTagger(DistributionTagger):
             "morphs": self.morphs,
             "seen": self.seen,
             "weights": flat_weights(self.network.layers),
+            **sources_payload(self.sources),
         }
 
     @classmethod
@@ -460,7 +510,8 @@ class NeuralTagger(DistributionTagger):
         _FORMAT.require(sound, "morphs", "has an entry that is not Name=Value|Name=Value")
         recipe = NeuralTaggerRecipe(**settings)
         vectors = WordVectors.from_bytes(read["vectors"]) if read["vectors"] else None
-        lexicon = Lexicon(read["strings"], clusters_from_bytes(read["clusters"]), vectors)
+        clusters, sources = clusters_from_bytes(read["clusters"]), read["sources"] or []
+        lexicon = Lexicon(read["strings"], clusters, vectors, sources)
         outputs = Outputs(len(read["tag_classes"]), read["morphs"])
         # before anything is as large as the settings say
         found, wanted = len(read["weights"]), n_weights(recipe, lexicon, len(outputs))

@@ -127,6 +127,7 @@ class ProductTagger(DistributionTagger):
         first = next(iter(experts.values()))
         super().__init__(first.tag_classes, first.morphs, seen)
         self.experts = dict(experts)
+        self.sources, self.source = first.sources, first.source
         self.class_weights, self.morph_weights = class_weights, morph_weights
         found = [expert.clusters for expert in experts.values()]
         self.clusters = next((own for own in found if own is not None), None)
@@ -136,6 +137,10 @@ class ProductTagger(DistributionTagger):
     def with_weights(self, class_weights: Floats, morph_weights: Floats) -> "ProductTagger":
         """The same experts with other exponents."""
         return ProductTagger(self.experts, class_weights, morph_weights, self.seen)
+
+    def _like(self, source: str) -> "ProductTagger":
+        experts = {name: expert.like(source) for name, expert in self.experts.items()}
+        return ProductTagger(experts, self.class_weights, self.morph_weights, self.seen)
 
     def words(self, words: Sequence[str]) -> ProductWords:
         """What is known of words, whether they were seen in training or not."""
@@ -171,9 +176,11 @@ class ProductTagger(DistributionTagger):
         _FORMAT.require(len(experts) == len(read["experts"]), "experts", "has a name twice")
         first, *others = experts.values()
         same = all(
-            (own.tag_classes, own.morphs) == (first.tag_classes, first.morphs) for own in others
+            (own.tag_classes, own.morphs, own.sources)
+            == (first.tag_classes, first.morphs, first.sources)
+            for own in others
         )
-        _FORMAT.require(same, "experts", "have different tags or analyses")
+        _FORMAT.require(same, "experts", "have different tags, analyses or treebanks")
         sizes = len(first.tag_classes), len(first.morphs)
         _FORMAT.require(read["seen"].shape == sizes, "seen", "does not fit the tags")
         return cls(experts, read["class_weights"], read["morph_weights"], read["seen"])
@@ -212,11 +219,15 @@ class ProductTaggerRecipe:
         given |= {"lexicon": None if lexicon is None else list(lexicon), "progress": progress}
         product = self._train(sentences, given)
         judges, held_out = product, dev
-        inside = held_out_blocks(len(sentences))
+        # the product is judged by gold annotation
+        is_gold = numpy.array([sentence.corpus == 0 for sentence in sentences], dtype=bool)
+        inside = numpy.zeros(len(sentences), dtype=bool)
+        inside[is_gold] = held_out_blocks(int(is_gold.sum()))
         if not dev and inside.any() and not inside.all() and len(self.recipes) > 1:
             held_out = list(compress(sentences, inside))
             judges = self._train(list(compress(sentences, ~inside)), given)
         if held_out:
+            judges = judges.like(held_out[0].source)
             product = product.with_weights(*fit_weights(judges, held_out))
         return product
 

@@ -253,8 +253,10 @@ def test_dictionary_tells_words_apart_by_their_tags(tokens):
 # ---------------------------------------------------------------- training and decoding
 
 
-def test_first_step_follows_the_gradient():
-    """From zero weights the gradient is 1/n minus gold, and AdaGrad's step is known."""
+@pytest.mark.parametrize("weight", [1.0, 0.25])
+def test_first_step_follows_the_gradient(weight):
+    """From zero weights the gradient is 1/n minus gold, times what the sentence counts, and AdaGrad's step
+    is known."""
     attributes = numpy.zeros((1, 1), dtype="uint32")
     # the empty row, then one of three parts
     rows = numpy.zeros(5, dtype=LEARNER)
@@ -265,11 +267,11 @@ def test_first_step_follows_the_gradient():
         attributes, i32(0, 1), i32(0), i32(0, 1), numpy.ones(1, "uint32"), no_templates, i32(), 0,
         numpy.zeros(16, dtype=SLOT), rows,
         i32(0, 1, 2, 3), i32(0, 1, 2), 3, i32(0), i32(0, 3), i32(0, 1, 2),
-        i32(1), numpy.zeros(1, "uint8"), 0.5, 0.01, 0.0, 0.25,
+        i32(1), numpy.zeros(1, "uint8"), numpy.full(1, weight, "float32"), 0.5, 0.01, 0.0, 0.25,
     )  # fmt: skip
     assert (right, decided) == (0, 1)
     assert loss == pytest.approx(math.log(3), rel=1e-6)
-    gradient = numpy.array([1 / 3, 1 / 3 - 1, 1 / 3])
+    gradient = weight * numpy.array([1 / 3, 1 / 3 - 1, 1 / 3])
     step = -0.5 * gradient / numpy.sqrt(1 + gradient**2)
     numpy.testing.assert_allclose(rows["weight"][2:], step, rtol=1e-5)
     numpy.testing.assert_allclose(rows["slope"]["drift"][2:], 0.25 * step, rtol=1e-5)

@@ -69,7 +69,8 @@ def accuracy(tagger, sentences):
     return numpy.mean(right), numpy.mean(right_morph)
 
 
-def test_gradients_of_every_parameter():
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_gradients_of_every_parameter(is_mixed):
     # of some tokens nothing is known, of others the tag or the analysis
     first, second = TRAIN[0], TRAIN[1]
     sentences = [
@@ -77,6 +78,8 @@ def test_gradients_of_every_parameter():
         second._replace(morphs=[None, *second.morphs[1:]]),
         *TRAIN[2:6],
     ]
+    if is_mixed:
+        sentences[::2] = [own._replace(source="other", weight=0.3) for own in sentences[::2]]
     corpus = Corpus.encode(sentences)
     lexicon = Lexicon.fit(corpus, None, Vectors())
     outputs = Outputs(len(corpus.tag_classes), corpus.morphs)
@@ -87,6 +90,7 @@ def test_gradients_of_every_parameter():
     for layer in network.layers:
         set_dropout_rate(layer, 0.0)
     inputs = lexicon(corpus.types)
+    weights = corpus.per_token(corpus.weights) if is_mixed else None
     wanted = outputs.wanted(corpus.tag_gold, corpus.morph_gold)
     assert (wanted < 0).any(axis=0).all()
     nodes = [node for layer in network.layers for node in layer.walk() if node.param_names]
@@ -95,7 +99,8 @@ def test_gradients_of_every_parameter():
         for node in nodes:
             for name in node.param_names:
                 node.set_grad(name, numpy.zeros_like(node.get_param(name)))
-        return network.step(inputs, corpus.words.astype("int64"), corpus.starts, wanted)[0]
+        rows = corpus.words.astype("int64")
+        return network.step(inputs, rows, corpus.starts, wanted, weights)[0]
 
     loss()
     expected = {(id(n), name): n.get_grad(name).copy() for n in nodes for name in n.param_names}
@@ -351,3 +356,93 @@ def test_settings_are_checked():
         NeuralTaggerRecipe(scan_size=3)
     with pytest.raises(SpectralError, match="S310"):
         build_product_tagger({})
+
+
+# ---------------------------------------------------------------- several treebanks
+
+
+def renamed(sentence):
+    """A sentence as another treebank annotates it, which has another name for nouns."""
+    tags = [
+        "THING" if pos == "NOUN" else tag
+        for tag, pos in zip(sentence.tags, sentence.pos, strict=True)
+    ]
+    return sentence._replace(tags=tags, source="other", weight=0.5, corpus=1)
+
+
+OWN = [sentence._replace(source="own") for sentence in TRAIN]
+BOTH = [*OWN, *map(renamed, TRAIN)]
+SOURCE_RECIPES = {
+    "linear": TaggerRecipe(epochs=2),
+    "neural": NEURAL,
+    "product": ProductTaggerRecipe({"linear": TaggerRecipe(epochs=2), "neural": NEURAL}),
+}
+
+
+@pytest.fixture(scope="module", params=SOURCE_RECIPES)
+def of_both(request):
+    return SOURCE_RECIPES[request.param].fit(BOTH)
+
+
+def test_it_tags_like_the_treebank_that_is_named(of_both):
+    assert of_both.sources == ["other", "own"]
+    own, other = of_both.like("own"), of_both.like("other")
+    as_other = [renamed(sentence) for sentence in DEV]
+    assert accuracy(own, DEV)[0] > 0.93 and accuracy(other, as_other)[0] > 0.93
+    assert own is of_both.like("own") and own.like("own") is own
+    tags = {of_both.tags[t] for t in own.tag(words_of(DEV)).tags[:, 0]}
+    assert "THING" not in tags and {"NN", "NNS"} & tags
+    # what is not known to be of a treebank is tagged, too
+    assert len(of_both.like(None).tag(words_of(DEV)).classes) == sum(map(len, words_of(DEV)))
+    with pytest.raises(SpectralError, match=r"S644.*spectral_tagger.*'third'.*other, own"):
+        of_both.like("third")
+
+
+def test_given_tags_may_be_of_another_treebank(of_both):
+    own, words = of_both.like("own"), DEV[0].words
+    starts = numpy.array([0, len(words)], dtype="int32")
+    given = numpy.full(len(words), of_both.tags.index("THING"), dtype="int32")
+    tagging = own.tag_words(own.words(words), starts, 3, given)
+    assert {of_both.tag_classes[c][0] for c in tagging.classes} == {"THING"}
+
+
+def test_taggers_of_several_treebanks_are_saved(of_both):
+    data = of_both.to_bytes()
+    loaded = type(of_both).from_bytes(data)
+    assert loaded.to_bytes() == data == of_both.like("own").to_bytes()
+    assert same(loaded.like("own").tag(words_of(DEV)), of_both.like("own").tag(words_of(DEV)))
+
+
+@pytest.mark.parametrize("change", [None, [], ["own"], ["own", "own"], ["a", "b", "c"], ["a", 1]])
+@pytest.mark.parametrize("name", ["linear", "neural"])
+def test_damaged_names_of_treebanks(name, change):
+    recipe = TaggerRecipe(epochs=1) if name == "linear" else NeuralTaggerRecipe(**SMALL, epochs=1)
+    model = recipe.fit(BOTH[:20] + BOTH[-20:])
+    payload = model.to_payload() | {"sources": change}
+    kind, version = type(model).FORMAT.kind, type(model).FORMAT.version
+    with pytest.raises(SpectralError, match="S005"):
+        type(model).from_bytes(pack(kind, version, payload))
+
+
+def test_without_names_files_are_as_before(neural):
+    for model in (neural, TaggerRecipe(epochs=1).fit(TRAIN)):
+        payload = unpack(type(model).FORMAT.kind, type(model).FORMAT.version, model.to_bytes())
+        assert "sources" not in payload
+
+
+def test_every_corpus_has_a_part_in_every_block():
+    corpus = Corpus.encode(BOTH)
+    blocks = corpus.sentence_blocks(5)
+    for number in (0, 1):
+        own = blocks[corpus.corpora == number]
+        assert (numpy.diff(own) >= 0).all() and set(own.tolist()) == set(range(5))
+    assert numpy.array_equal(blocks[: len(TRAIN)], Corpus.encode(TRAIN).sentence_blocks(5))
+
+
+def test_tags_are_those_of_the_treebank_when_parts_are_given(of_both):
+    """Parts of speech that tags must fit."""
+    own, words = of_both.like("own"), DEV[0].words
+    starts = numpy.array([0, len(words)], dtype="int32")
+    parts = numpy.full(len(words), of_both.parts.index("NOUN"), dtype="int32")
+    tagging = own.tag_words(own.words(words), starts, 3, parts=parts)
+    assert {of_both.tag_classes[c][1] for c in tagging.classes} == {"NOUN"}
