@@ -36,6 +36,7 @@ from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
 from .listeners import (
+    answer,
     heard_components,
     listens,
     refuse_settings,
@@ -200,10 +201,13 @@ class SpectralConstituency(SpectralPipe):
             [(tokens, tree.words) for tokens, tree in own if next(found) is not None]
             for own in teaching
         ]
-        batch = _batch([eg.predicted for eg in examples], sentences)
+        docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
-        known = joined([own for own in nodes if own is not None])
-        # without trees, too: all that listen to a component must answer it
+        if not any(sentences):
+            if any(map(len, docs)):
+                answer(self.model, docs)
+            return 0.0
+        batch, known = _batch(docs, sentences), joined([own for own in nodes if own is not None])
         return stepwise_layers(self.model).step(batch, batch.tokens.starts, known)
 
     def check_loaded(self) -> None:

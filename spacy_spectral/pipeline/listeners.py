@@ -72,6 +72,14 @@ def require_vectors(model: Model, docs: Sequence[Doc], *, name: str) -> None:
             raise SpectralError(Errors.S443.format(name=name, upstream=upstream))
 
 
+def answer(model: Model, docs: Sequence[Doc]) -> None:
+    """Give no gradient for documents to what a model listens to. In an update all that listen must answer, or
+    the gradients of the others are lost."""
+    for layer, _ in _listeners(model):
+        vectors, backprop = layer.begin_update(docs)
+        backprop([layer.ops.xp.zeros_like(own) for own in vectors])
+
+
 def _has_tensor(doc: Doc) -> bool:
     return doc.tensor.size > 0
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ...trees.calibration import PRIOR, log_scores, minimum
 from ...trees.sentences import Bools, Floats
 from .evalb import Constituent
-from .model import Beside, ConstituencyModel, Scored
-from .trees import ROOTS, constituents
+from .model import Beside, ConstituencyModel, Scored, constituents_of
+from .trees import ROOTS
 
 _BOUNDS = (numpy.log(0.2), numpy.log(20.0))
 # more sentences than these tell little more about one number
@@ -90,9 +90,9 @@ def _items(model: ConstituencyModel, scored: Scored, sentence: int) -> dict[Cons
     forest = scored.forest
     first, last = forest.starts[sentence : sentence + 2]
     result: dict[Constituent, list[int]] = {}
-    columns = (own[first:last].tolist() for own in (forest.begin, forest.end, forest.symbol))
-    for item, (begin, end, symbol) in enumerate(zip(*columns, strict=True), start=int(first)):
-        for label in set(constituents(model.grammar.symbols[symbol])):
+    columns = (own[first:last].tolist() for own in (forest.begin, forest.end))
+    for item, (begin, end) in enumerate(zip(*columns, strict=True), start=int(first)):
+        for label in set(constituents_of(model.grammar, forest, item)):
             result.setdefault(Constituent(label, begin, end), []).append(item)
     return result
 

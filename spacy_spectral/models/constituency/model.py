@@ -288,6 +288,9 @@ class ConstituencyModel(Stored):
     ) -> Iterator[tuple[Sequence[str], NDArray[numpy.int64], Beside | None]]:
         """Sentences in groups of bounded size, with where they start, and what is known beside."""
         batch = _BATCH // 16 if self._is_grammar_alone() else _BATCH
+        if self.outside:
+            # it may parse before it has learnt much, and prunes little then: 2,000 edges a word
+            batch //= 4
         first, n = 0, len(starts) - 1
         while first < n:
             last = first + 1
@@ -452,9 +455,7 @@ class ConstituencyModel(Stored):
     ) -> Parsed:
         """A tree of items as constituents."""
         *found, (begin, end, root) = self._named(forest.items, numpy.array(tree))
-        if root.is_part:
-            root = root._replace(kind=PHRASE)
-        found.append((begin, end, root))
+        found.append((begin, end, _whole(root)))
         return _tree(self._top(found), found, probs, log_prob)
 
     def _named(self, items: Items, own: NDArray) -> list[tuple[int, int, Symbol]]:
@@ -484,15 +485,26 @@ def _tree(
     return Parsed(nodes, tags, float(log_prob))
 
 
+def _whole(root: Symbol) -> Symbol:
+    """What stands for a symbol over a whole sentence: there, a part of a constituent is one itself."""
+    return root._replace(kind=PHRASE) if root.is_part else root
+
+
+def constituents_of(grammar: Symbols, forest: Forest, item: int) -> tuple[str, ...]:
+    """The labels of constituents that an item of a forest stands for."""
+    symbol = grammar.symbols[forest.symbol[item]]
+    return constituents(_whole(symbol) if forest.is_root[item] else symbol)
+
+
 def _label_probs(grammar: Symbols, scored: Scored, sentence: int) -> dict[Place, float]:
     """The probability of every constituent that the forest of a sentence knows."""
     forest = scored.forest
     first, last = forest.starts[sentence], forest.starts[sentence + 1]
     result: dict[Place, float] = {}
-    columns = forest.begin, forest.end, forest.symbol, scored.posteriors
+    columns = forest.begin, forest.end, scored.posteriors
     own = (column[first:last].tolist() for column in columns)
-    for begin, end, symbol, prob in zip(*own, strict=True):
-        for label in set(constituents(grammar.symbols[symbol])):
+    for item, (begin, end, prob) in enumerate(zip(*own, strict=True), start=int(first)):
+        for label in set(constituents_of(grammar, forest, item)):
             key = label, begin, end
             result[key] = min(1.0, result.get(key, 0.0) + prob)
     return result
