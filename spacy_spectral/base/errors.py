@@ -829,6 +829,6 @@ class Warnings(metaclass=_WithCodes):
     )
     W700 = (
         "'{name}': {unused} of {trees} training trees teach nothing: their words are not the tokens that the "
-        "pipeline makes, or there are more than 300. To learn from the treebank's own tokens, set "
-        "'gold_tokens = true' in [corpora.train]."
+        "pipeline makes, or there are more than 300. If that is too many, set 'gold_tokens = true' in "
+        "[corpora.train], to learn from the treebank's own tokens."
     )
