@@ -225,7 +225,11 @@ def test_tok2vec(sample, tmp_path):
 
 def test_constituents_over_tok2vec(sample, tmp_path):
     brackets = {split: path.with_suffix(".ptb") for split, path in sample.items()}
-    overrides = {"training.max_epochs": 5, "training.eval_frequency": 10}
+    overrides = {
+        "training.max_epochs": 6,
+        "training.eval_frequency": 30,
+        "training.batcher.size": 200,
+    }
     path = train("tok2vec_constituency.cfg", brackets, tmp_path, **overrides)
     scores = srsly.read_json(path / "meta.json")["performance"]
     assert scores["bracket_f"] > 0.7

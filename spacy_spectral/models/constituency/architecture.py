@@ -89,7 +89,7 @@ class ConstituencyRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        is_there = self.spans or self.network is not None
+        is_there = self.network is not None or self.spans
         known = (*ESTIMATORS, None) if is_there else ESTIMATORS
         if self.estimator not in known:
             raise SpectralError(

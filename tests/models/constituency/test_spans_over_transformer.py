@@ -104,7 +104,7 @@ def test_without_its_transformer(nlp):
 
 
 def test_a_parser_and_constituents_share_a_transformer(path, sample, brackets, tmp_path):
-    """As docs/training.md has it: the pipeline of configs/transformer.cfg with one more component, trained on
+    """A second component that listens, trained on
     documents that have both kinds of trees, some of them only one."""
     one = spacy.load(path)
     config = load_config(path / "config.cfg", interpolate=True)["components"]

@@ -436,6 +436,10 @@ def test_settings_of_other_models_are_refused(tmp_path):
     for bad in ({"scan_size": 3}, {"scan_depth": -1}, {"span_size": 0}):
         with pytest.raises(ValueError, match=r"\[S702\]"):
             make(model=bad)
+    neural = {"@architectures": "spacy-spectral.NeuralSpan.v2", "tok2vec": EMBED}
+    model = {"@architectures": "spacy-spectral.ConstituencyProduct.v1", "neural": neural}
+    with pytest.raises(ValueError, match=r"\[S710\]"):
+        spacy.blank("en").add_pipe("spectral_constituency", config={"model": model})
     # as over a transformer
     nlp = make(model={"scan_depth": 0})
     train(nlp, examples, epochs=1)
