@@ -104,8 +104,7 @@ def test_without_its_transformer(nlp):
 
 
 def test_a_parser_and_constituents_share_a_transformer(path, sample, brackets, tmp_path):
-    """A second component that listens, trained on
-    documents that have both kinds of trees, some of them only one."""
+    """A second component that listens, trained on documents that have one kind of trees or the other."""
     one = spacy.load(path)
     config = load_config(path / "config.cfg", interpolate=True)["components"]
     listener = config["spectral_constituency"]["model"]["tok2vec"]
