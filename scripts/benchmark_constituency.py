@@ -67,7 +67,7 @@ class Gold:
     def score(self, model):
         """RETURNS (Tuple[Counts, float]): The counts, and words per CPU second."""
         start = process_time()
-        parsed, _ = model.parse(self.words, self.starts, arcs=self.arcs)
+        parsed, _ = model.parse(self.words, self.starts, beside=self.arcs)
         seconds = process_time() - start
         return self.count(parsed), len(self.words) / seconds
 

@@ -85,9 +85,9 @@ def _parser(model: dict[str, Any], **more: dict[str, Any]) -> dict[str, dict[str
     return {**_TAGGER, "spectral_parser": {"model": model}, **more}
 
 
-def _constituents(model: dict[str, Any]) -> Kind:
+def _constituents(model: dict[str, Any], **more: Any) -> Kind:
     own = {"model": model, "nbest": 2}
-    return Kind({"spectral_constituency": own}, has_brackets=True)
+    return Kind({"spectral_constituency": own}, has_brackets=True, **more)
 
 
 KINDS: dict[str, Kind] = {
@@ -170,6 +170,9 @@ KINDS: dict[str, Kind] = {
     "grammar": _constituents(_model("LPCFG.v1", **_GRAMMAR)),
     "spans": _constituents(_model("SpanCRF.v1", **_SPANS)),
     "neural spans": _constituents(_NEURAL_SPAN),
+    "spans over tok2vec": _constituents(
+        _model("NeuralSpan.v2", tok2vec=_TOK2VEC, scan_size=4, scan_depth=1, span_size=8), steps=4
+    ),
     "constituency with a network": _constituents(
         _model("ConstituencyProduct.v1", neural=_NEURAL_SPAN, **_GRAMMAR, **_SPANS)
     ),

@@ -145,11 +145,17 @@ def test_nbest_says_what_is_missing(model):
     assert "S154" in result.output
 
 
-@pytest.mark.parametrize("name", ["shag.cfg", "tok2vec.cfg"])
+@pytest.mark.parametrize("name", ["shag.cfg", "tok2vec.cfg", "tok2vec_constituency.cfg"])
 def test_spacy_debugs_models(name, few):
-    paths = ("--paths.train", few["train"], "--paths.dev", few["dev"])
+    is_about_trees = name == "tok2vec_constituency.cfg"
+    component = "spectral_constituency" if is_about_trees else "spectral_parser"
+    train, dev = (
+        few[split].with_suffix(".ptb") if is_about_trees else few[split]
+        for split in ("train", "dev")
+    )
+    paths = ("--paths.train", train, "--paths.dev", dev)
     options = ("-P0", "-P1", "-P2", "-P3", "-ATTR")
-    result = run("debug", "model", ROOT / "configs" / name, "spectral_parser", *paths, *options)
+    result = run("debug", "model", ROOT / "configs" / name, component, *paths, *options)
     assert result.exit_code == 0, result.output
     assert "STEP 3" in result.output
 
@@ -215,6 +221,23 @@ def test_tok2vec(sample, tmp_path):
     assert scores["spectral_parser_loss"] > 0
     result = run("spectral", "evaluate", path, sample["test"])
     assert result.exit_code == 0, result.output
+
+
+def test_constituents_over_tok2vec(sample, tmp_path):
+    brackets = {split: path.with_suffix(".ptb") for split, path in sample.items()}
+    overrides = {
+        "training.max_epochs": 6,
+        "training.eval_frequency": 30,
+        "training.batcher.size": 200,
+    }
+    path = train("tok2vec_constituency.cfg", brackets, tmp_path, **overrides)
+    scores = srsly.read_json(path / "meta.json")["performance"]
+    assert scores["bracket_f"] > 0.7
+    assert scores["spectral_constituency_loss"] > 0
+    result = run("spectral", "evaluate", path, brackets["test"])
+    assert result.exit_code == 0, result.output
+    doc = spacy.load(path)("The old dog sleeps. It saw a man.")
+    assert all(sent._.parse_string.startswith("(S ") for sent in doc.sents)
 
 
 @pytest.fixture(scope="module")

@@ -251,7 +251,7 @@ KNOWN_ASKED = {
     "base/linalg.py",  # whether a matrix is sparse
     "cli/_app.py",  # labels of taggers, which need not be ours
     "logger.py",  # whether spaCy's components can be trained
-    "pipeline/parser.py",  # listeners, which need not be spaCy's own
+    "pipeline/listeners.py",  # listeners, which need not be spaCy's own
 }
 
 

@@ -720,6 +720,11 @@ class Errors(metaclass=_WithCodes):
         "'{name}' has learnt from arcs, and a document has none: put a trained parser for dependencies "
         "before it, as in the pipeline that it was trained in, or train it with 'annotate_with = []'."
     )
+    S714 = (
+        "'{name}' collects symbols and rules from all trees when the pipeline is initialized, but with "
+        "training.max_epochs = -1 spaCy passes only the first 100 examples. Set max_epochs to 0 (as many "
+        "as it takes) or more."
+    )
     S801 = "Unknown labelling '{value}' of a refined grammar. Choose one of: {choices}."
     S802 = "A refined grammar needs {bounds}, not {found}."
     S803 = (
@@ -837,4 +842,9 @@ class Warnings(metaclass=_WithCodes):
         "'{name}' was sourced from another pipeline, and spaCy's own '{base}' does not know its "
         "pipeline, so '{name}' still uses the parser of its first pipeline. Call "
         "nlp.get_pipe('{name}').attach(nlp) to use the parser of this pipeline."
+    )
+    W700 = (
+        "'{name}': {unused} of {trees} training trees teach nothing: their words are not the tokens that the "
+        "pipeline makes, or there are more than 300. If that is too many, set 'gold_tokens = true' in "
+        "[corpora.train], to learn from the treebank's own tokens."
     )

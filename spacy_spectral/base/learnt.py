@@ -3,15 +3,20 @@
 spaCy serialises a component through its Thinc model, and Thinc serialises a model's attributes. A
 `Learnt` attribute holds any object with `to_bytes` and a classmethod `from_bytes`, so that spaCy's and
 Thinc's own to_bytes, from_bytes, to_disk and copy are all the code there is.
+
+Layers that are trained step by step are Thinc's to save: it takes arrays of any kind and size from a file, so
+they are checked here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from inspect import Parameter, Signature
 from typing import Any
 
 from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
+
+from .files import Array, Int, Record, Scope
 
 
 class Learnt:
@@ -56,6 +61,37 @@ def _forward(model: Model, inputs: Any, is_train: bool) -> tuple[list, Callable]
     """Gives nothing: components ask what was learnt themselves, and 'spacy debug model' has documents, which
     only components can read. Module-level, so that models can be pickled."""
     return [], lambda gradient: []
+
+
+def layer_weights(*shape: int | str) -> Array:
+    """An array of a layer; numbers are so far from 0 that sums of products of several layers are finite."""
+    return Array("float32", *shape, low=-1e6, high=1e6)
+
+
+def check_layers(model: Model, what: str, fields: Mapping[str, Record]) -> None:
+    """Raise a ValueError if the arrays of a model that was loaded are not what its layers need.
+
+    what: The model's name in errors.
+    fields: By the name of a layer its arrays, see `layer_weights`; sizes are the layer's dimensions. Those of
+        other layers must only be finite.
+    """
+    for node in model.walk():
+        own = Scope(what).inside(node.name)
+        dims: dict[str, Any] = {n: node.get_dim(n) for n in node.dim_names if node.has_dim(n)}
+        params = {
+            n: node.ops.to_numpy(node.get_param(n)) if node.has_param(n) else None
+            for n in node.param_names
+        }
+        for name, size in dims.items():
+            Int(low=0).read(size, own.inside(name))
+        if node.name in fields:
+            fields[node.name].read(params, Scope(what, node.name, dims))
+            continue
+        for name, value in params.items():
+            if value is not None:
+                layer_weights(*value.shape).read(value, own.inside(name))
+                if not value.size:
+                    own.inside(name).fail("has no entry")
 
 
 def architecture(

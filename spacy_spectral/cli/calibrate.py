@@ -61,7 +61,8 @@ def calibrate_cli(
     Printed are the calibration errors of heads and of labelled arcs, of each half and of both together,
     beside what true probabilities would have by chance: the fewer tokens, the more.
 
-    Of spectral_constituency it is one factor of the temperature, and the calibration error of constituents.
+    Of spectral_constituency it is one factor of the temperature, and the calibration error of constituents;
+    NeuralSpan.v2 needs this command.
 
     With --output the pipeline is written with temperatures from all of the treebank. `spacy train` does the
     same for parsers that are trained when the pipeline is initialized; Biaffine.v1 needs this command, and so

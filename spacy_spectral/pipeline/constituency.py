@@ -1,8 +1,14 @@
-"""The spaCy face of the parsers for constituents: `spectral_constituency`."""
+"""The spaCy face of the parsers for constituents: `spectral_constituency`.
+
+Models with a recipe are trained as a whole when the pipeline is initialized. One without has layers over a
+tok2vec or a transformer, which are trained step by step; its attribute "learnt" is the parser without them,
+and what they make of sentences is given to it (see `models.constituency.architecture.build_neural_span_v2`).
+"""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from math import isnan
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,32 +17,56 @@ from spacy.attrs import DEP, HEAD, ORTH, SENT_START, TAG
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.util import logger
 from spacy.vocab import Vocab
-from thinc.api import Model
+from thinc.api import Model, set_dropout_rate
 
-from ..base.errors import Errors, SpectralError
+from ..base.errors import Errors, SpectralError, Warnings
+from ..models.constituency.architecture import check_stepwise, outline, stepwise_layers
 from ..models.constituency.calibration import calibrated
 from ..models.constituency.evalb import Constituent, Counts
+from ..models.constituency.neural import MAX_LENGTH, States
+from ..models.constituency.statistics import binary_trees, joined
 from ..models.constituency.tokens import Arcs
-from ..models.constituency.trees import ROOTS, Parsed
+from ..models.constituency.trees import ROOTS, BinaryTree, Parsed
 from ..treebank.brackets import Tree
 from ..trees.calibration import Reliability
+from ..trees.sentences import Batch, Tokens
 from .annotations import register
 from .component import SpectralPipe
 from .constituents import NAME, SentenceTree, store_trees, stored_trees, to_tree
-from .training_data import annotated_by, corpus_examples, find_clusters, find_word_vectors
+from .listeners import (
+    answer,
+    heard_components,
+    listens,
+    refuse_settings,
+    require_upstream,
+    require_vectors,
+)
+from .training_data import (
+    annotated_by,
+    corpus_examples,
+    find_clusters,
+    find_word_vectors,
+    predicted_tokens,
+)
+
+# the tokens of a sentence in its document, without white space, and their words
+Sentence = tuple[list[int], list[str]]
+_N_SAMPLE = 10
 
 
 class GoldTrees(NamedTuple):
     """Sentences of gold documents that have trees.
 
     constituents: Of every sentence.
-    arcs: Of every sentence, if a parser for dependencies stands before.
+    beside: Of every sentence its arcs, if a parser for dependencies stands before; or its states, for a model
+        that is trained step by step.
     """
 
     sentences: list[list[str]]
     constituents: list[list[Constituent]]
-    arcs: list[Arcs] | None
+    beside: list[Arcs] | list[States] | None
 
 
 class SpectralConstituency(SpectralPipe):
@@ -58,7 +88,7 @@ class SpectralConstituency(SpectralPipe):
         scorer: Callable | None = None,
     ):
         """model: From `spacy-spectral.ConstituencyProduct.v1`, `spacy-spectral.LPCFG.v1`,
-        `spacy-spectral.SpanCRF.v1` or `spacy-spectral.NeuralSpan.v1`.
+        `spacy-spectral.SpanCRF.v1`, `spacy-spectral.NeuralSpan.v1` or `spacy-spectral.NeuralSpan.v2`.
         nbest: How many trees of every sentence to keep in `sent._.constituency_nbest`.
         spans_key: Where constituents go in `doc.spans`; None for nowhere.
         set_tags: Whether to write the tags of the trees to tokens that have none.
@@ -72,7 +102,13 @@ class SpectralConstituency(SpectralPipe):
         self.spans_key = spans_key
         self.set_tags = set_tags
         self.annotate_with = list(annotate_with)
+        if self.learns_in_steps:
+            refuse_settings(name, annotate_with=annotate_with)
         register(NAME)
+
+    @property
+    def learns_in_steps(self) -> bool:
+        return "recipe" not in self.model.attrs
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -89,7 +125,8 @@ class SpectralConstituency(SpectralPipe):
         vectors: str | Path | None = None,
         dev_corpus: str | None = None,
     ) -> None:
-        """Train the parser on the trees of gold documents. The whole training happens here.
+        """Train the parser on the trees of gold documents. This is the whole training of models with a
+        recipe; others learn which symbols and rules there are.
 
         clusters: A directory with eigenword clusters; by default those of the vocabulary's lookups, if
         there are some.
@@ -97,12 +134,17 @@ class SpectralConstituency(SpectralPipe):
         dev_corpus: The corpus of the config to learn from how confident the parser may be, e.g.
         "corpora.dev".
         """
+        if self.learns_in_steps:
+            given = {"clusters": clusters, "vectors": vectors, "dev_corpus": dev_corpus}
+            refuse_settings(self.name, **given)
+            self._initialize_layers(get_examples, nlp)
+            return
         trees: list[Tree] = []
         arcs: list[Arcs] = []
         gold = [eg.reference for eg in self.training_examples(get_examples, nlp)]
         for doc, parsed in zip(gold, self._parsed(gold, nlp), strict=True):
             own = stored_trees(doc)
-            whole = [to_tree(t.parsed, [doc[i].text for i in t.tokens], root=True) for t in own]
+            whole = [_whole(doc, tree) for tree in own]
             trees += [tree for tree in whole if tree is not None]
             if parsed is not None:
                 pairs = zip(own, whole, strict=True)
@@ -125,6 +167,65 @@ class SpectralConstituency(SpectralPipe):
             )
         self.learn(model)
 
+    def _initialize_layers(
+        self, get_examples: Callable[[], Iterable[Example]], nlp: Language | None
+    ) -> None:
+        """Learn symbols and rules, and make the layers ready for training."""
+        require_upstream(self.model, nlp, name=self.name)
+        if nlp is not None and nlp.config.get("training", {}).get("max_epochs") == -1:
+            raise SpectralError(Errors.S714.format(name=self.name))
+        examples = self.training_examples(get_examples, nlp)
+        gold = [(eg.reference, stored_trees(eg.reference)) for eg in examples]
+        whole = (_whole(doc, tree) for doc, trees in gold for tree in trees)
+        self.learn(outline([tree for tree in whole if tree is not None], self.report))
+        n_trees = sum(len(trees) for _, trees in gold)
+        unused = n_trees - sum(len(list(_teaching(eg))) for eg in examples)
+        if unused:
+            message = Warnings.W700.format(name=self.name, unused=unused, trees=n_trees)
+            logger.warning(message)
+        sentences = ((eg.predicted, _sentences(eg.predicted)) for eg in examples)
+        sample = list(islice(((doc, own) for doc, own in sentences if own), _N_SAMPLE))
+        if not sample:
+            raise SpectralError(Errors.S703)
+        self.model.initialize(X=_batch(*zip(*sample, strict=True)))
+
+    def step(self, examples: Sequence[Example], *, drop: float) -> float | None:
+        """The negative log-likelihood of the trees of examples; those of sentences without trees, or of other
+        tokens, teach nothing. None if the model was trained when the pipeline was initialized."""
+        if not self.learns_in_steps:
+            return None
+        teaching = [list(_teaching(eg)) for eg in examples]
+        nodes = self.learnt.grammar.nodes([tree for own in teaching for _, tree in own])
+        found = iter(nodes)
+        sentences: list[list[Sentence]] = [
+            [(tokens, tree.words) for tokens, tree in own if next(found) is not None]
+            for own in teaching
+        ]
+        docs = [eg.predicted for eg in examples]
+        set_dropout_rate(self.model, drop)
+        if not any(sentences):
+            if any(map(len, docs)):
+                answer(self.model, docs)
+            return 0.0
+        batch, known = _batch(docs, sentences), joined([own for own in nodes if own is not None])
+        return stepwise_layers(self.model).step(batch, batch.tokens.starts, known)
+
+    def check_loaded(self) -> None:
+        """Raise an error if what was loaded does not fit together. What is `Learnt` checks itself."""
+        if not self.is_learnt:
+            return
+        if self.learnt.outside != self.learns_in_steps:
+            reason = "its network is not there, or one that it does not have"
+            raise SpectralError(Errors.S002.format(what=self.name, reason=reason))
+        if not self.learns_in_steps:
+            return
+        check_stepwise(self.model)
+        if not listens(self.model):
+            doc = Doc(Vocab(), words=list("abc"), sent_starts=[True, False, False])
+            ((tree,),) = self._trees([doc], 0)
+            if not all(isfinite(node.prob) for node in tree.parsed.nodes):
+                raise SpectralError(Errors.S002.format(what=self.name, reason="it can't parse"))
+
     def predict(self, docs: Iterable[Doc]) -> list[list[SentenceTree]]:
         """Parse documents without changing them, sentence by sentence where sentences are known."""
         return self._trees(docs, self.nbest)
@@ -135,15 +236,25 @@ class SpectralConstituency(SpectralPipe):
         places = [place for own in sentences for place in own]
         words = [word for _, own in places for word in own]
         starts = numpy.cumsum([0, *(len(own) for _, own in places)])
-        arcs = None
-        if self.learnt.uses_arcs:
+        beside: Arcs | States | None = None
+        if self.learns_in_steps:
+            beside = self._states(docs, sentences)
+        elif self.learnt.uses_arcs:
             pairs = zip(docs, sentences, strict=True)
             parts = (self._arcs(doc, [tokens for tokens, _ in own]) for doc, own in pairs)
-            arcs = Arcs.joined(part for own in parts for part in own)
-        parsed, nbest = self.learnt.parse(words, starts, arcs=arcs, k=k)
+            beside = Arcs.joined(part for own in parts for part in own)
+        parsed, nbest = self.learnt.parse(words, starts, beside=beside, k=k)
         found = zip(places, parsed, nbest, strict=True)
         trees = iter(SentenceTree(tokens, tree, best) for (tokens, _), tree, best in found)
         return [[next(trees) for _ in own] for own in sentences]
+
+    def _states(self, docs: Sequence[Doc], sentences: Sequence[list[Sentence]]) -> States | None:
+        """What the layers make of sentences of documents; None if there is none."""
+        require_vectors(self.model, docs, name=self.name)
+        if not any(sentences):
+            return None
+        batch, layers = _batch(docs, sentences), stepwise_layers(self.model)
+        return States(layers.scores, layers.encoder.predict(batch), batch.tokens.starts)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[list[SentenceTree]]) -> None:
         """Write constituents, as `predict` gave them."""
@@ -166,27 +277,42 @@ class SpectralConstituency(SpectralPipe):
 
     def gold(self, docs: Sequence[Doc], nlp: Language | None) -> GoldTrees:
         """The trees of gold documents, as this component would meet their sentences."""
-        result = GoldTrees([], [], [] if self.annotate_with else None)
+        result = GoldTrees([], [], [] if self.annotate_with or self.learns_in_steps else None)
         for doc, parsed in zip(docs, self._parsed(docs, nlp), strict=True):
-            for tree in stored_trees(doc):
+            trees = stored_trees(doc)
+            words = [[doc[i].text for i in tree.tokens] for tree in trees]
+            result.sentences.extend(words)
+            for tree in trees:
                 nodes = [Constituent(n.label, n.begin, n.end) for n in tree.parsed.nodes]
-                result.sentences.append([doc[i].text for i in tree.tokens])
                 result.constituents.append(nodes)
-            if result.arcs is not None and parsed is not None:
-                result.arcs.extend(self._arcs(parsed, [tree.tokens for tree in stored_trees(doc)]))
+            if result.beside is not None and parsed is not None:
+                sentences = [(tree.tokens, own) for tree, own in zip(trees, words, strict=True)]
+                result.beside.extend(self._beside(parsed, sentences))
         return result
 
+    def _beside(self, doc: Doc, sentences: list[Sentence]) -> list[Any]:
+        """What a parser looks at beside the words of sentences, one by one."""
+        if not self.learns_in_steps:
+            return self._arcs(doc, [tokens for tokens, _ in sentences])
+        states = self._states([doc], [sentences])
+        if states is None:
+            return []
+        return [states.at(slice(a, b)) for a, b in pairwise(states.starts.tolist())]
+
     def _parsed(self, docs: Sequence[Doc], nlp: Language | None) -> Iterable[Doc | None]:
-        """The tokens and sentences of gold documents as the components of `annotate_with` parse them; None if
-        there are no such components."""
-        if not self.annotate_with:
+        """The tokens and sentences of gold documents, annotated by the components whose arcs or vectors the
+        parser looks at; None if it looks at none."""
+        names = self.annotate_with
+        if self.learns_in_steps:
+            names = heard_components(self.model, nlp)
+        elif not names:
             return [None] * len(docs)
         examples = []
         for doc in docs:
             spaces = [bool(token.whitespace_) for token in doc]
             bare = Doc(doc.vocab, words=[token.text for token in doc], spaces=spaces)
             examples.append(Example(bare, doc))
-        return annotated_by(self.annotate_with, examples, nlp, parser=self.name)
+        return annotated_by(names, examples, nlp, parser=self.name)
 
     def _arcs(self, doc: Doc, sentences: Sequence[list[int]]) -> list[Arcs]:
         """The arcs of sentences, by their tokens."""
@@ -213,14 +339,47 @@ class SpectralConstituency(SpectralPipe):
         return [tree.nbest for tree in self._trees([doc], k)[0]]
 
 
-def _sentences(doc: Doc) -> list[tuple[list[int], list[str]]]:
+def _whole(doc: Doc, tree: SentenceTree) -> Tree | None:
+    """The tree of a sentence of a gold document, with the label around it."""
+    return to_tree(tree.parsed, [doc[i].text for i in tree.tokens], root=True)
+
+
+def _teaching(eg: Example) -> Iterator[tuple[list[int], BinaryTree]]:
+    """The gold trees of an example that layers can learn from, and their predicted tokens: each word is one
+    token, and there are not too many."""
+    place = predicted_tokens(eg)
+    for stored in stored_trees(eg.reference):
+        tokens = place[stored.tokens].tolist()
+        if min(tokens) < 0 or len(tokens) > MAX_LENGTH:
+            continue
+        tree = _whole(eg.reference, stored)
+        for binary in binary_trees([tree] if tree is not None else []):
+            # empty elements are words of no tree
+            if len(binary.words) == len(tokens):
+                yield tokens, binary
+
+
+def _batch(docs: Sequence[Doc], sentences: Sequence[list[Sentence]]) -> Batch:
+    """Sentences of documents as layers over a tok2vec see them."""
+    offsets = numpy.cumsum([0, *map(len, docs)])
+    pairs = zip(sentences, offsets[:-1].tolist(), strict=True)
+    places = [offset + i for own, offset in pairs for tokens, _ in own for i in tokens]
+    words = [word for own in sentences for _, sentence in own for word in sentence]
+    lengths = [len(tokens) for own in sentences for tokens, _ in own]
+    starts, empty = numpy.cumsum([0, *lengths]).astype("int32"), [""] * len(words)
+    tokens = Tokens(starts, words, empty, [None] * len(words), empty, empty)
+    values = numpy.zeros((int(offsets[-1]), 0), dtype="uint64")
+    return Batch(list(docs), offsets, numpy.array(places, dtype="int64"), tokens, values)
+
+
+def _sentences(doc: Doc) -> list[Sentence]:
     """The tokens and words of a document's sentences, without white space. A document whose sentences are not
     known is one sentence."""
     if not len(doc):
         return []
     array = doc.to_array([ORTH, SENT_START])
     strings = doc.vocab.strings
-    result: list[tuple[list[int], list[str]]] = []
+    result: list[Sentence] = []
     for i, (orth, start) in enumerate(array.tolist()):
         if i == 0 or start == 1:
             result.append(([], []))

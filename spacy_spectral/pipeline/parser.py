@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.pipeline.tok2vec import Tok2VecListener
 from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 from spacy.util import logger
@@ -63,6 +62,7 @@ from .documents import (
     use_ud_noun_chunks,
     write_parse,
 )
+from .listeners import listens, refuse_settings, require_upstream, require_vectors
 from .training_data import (
     ParserData,
     all_examples,
@@ -472,14 +472,12 @@ class StepwiseLearner:
         return self.inventory.names
 
     def check(self, **settings: Any) -> None:
-        for setting, value in settings.items():
-            if value:
-                raise SpectralError(Errors.S444.format(name=self.name, setting=setting))
+        refuse_settings(self.name, **settings)
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], data: ParserData) -> None:
         """Collect labels and make the model ready for training."""
         nlp, read, labels = data.nlp, data.read, data.labels
-        self._require_upstream(nlp)
+        require_upstream(self.model, nlp, name=self.name)
         validate_get_examples(get_examples, "SpectralParser.initialize")
         examples = get_examples()
         if labels is not None:
@@ -500,18 +498,6 @@ class StepwiseLearner:
         self.model.attrs["inventory"] = Learnt(Inventory, inventory)
         batch, _ = training_batch(sample, [eg.predicted for eg in sample], read)
         self.model.initialize(X=batch)
-
-    def _require_upstream(self, nlp: Language | None) -> None:
-        """Listeners must have somebody to listen to."""
-        if nlp is None:
-            return
-        heard = [
-            listener for _, pipe in nlp.components for listener in getattr(pipe, "listeners", [])
-        ]
-        for node in self.model.walk():
-            upstream = _upstream(node)
-            if upstream is not None and not any(node is listener for listener in heard):
-                raise SpectralError(Errors.S443.format(name=self.name, upstream=upstream))
 
     def _warn(self, treebank: Treebank, heads: NDArray[numpy.int32]) -> None:
         warn_of_missing(treebank, self.name)
@@ -539,7 +525,7 @@ class StepwiseLearner:
         from ..models.biaffine.network import check_model
 
         check_model(self.model, self.inventory)
-        if any(_upstream(node) is not None for node in self.model.walk()):
+        if listens(self.model):
             return
         doc = Doc(Vocab(), words=list("abc"), sent_starts=[True, False, False])
         if not numpy.isfinite(self.parse(read([doc])).log_probs()).all():
@@ -572,18 +558,8 @@ class StepwiseLearner:
         )
 
     def parse(self, batch: Batch, *, fixed: NDArray[numpy.int32] | None = None) -> Parses:
-        self._require_vectors(batch)
+        require_vectors(self.model, batch.docs, name=self.name)
         return self._network().parse(batch, batch.tokens.starts, fixed=fixed)
-
-    def _require_vectors(self, batch: Batch) -> None:
-        """Listeners give zeros where no tok2vec or transformer has been: a parse of nothing."""
-        for node in self.model.walk():
-            upstream = _upstream(node)
-            if upstream is None:
-                continue
-            heard = _has_tensor if isinstance(node, Tok2VecListener) else _has_transformed
-            if not all(map(heard, filter(len, batch.docs))):
-                raise SpectralError(Errors.S443.format(name=self.name, upstream=upstream))
 
 
 class MixedLearner(StepwiseLearner):
@@ -684,7 +660,7 @@ class MixedLearner(StepwiseLearner):
         """What experts say of arcs, that which is trained step by step included."""
         from ..models.product.parser import ExpertScores
 
-        self._require_vectors(batch)
+        require_vectors(self.model, batch.docs, name=self.name)
         scorers = self.product.scorers(batch.tokens)
         if len(batch.tokens):
             own = self._network().scorer(batch, batch.tokens.starts)
@@ -696,19 +672,3 @@ class MixedLearner(StepwiseLearner):
 def _check_pretrained(recipe: Recipe, settings: dict[str, Any], name: str) -> None:
     if settings.get("pretrained") and not recipe.can_be_pretrained:
         raise SpectralError(Errors.S462.format(name=name))
-
-
-def _upstream(layer: Model) -> str | None:
-    """The name of the component that a layer listens to; None if it is no listener."""
-    # those of spacy-curated-transformers are no class of their own
-    if "_TRANSFORMER_LISTENER" in layer.attrs:
-        return layer.attrs["_upstream_name"]
-    return getattr(layer, "upstream_name", None)
-
-
-def _has_tensor(doc: Doc) -> bool:
-    return doc.tensor.size > 0
-
-
-def _has_transformed(doc: Doc) -> bool:
-    return doc.has_extension("trf_data") and doc._.trf_data is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import srsly
+from numpy.typing import NDArray
 from spacy.attrs import LEMMA, MORPH, ORTH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -159,6 +160,20 @@ def aligned(eg: Example, attr: int) -> list[str | None]:
         strings = eg.reference.vocab.strings
         return [strings[value] for value in eg.reference.to_array([attr]).ravel()]
     return eg.get_aligned(_NAMES[attr], as_string=True)
+
+
+def predicted_tokens(eg: Example) -> NDArray[numpy.int64]:
+    """By gold token the predicted token that has the same characters, -1 for none."""
+    n = len(eg.reference)
+    if _same_tokens(eg):
+        return numpy.arange(n)
+    forth, back = eg.alignment.y2x, eg.alignment.x2y
+    result = numpy.full(n, -1, dtype="int64")
+    one = numpy.flatnonzero(forth.lengths == 1)
+    found = numpy.asarray(forth.data)[(numpy.cumsum(forth.lengths) - forth.lengths)[one]]
+    is_alone = back.lengths[found] == 1
+    result[one[is_alone]] = found[is_alone]
+    return result
 
 
 def _same_tokens(eg: Example) -> bool:

@@ -92,8 +92,8 @@ def test_arcs_of_a_parser(brackets):
     # white space is no head
     assert len(stored_trees(nlp(sentence_doc(nlp, "The old  dog sleeps .")))) == 1
     gold = pipe.gold([eg.reference for eg in bracket_examples(nlp, brackets["dev"])], nlp)
-    assert [len(own.labels) for own in gold.arcs] == [*map(len, gold.sentences)]
-    assert gold.arcs[0].heads.tolist() == [*range(len(gold.sentences[0]))]
+    assert [len(own.labels) for own in gold.beside] == [*map(len, gold.sentences)]
+    assert gold.beside[0].heads.tolist() == [*range(len(gold.sentences[0]))]
     with pytest.raises(ValueError, match="S713"):
         pipe(sentence_doc(nlp))
     other = spacy.blank("en")

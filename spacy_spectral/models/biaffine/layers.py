@@ -23,6 +23,8 @@ from thinc.api import Dropout, Model, Ops, glorot_uniform_init, normal_init
 from thinc.types import Floats2d, Ints1d, Ragged
 from thinc.util import get_width
 
+from ...base.files import Record
+from ...base.learnt import layer_weights
 from ...base.linalg import product
 from ...trees.sentences import DISTANCE_BINS, N_BINS, Batch, Bools, Floats, Ints, Longs
 from ._scan import scan, scan_back
@@ -158,6 +160,16 @@ def _vectors_forward(model: Model, batch: Batch, is_train: bool):
         return backprop_tok2vec([d_everything[a:b] for a, b in pairwise(edges)])
 
     return Ragged(data, ops.asarray1i(numpy.diff(starts) + 1)), backprop
+
+
+# the arrays of these layers, for `base.learnt.check_layers`
+ENCODER_FIELDS = {
+    "sentence_vectors": Record(root=layer_weights("nO")),
+    "gated_scan": Record(
+        W=layer_weights("units+units+units", "nI"),
+        b=layer_weights("units+units+units"),
+    ),
+}
 
 
 def root_rows(starts: NDArray) -> Ints:
@@ -334,7 +346,7 @@ def _labels_forward(model: Model, arcs: ArcRows, is_train: bool):
     def backprop(d_scores: Floats2d) -> Ragged:
         d_hidden = ops.backprop_relu(backprop_dropout(product(d_scores, V.T)), activated)
         d_classes, d_heads, d_modifiers = (
-            _scattered(ops, d_hidden, rows, n)
+            scattered(ops, d_hidden, rows, n)
             for rows, n in ((classes, len(C)), (heads, len(terms)), (modifiers, len(terms)))
         )
         d_terms = ops.xp.concatenate([d_heads, d_modifiers], axis=1)
@@ -371,7 +383,7 @@ def log_labels(model: Model, arcs: ArcRows, temperature: float) -> NDArray[numpy
     return result
 
 
-def _scattered(ops: Ops, values: Floats2d, rows: Ints1d, n: int) -> Floats2d:
+def scattered(ops: Ops, values: Floats2d, rows: Ints1d, n: int) -> Floats2d:
     """A table of n rows to which values are added."""
     table = ops.alloc2f(n, values.shape[1])
     ops.scatter_add(table, rows, values)

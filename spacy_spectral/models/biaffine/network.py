@@ -17,13 +17,23 @@ from numpy.typing import NDArray
 from thinc.api import Model
 from thinc.types import Ragged
 
-from ...base.files import Array, Int, Record, Scope
+from ...base.files import Int, Record, Scope
+from ...base.learnt import check_layers, layer_weights
 from ...trees.interface import NEUTRAL, TEMPERATURE, ArcScorer, AskedArcs, Parses, Temperature
 from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import Posterior, arc_posterior, sentence_constraints, tree_loss
 from ...trees.pseudoprojective import Inventory
 from ...trees.sentences import MISSING, Bools, Floats, Ints, Longs
-from .layers import N_CLASSES, ArcRows, classes_of, log_labels, root_rows, rows_of_pieces, scores_of
+from .layers import (
+    ENCODER_FIELDS,
+    N_CLASSES,
+    ArcRows,
+    classes_of,
+    log_labels,
+    root_rows,
+    rows_of_pieces,
+    scores_of,
+)
 
 
 @dataclass
@@ -204,32 +214,18 @@ def label_loss(layer: Model, scores: Any, labels: Ints) -> tuple[float, Any]:
 
 
 _WHAT = "biaffine parser"
-# so far from 0 that sums of products of several layers are finite
-_WEIGHT: dict[str, Any] = {"low": -1e6, "high": 1e6}
-
-
-def _weights(*shape: int | str) -> Array:
-    return Array("float32", *shape, **_WEIGHT)
-
-
-# parameters by the name of the layer; sizes are the layer's dimensions
-_LAYERS = {
-    "sentence_vectors": Record(root=_weights("nO")),
-    "gated_scan": Record(
-        W=_weights("units+units+units", "nI"),
-        b=_weights("units+units+units"),
-    ),
+_LAYERS = ENCODER_FIELDS | {
     "arc_scores": Record(
-        W=_weights("size+size", "nI"),
-        b=_weights("size+size"),
-        U=_weights("size", "size"),
-        T=_weights(2 * N_CLASSES, "nI"),
+        W=layer_weights("size+size", "nI"),
+        b=layer_weights("size+size"),
+        U=layer_weights("size", "size"),
+        T=layer_weights(2 * N_CLASSES, "nI"),
     ),
     "label_scores": Record(
-        W=_weights("size+size", "nI"),
-        C=_weights(N_CLASSES, "size"),
-        V=_weights("nO", "size"),
-        b=_weights("nO"),
+        W=layer_weights("size+size", "nI"),
+        C=layer_weights(N_CLASSES, "size"),
+        V=layer_weights("nO", "size"),
+        b=layer_weights("nO"),
     ),
 }
 
@@ -243,23 +239,7 @@ def check_model(model: Model, inventory: Inventory) -> None:
     if not isinstance(numbers, list | tuple) or len(numbers) not in (3, len(NEUTRAL)):
         own.fail(f"is not {len(NEUTRAL)} numbers")
     TEMPERATURE.read(dict(zip(Temperature._fields, numbers, strict=False)), own)
-    for node in model.walk():
-        own = scope.inside(node.name)
-        dims: dict[str, Any] = {n: node.get_dim(n) for n in node.dim_names if node.has_dim(n)}
-        params = {
-            n: node.ops.to_numpy(node.get_param(n)) if node.has_param(n) else None
-            for n in node.param_names
-        }
-        for name, size in dims.items():
-            Int(low=0).read(size, own.inside(name))
-        if node.name in _LAYERS:
-            _LAYERS[node.name].read(params, Scope(_WHAT, node.name, dims))
-            continue
-        for name, value in params.items():
-            if value is not None:
-                _weights(*value.shape).read(value, own.inside(name))
-                if not value.size:
-                    own.inside(name).fail("has no entry")
+    check_layers(model, _WHAT, _LAYERS)
     labels = model.get_ref("labels").get_dim("nO")
     if labels != len(inventory):
         scope.inside("label_scores").fail(f"has {labels} labels, not {len(inventory)}")

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy
 from numpy.typing import NDArray
-from thinc.api import Model
+from thinc.api import Model, chain
 
 from ...base.errors import Errors, SpectralError, require_settings
-from ...base.learnt import architecture
+from ...base.files import Scope
+from ...base.learnt import Learnt, architecture, check_layers
 from ...treebank.brackets import Tree
 from ...trees.interface import Clusters, Vectors
+from ...trees.sentences import Batch
+from ..biaffine.layers import gated_scan, sentence_vectors
 from ..linear.tagger import TaggerRecipe, jackknife
 from ..linear.tagger_training import TaggedSentence
 from ._anchored import AnchoredTable
@@ -23,7 +26,14 @@ from ._table import FeatureTable
 from .estimate import estimate
 from .lexicon import form, unseen_typography
 from .model import ITEM, STRONG, ConstituencyModel
-from .neural import SpanNetworkSettings, tokens_of
+from .neural import (
+    LAYER_FIELDS,
+    Layers,
+    SpanNetworkSettings,
+    all_spans,
+    span_scores,
+    tokens_of,
+)
 from .neural import fit as fit_network
 from .packing import Mixture
 from .span import SMALL, compact, gold_forest, gold_nodes, new_table, train
@@ -79,7 +89,7 @@ class ConstituencyRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        is_there = self.spans or self.network is not None
+        is_there = self.network is not None or self.spans
         known = (*ESTIMATORS, None) if is_there else ESTIMATORS
         if self.estimator not in known:
             raise SpectralError(
@@ -117,14 +127,7 @@ class ConstituencyRecipe:
         """
         if arcs is not None and not self.anchored:
             raise SpectralError(Errors.S712)
-        binary = binary_trees(trees)
-        if not binary:
-            raise SpectralError(Errors.S703)
-        corpus = encode(binary)
-        report(
-            f"{len(corpus):,} trees, {len(corpus.grammar)} symbols, "
-            f"{int((corpus.grammar.seen > 0).sum()):,} rules"
-        )
+        corpus = _encoded(trees, report)
         encoder = spans = anchored = neural = latent = None
         network = self.network
         if self.spans or network is not None:
@@ -193,6 +196,92 @@ class NeuralSpanRecipe(SpanNetworkSettings):
             spans=False, anchored=False, neural=self, estimator=None, seed=self.seed
         )
         return whole.fit(trees, clusters=clusters, vectors=vectors, arcs=arcs, report=report)
+
+
+def _encoded(trees: Sequence[Tree], report: Report) -> Corpus:
+    """A treebank as arrays; an error says so if no tree has words."""
+    binary = binary_trees(trees)
+    if not binary:
+        raise SpectralError(Errors.S703)
+    corpus = encode(binary)
+    report(
+        f"{len(corpus):,} trees, {len(corpus.grammar)} symbols, "
+        f"{int((corpus.grammar.seen > 0).sum()):,} rules"
+    )
+    return corpus
+
+
+def outline(trees: Sequence[Tree], report: Report = _silent) -> ConstituencyModel:
+    """What a parser knows whose network is trained step by step, outside of it: symbols and rules."""
+    return ConstituencyModel(_encoded(trees, report).grammar, outside=True)
+
+
+def build_neural_span_v2(
+    tok2vec: Model, scan_size: int = 256, scan_depth: int = 2, span_size: int = 128
+) -> Model:
+    """Build the model of a network that scores labelled spans, over a tok2vec or a transformer.
+
+    Unlike other models of `spectral_constituency` it is trained step by step, by gradients. NeuralSpan.v1 is
+    the same network with an embedding of its own, trained when the pipeline is initialized.
+
+    tok2vec (Model[List[Doc], List[Floats2d]]): Gives token vectors: a listener or a model of its own.
+    scan_size (int): Units of each recurrent layer in both directions together. Trees need to know more
+        of a sentence than the few words that a convolutional tok2vec sees.
+    scan_depth (int): How many recurrent layers; 0 for none, as for transformers.
+    span_size (int): Width of the hidden layer of spans.
+    RETURNS (Model[Batch, Tuple[Floats2d, Floats2d]]): The model, from sentences to scores of words and of
+        wider spans. Its attribute "learnt" is the parser without the network, see `outline`.
+    """
+    sizes = {"scan_size": scan_size, "scan_depth": scan_depth, "span_size": span_size}
+    bounds = {"scan_size": "even, >= 2", "scan_depth": ">= 0", "span_size": ">= 1"}
+    require_settings(Errors.S702, sizes, **bounds)
+    encoder = sentence_vectors(tok2vec)
+    for _ in range(scan_depth):
+        encoder = chain(encoder, gated_scan(scan_size))
+    scores = span_scores(span_size)
+    return Model(
+        "neural_span",
+        _stepwise_forward,
+        init=_stepwise_init,
+        layers=[encoder, scores],
+        refs={"tok2vec": tok2vec, "encoder": encoder, "scores": scores},
+        attrs={"learnt": Learnt(ConstituencyModel)},
+    )
+
+
+def stepwise_layers(model: Model) -> Layers:
+    """The layers of a model that is trained step by step."""
+    return Layers(model.get_ref("encoder"), model.get_ref("scores"))
+
+
+def check_stepwise(model: Model) -> None:
+    """Raise a ValueError if the parts of a model that is trained step by step do not fit together."""
+    what, (_, scores) = "constituency", stepwise_layers(model)
+    check_layers(model, what, LAYER_FIELDS)
+    grammar = model.attrs["learnt"].value.grammar
+    found = scores.get_dim("n_words"), scores.get_dim("n_phrases")
+    if found != (grammar.n_words, len(grammar) - grammar.n_words):
+        Scope(what).inside(scores.name).fail(f"has {found} symbols of words and of phrases")
+
+
+def _stepwise_init(model: Model, X: Any = None, Y: Any = None) -> None:
+    """Initialise all layers; `attrs["learnt"]` has the symbols by now."""
+    (encoder, scores), grammar = stepwise_layers(model), model.attrs["learnt"].value.grammar
+    encoder.initialize(X=X)
+    scores.set_dim("n_words", grammar.n_words, force=True)
+    scores.set_dim("n_phrases", len(grammar) - grammar.n_words, force=True)
+    scores.initialize(X=all_spans(encoder.predict(X), X.tokens.starts))
+
+
+def _stepwise_forward(model: Model, batch: Batch | list, is_train: bool) -> tuple[Any, Callable]:
+    """The scores of all spans of all sentences."""
+    if not isinstance(batch, Batch):
+        # 'spacy debug model' asks with documents, which only components can read
+        return [], lambda gradient: []
+    encoder, scores = stepwise_layers(model)
+    vectors, backprop_vectors = encoder(batch, is_train)
+    found, backprop_scores = scores(all_spans(vectors, batch.tokens.starts), is_train)
+    return found, lambda gradient: backprop_vectors(backprop_scores(gradient))
 
 
 def learn_encoder(

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from ...trees.calibration import PRIOR, log_scores, minimum
 from ...trees.sentences import Bools, Floats
 from .evalb import Constituent
-from .model import ConstituencyModel, Scored
-from .tokens import Arcs
-from .trees import ROOTS, constituents
+from .model import Beside, ConstituencyModel, Scored, constituents_of
+from .trees import ROOTS
 
 _BOUNDS = (numpy.log(0.2), numpy.log(20.0))
 # more sentences than these tell little more about one number
@@ -31,18 +30,20 @@ class Claims:
         model: ConstituencyModel,
         sentences: Sequence[Sequence[str]],
         gold: Sequence[Collection[Constituent]],
-        arcs: Sequence[Arcs] | None = None,
+        beside: Sequence[Beside] | None = None,
     ):
         """gold: The constituents of every sentence.
-        arcs: Likewise, for a parser that uses them."""
+        beside: Likewise, what is known beside the words, for a parser that uses it."""
         # of a batch: its forest; by item that is a constituent of a chosen tree, which one, and the item
         self._parts: list[tuple[Scored, NDArray, NDArray]] = []
         right: list[bool] = []
         short = [i for i, words in enumerate(sentences) if 0 < len(words) <= model.max_length]
         words = [word for i in short for word in sentences[i]]
         starts = numpy.cumsum([0, *(len(sentences[i]) for i in short)])
-        done, known = 0, None if arcs is None else Arcs.joined(arcs[i] for i in short)
-        for own in model.batches(words, starts, known):
+        known = [beside[i] for i in short] if beside is not None else []
+        joined: Beside | None = type(known[0]).joined(known) if known else None  # type: ignore[arg-type]
+        done = 0
+        for own in model.batches(words, starts, joined):
             scored, _ = model.score(*own)
             trees = model.chosen(scored)
             places: list[int] = []
@@ -89,9 +90,9 @@ def _items(model: ConstituencyModel, scored: Scored, sentence: int) -> dict[Cons
     forest = scored.forest
     first, last = forest.starts[sentence : sentence + 2]
     result: dict[Constituent, list[int]] = {}
-    columns = (own[first:last].tolist() for own in (forest.begin, forest.end, forest.symbol))
-    for item, (begin, end, symbol) in enumerate(zip(*columns, strict=True), start=int(first)):
-        for label in set(constituents(model.grammar.symbols[symbol])):
+    columns = (own[first:last].tolist() for own in (forest.begin, forest.end))
+    for item, (begin, end) in enumerate(zip(*columns, strict=True), start=int(first)):
+        for label in set(constituents_of(model.grammar, forest, item)):
             result.setdefault(Constituent(label, begin, end), []).append(item)
     return result
 
@@ -100,11 +101,11 @@ def calibrated(
     model: ConstituencyModel,
     sentences: Sequence[Sequence[str]],
     gold: Sequence[Collection[Constituent]],
-    arcs: Sequence[Arcs] | None = None,
+    beside: Sequence[Beside] | None = None,
 ) -> ConstituencyModel:
     """The same parser, as confident as trees that it was not trained on say it should be; see `Claims`."""
     n = len(sentences)
     chosen = numpy.unique(numpy.linspace(0, n - 1, min(n, _MAX_SENTENCES)).astype(int)).tolist()
-    own_arcs = None if arcs is None else [arcs[i] for i in chosen]
-    claims = Claims(model, [sentences[i] for i in chosen], [gold[i] for i in chosen], own_arcs)
+    own = None if beside is None else [beside[i] for i in chosen]
+    claims = Claims(model, [sentences[i] for i in chosen], [gold[i] for i in chosen], own)
     return model.with_calibration(model.mixture.calibration * claims.factor())

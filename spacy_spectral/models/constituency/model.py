@@ -18,6 +18,9 @@ models that have seen the same trees, and are too confident. With one of the mod
 factor, without weight and temperature: for anchored rules, P is just their conditional random field. In
 both cases T is multiplied by a factor that fits trees of a development set, see `calibration`.
 
+A network may also be outside of the parser: trained step by step, over the vectors of another component. It
+is the only model then. What its encoder makes of sentences is given together with them (`neural.States`).
+
 Anchored rules may look at arcs of a parser for dependencies (see `_anchored`). Arcs as one more factor, by
 how many words of a span probably have their head outside and how many heads have modifiers outside, gave 0.1
 to 0.2 F1 on GUM's development trees, and their labels as inputs of a network 0.2 on a fold: too little.
@@ -47,7 +50,7 @@ from ._span import items
 from ._table import FeatureTable
 from .latent import LatentGrammar
 from .lexicon import PLAIN
-from .neural import SpanNetwork, tokens_of
+from .neural import MAX_LENGTH, ReadSpans, SpanNetwork, States, tokens_of
 from .packing import (
     FORMAT,
     Mixture,
@@ -62,7 +65,8 @@ from .statistics import Items, RulePairs, Symbols
 from .tokens import Arcs, Encoder
 from .trees import PHRASE, Node, Parsed, Symbol, constituents
 
-MAX_LENGTH = 300
+# what is known of words beside themselves: arcs, for a parser that uses them, or states of a network outside
+Beside = Arcs | States
 # without a model of spans, all symbols stand on all spans of a grammar's chart: time and memory are ten times
 # as large (10,000 words in pieces of 300: 160 CPU s and 1.4 GB)
 MAX_LENGTH_OF_GRAMMAR = 100
@@ -157,7 +161,8 @@ class ConstituencyModel(Stored):
     encoder (Optional[Encoder]), spans (Optional[FeatureTable]): The model of spans, and how it sees words.
     anchored (Optional[AnchoredTable]): The model of anchored rules.
     neural (Optional[SpanNetwork]): The network of spans; it needs the encoder, too.
-    latent (Optional[LatentGrammar]): The grammar with states. There is at least one of `spans`, `neural` and
+    latent (Optional[LatentGrammar]): The grammar with states.
+    outside (bool): Whether there is a network outside. If not, there is at least one of `spans`, `neural` and
         `latent`.
     mixture (Mixture): How they are weighted, where there are several.
     typography (str): Characters that it reads as plain ones, see `lexicon.unseen_typography`.
@@ -174,10 +179,12 @@ class ConstituencyModel(Stored):
         anchored: AnchoredTable | None = None,
         neural: SpanNetwork | None = None,
         latent: LatentGrammar | None = None,
+        outside: bool = False,
         mixture: Mixture | None = None,
         typography: str = "",
     ):
         self.grammar = grammar
+        self.outside = outside
         self.encoder, self.spans, self.anchored, self.latent = encoder, spans, anchored, latent
         self.neural = neural
         self.pairs = RulePairs(grammar, possible=True)
@@ -207,6 +214,7 @@ class ConstituencyModel(Stored):
             "spans": spans,
             "neural": neural,
             "latent": latent,
+            "outside": int(self.outside) or None,
         }
 
     @classmethod
@@ -220,6 +228,7 @@ class ConstituencyModel(Stored):
         if read["latent"] is not None:
             parts["latent"] = read_latent(read["latent"], grammar)
         mixture = {name: value for name, value in read["mixture"].items() if value is not None}
+        parts["outside"] = bool(read["outside"])
         parts["typography"] = read["typography"] or ""
         return cls(grammar, mixture=Mixture(**mixture), **parts)
 
@@ -241,24 +250,25 @@ class ConstituencyModel(Stored):
         words: Sequence[str],
         starts: NDArray[numpy.int64],
         *,
-        arcs: Arcs | None = None,
+        beside: Beside | None = None,
         k: int = 0,
     ) -> tuple[list[Parsed], list[list[Parsed]]]:
         """Parse sentences.
 
         starts: Where sentences start, closed by the number of words.
-        arcs: Of the words, for a parser that uses them.
+        beside: Arcs of the words, for a parser that uses them; or their states, for one whose network is
+            outside.
         k: How many of the most probable trees to find beside, 0 for none.
         RETURNS: The tree of every sentence, and its k most probable trees; fewer if there are fewer, and one
             alone for sentences that are too long.
         """
         pieces = cut(words, starts, self.max_length)
         piece_starts = numpy.array(pieces, dtype="int64")
-        if arcs is not None:
-            arcs = arcs.cut(starts, piece_starts)
+        if beside is not None:
+            beside = beside.cut(starts, piece_starts)
         parsed: list[Parsed] = []
         lists: list[list[Parsed]] = []
-        for own in self.batches(words, piece_starts, arcs):
+        for own in self.batches(words, piece_starts, beside):
             trees, best = self._parse(*own, k)
             parsed += trees
             lists += best
@@ -267,13 +277,20 @@ class ConstituencyModel(Stored):
     @property
     def max_length(self) -> int:
         """Longer sentences are parsed in pieces."""
-        return MAX_LENGTH_OF_GRAMMAR if self.encoder is None else MAX_LENGTH
+        return MAX_LENGTH_OF_GRAMMAR if self._is_grammar_alone() else MAX_LENGTH
+
+    def _is_grammar_alone(self) -> bool:
+        """Whether nothing prunes."""
+        return self.encoder is None and not self.outside
 
     def batches(
-        self, words: Sequence[str], starts: NDArray[numpy.int64], arcs: Arcs | None = None
-    ) -> Iterator[tuple[Sequence[str], NDArray[numpy.int64], Arcs | None]]:
-        """Sentences in groups of bounded size, with where they start, and with their arcs."""
-        batch = _BATCH // 16 if self.encoder is None else _BATCH
+        self, words: Sequence[str], starts: NDArray[numpy.int64], beside: Beside | None = None
+    ) -> Iterator[tuple[Sequence[str], NDArray[numpy.int64], Beside | None]]:
+        """Sentences in groups of bounded size, with where they start, and what is known beside."""
+        batch = _BATCH // 16 if self._is_grammar_alone() else _BATCH
+        if self.outside:
+            # it may parse before it has learnt much, and prunes little then: 2,000 edges a word
+            batch //= 4
         first, n = 0, len(starts) - 1
         while first < n:
             last = first + 1
@@ -281,13 +298,13 @@ class ConstituencyModel(Stored):
                 last += 1
             own = starts[first : last + 1]
             within = slice(own[0], own[-1])
-            yield words[within], own - own[0], None if arcs is None else arcs.at(within)
+            yield words[within], own - own[0], None if beside is None else beside.at(within)
             first = last
 
     def _parse(
-        self, words: Sequence[str], starts: NDArray[numpy.int64], arcs: Arcs | None, k: int
+        self, words: Sequence[str], starts: NDArray[numpy.int64], beside: Beside | None, k: int
     ) -> tuple[list[Parsed], list[list[Parsed]]]:
-        scored, guess = self.score(words, starts, arcs)
+        scored, guess = self.score(words, starts, beside)
         forest = scored.forest
         chosen = self.chosen(scored)
         best = forest.k_best(*scored.scores, k) if k else [[] for _ in chosen]
@@ -319,12 +336,12 @@ class ConstituencyModel(Stored):
         """The same parser with another factor of the temperature."""
         return ConstituencyModel(
             self.grammar, encoder=self.encoder, spans=self.spans, anchored=self.anchored,
-            neural=self.neural, latent=self.latent,
+            neural=self.neural, latent=self.latent, outside=self.outside,
             mixture=self.mixture._replace(calibration=factor), typography=self.typography,
         )  # fmt: skip
 
     def score(
-        self, words: Sequence[str], starts: NDArray[numpy.int64], arcs: Arcs | None = None
+        self, words: Sequence[str], starts: NDArray[numpy.int64], beside: Beside | None = None
     ) -> tuple[Scored, Callable[[int], Parsed]]:
         """The forests of sentences with the model's distribution over their trees.
 
@@ -338,13 +355,11 @@ class ConstituencyModel(Stored):
         # by model: posteriors of items and of edges
         experts: list[tuple[float, NDArray, NDArray]] = []
         of_spans = None
-        if self.encoder is None:
+        if self._is_grammar_alone():
             assert self.latent is not None
             forest, guess = self.latent.forest(rows, starts), partial(self._flat_tree, rows, starts)
         else:
-            tokens, read = self.encoder(words, starts, arcs), None
-            if self.neural is not None:
-                read = self.neural.read(tokens_of(self.encoder, list(words), starts, tokens))
+            tokens, read = self._read(words, starts, beside)
             if read is not None:
                 *columns, probs, is_best = read.items(ITEM)
             else:
@@ -393,6 +408,19 @@ class ConstituencyModel(Stored):
         told = nothing, conditional, roots
         return Scored(forest, told, log_z, posteriors, choice), guess
 
+    def _read(
+        self, words: Sequence[str], starts: NDArray[numpy.int64], beside: Beside | None
+    ) -> tuple[Any, ReadSpans | None]:
+        """What the models of spans and of anchored rules look at, and what a network makes of sentences."""
+        if self.outside:
+            assert isinstance(beside, States)
+            return None, beside.read()
+        assert self.encoder is not None
+        tokens = self.encoder(words, starts, beside if isinstance(beside, Arcs) else None)
+        if self.neural is None:
+            return tokens, None
+        return tokens, self.neural.read(tokens_of(self.encoder, list(words), starts, tokens))
+
     def _is_product(self) -> bool:
         """Whether there are several experts; anchored rules with their model of spans are one."""
         return [self.spans, self.neural, self.latent].count(None) < 2
@@ -427,9 +455,7 @@ class ConstituencyModel(Stored):
     ) -> Parsed:
         """A tree of items as constituents."""
         *found, (begin, end, root) = self._named(forest.items, numpy.array(tree))
-        if root.is_part:
-            root = root._replace(kind=PHRASE)
-        found.append((begin, end, root))
+        found.append((begin, end, _whole(root)))
         return _tree(self._top(found), found, probs, log_prob)
 
     def _named(self, items: Items, own: NDArray) -> list[tuple[int, int, Symbol]]:
@@ -459,15 +485,26 @@ def _tree(
     return Parsed(nodes, tags, float(log_prob))
 
 
+def _whole(root: Symbol) -> Symbol:
+    """What stands for a symbol over a whole sentence: there, a part of a constituent is one itself."""
+    return root._replace(kind=PHRASE) if root.is_part else root
+
+
+def constituents_of(grammar: Symbols, forest: Forest, item: int) -> tuple[str, ...]:
+    """The labels of constituents that an item of a forest stands for."""
+    symbol = grammar.symbols[forest.symbol[item]]
+    return constituents(_whole(symbol) if forest.is_root[item] else symbol)
+
+
 def _label_probs(grammar: Symbols, scored: Scored, sentence: int) -> dict[Place, float]:
     """The probability of every constituent that the forest of a sentence knows."""
     forest = scored.forest
     first, last = forest.starts[sentence], forest.starts[sentence + 1]
     result: dict[Place, float] = {}
-    columns = forest.begin, forest.end, forest.symbol, scored.posteriors
+    columns = forest.begin, forest.end, scored.posteriors
     own = (column[first:last].tolist() for column in columns)
-    for begin, end, symbol, prob in zip(*own, strict=True):
-        for label in set(constituents(grammar.symbols[symbol])):
+    for item, (begin, end, prob) in enumerate(zip(*own, strict=True), start=int(first)):
+        for label in set(constituents_of(grammar, forest, item)):
             key = label, begin, end
             result[key] = min(1.0, result.get(key, 0.0) + prob)
     return result

@@ -12,9 +12,13 @@ al. 2017), and may learn something else. Symbols of words have a V and c of thei
 negative logarithm of P(tree), and its gradient P(span, symbol) - [gold], exactly.
 
 Several networks of different seeds have the mean of their scores.
+
+Arrays of the layer are where Thinc's ops put them, those of scores and of spans on the CPU. The encoder may
+also be one over the vectors of another component, a tok2vec or a transformer: then all is trained step by
+step, and what the encoder has made of sentences is given to the parser (`States`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -26,10 +30,11 @@ from thinc.types import Ragged
 
 from ...base.errors import Errors, require_settings
 from ...base.files import Array, Bytes, Float, Int, Record
+from ...base.learnt import layer_weights
 from ...base.linalg import product
 from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Ints, Longs, Tokens
-from ..biaffine.embed import Inputs, TokenNumbers
+from ..biaffine.embed import TokenNumbers
 from ..biaffine.estimate import (
     build_encoder,
     flat_weights,
@@ -39,20 +44,21 @@ from ..biaffine.estimate import (
     set_weights,
     train,
 )
-from ..biaffine.layers import root_rows
+from ..biaffine.layers import ENCODER_FIELDS, root_rows, rows_of_pieces, scattered
 from ._forest import Forest
 from ._span import given_gradient, given_items
-from .statistics import Corpus
+from .statistics import Corpus, Nodes
 from .tokens import SECOND, TAG, Encoder
 
 # the last width of every class but the last
 _WIDTHS = numpy.array([1, 2, 3, 4, 5, 7, 10, 15, 20, 30])
+N_WIDTHS = len(_WIDTHS) + 1
 # spans that are less probable are not learnt from
 _LEAST = 1e-5
 # so many at a time, that what is between layers stays in the cache
 _SPANS_AT_ONCE = 1024
 # longer sentences are not learnt from
-_MAX_LENGTH = 300
+MAX_LENGTH = 300
 
 Matrix = NDArray[numpy.float32]
 
@@ -124,8 +130,11 @@ def all_spans(vectors: Ragged, starts: NDArray) -> Spans:
     return Spans(vectors, begin, end, int(starts[-1]))
 
 
-def span_scores(size: int, n_words: int, n_phrases: int) -> Model[Spans, tuple[Matrix, Matrix]]:
-    """The scores of symbols: of words, and of wider spans."""
+def span_scores(
+    size: int, n_words: int | None = None, n_phrases: int | None = None
+) -> Model[Spans, tuple[Matrix, Matrix]]:
+    """The scores of symbols: of words, and of wider spans. How many symbols there are must be known when the
+    layer is initialized."""
     return Model(
         "span_scores",
         _scores_forward,
@@ -141,22 +150,22 @@ def span_scores(size: int, n_words: int, n_phrases: int) -> Model[Spans, tuple[M
 def _scores_init(model: Model, X: Spans | None = None, Y: Any = None) -> None:
     if X is not None:
         model.set_dim("nI", X.vectors.data.shape[1])
-    names = ("size", "n_words", "n_phrases", "nI")
+    ops, names = model.ops, ("size", "n_words", "n_phrases", "nI")
     size, n_words, n_phrases, nI = (model.get_dim(name) for name in names)
-    halves = [glorot_uniform_init(model.ops, (size, nI)) for _ in range(2)]
-    model.set_param("W", numpy.concatenate([*halves, *(-half for half in halves)]))
-    model.set_param("E", numpy.zeros(size, dtype="float32"))
-    model.set_param("D", numpy.zeros((len(_WIDTHS) + 1, size), dtype="float32"))
+    halves = [glorot_uniform_init(ops, (size, nI)) for _ in range(2)]
+    model.set_param("W", ops.xp.concatenate([*halves, *(-half for half in halves)]))
+    model.set_param("E", ops.alloc1f(size))
+    model.set_param("D", ops.alloc2f(N_WIDTHS, size))
     for weights, biases, n in (("V", "b", n_words), ("T", "c", n_phrases)):
-        model.set_param(weights, numpy.zeros((n, size), dtype="float32"))
-        model.set_param(biases, numpy.zeros(n, dtype="float32"))
+        model.set_param(weights, ops.alloc2f(n, size))
+        model.set_param(biases, ops.alloc1f(n))
 
 
-def _boundaries(model: Model, X: Ragged) -> tuple[Matrix, Matrix]:
+def _boundaries(model: Model, X: Ragged) -> tuple[Any, Any]:
     """What boundaries add to the spans that begin and that end there, by the rows before them."""
     terms, size = product(X.data, model.get_param("W")), model.get_dim("size")
     begin, end = terms[:, :size], terms[:, 2 * size : 3 * size]
-    last = _last_rows(X)
+    last = _last_rows(model, X)
     at_ends = end[last] + model.get_param("E")
     begin[:-1] += terms[1:, size : 2 * size]
     end[:-1] += terms[1:, 3 * size :]
@@ -165,8 +174,9 @@ def _boundaries(model: Model, X: Ragged) -> tuple[Matrix, Matrix]:
     return begin, end
 
 
-def _last_rows(X: Ragged) -> Longs:
-    return numpy.cumsum(X.lengths, dtype="int64") - 1
+def _last_rows(model: Model, X: Ragged) -> Any:
+    ops = model.ops
+    return ops.asarray(numpy.cumsum(ops.to_numpy(X.lengths), dtype="int64") - 1)
 
 
 def _widths(spans: Spans) -> Longs:
@@ -174,44 +184,47 @@ def _widths(spans: Spans) -> Longs:
 
 
 def _scores_forward(model: Model, spans: Spans, is_train: bool):
-    W, D, V, T = (model.get_param(name) for name in "WDVT")
+    ops, (W, D, V, T) = model.ops, (model.get_param(name) for name in "WDVT")
     X, n, size = spans.vectors, spans.words, model.get_dim("size")
     widths = _widths(spans)
     begin, end = _boundaries(model, X)
-    hidden = begin[spans.begin]
-    hidden += end[spans.end]
-    hidden += D[widths]
-    numpy.maximum(hidden, 0.0, out=hidden)
+    hidden = begin[ops.asarray(spans.begin)]
+    hidden += end[ops.asarray(spans.end)]
+    hidden += D[ops.asarray(widths)]
+    ops.xp.maximum(hidden, 0.0, out=hidden)
     rate = model.layers[0].attrs["dropout_rate"] if is_train else 0.0
     kept = None
     if rate > 0:
-        kept = (numpy.random.random(hidden.shape) >= rate).astype("float32") / (1.0 - rate)
+        kept = ops.get_dropout_mask(hidden.shape, rate)
         hidden *= kept
     words = product(hidden[:n], V) + model.get_param("b")
     phrases = product(hidden[n:], T) + model.get_param("c")
 
     def backprop(gradient: tuple[Matrix, Matrix, Longs]) -> Ragged:
         """gradient: Of words, of some wider spans, and which these are."""
-        d_words, d_phrases, rows = gradient
-        chosen = numpy.concatenate([numpy.arange(n), rows + n])
-        own = hidden[chosen]
+        d_words, d_phrases = map(ops.asarray, gradient[:2])
+        chosen = numpy.concatenate([numpy.arange(n), gradient[2] + n])
+        places = ops.asarray(chosen)
+        own = hidden[places]
         model.inc_grad("V", product(d_words.T, own[:n].T))
         model.inc_grad("b", d_words.sum(axis=0))
         model.inc_grad("T", product(d_phrases.T, own[n:].T))
         model.inc_grad("c", d_phrases.sum(axis=0))
-        d_hidden = numpy.concatenate([product(d_words, V.T), product(d_phrases, T.T)])
+        parts = [product(d_words, V.T), product(d_phrases, T.T)]
+        d_hidden = ops.xp.concatenate(parts)
         d_hidden *= own > 0
         if kept is not None:
-            d_hidden *= kept[chosen]
-        add, d_terms = model.ops.scatter_add, numpy.zeros((len(X.data), 4 * size), dtype="float32")
-        d_begin, d_end = numpy.zeros_like(begin), numpy.zeros_like(end)
-        d_width = numpy.zeros_like(D)
-        add(d_begin, spans.begin[chosen].astype("int32"), d_hidden)
-        add(d_end, spans.end[chosen].astype("int32"), d_hidden)
-        add(d_width, widths[chosen].astype("int32"), d_hidden)
+            d_hidden *= kept[places]
+        d_begin, d_end, d_width = (
+            scattered(ops, d_hidden, ops.asarray(rows[chosen].astype("int32")), n_rows)
+            for rows, n_rows in (
+                (spans.begin, len(X.data)), (spans.end, len(X.data)), (widths, len(D))
+            )
+        )  # fmt: skip
         model.inc_grad("D", d_width)
-        last = _last_rows(X)
+        last = _last_rows(model, X)
         model.inc_grad("E", d_end[last].sum(axis=0))
+        d_terms = ops.alloc2f(len(X.data), 4 * size)
         d_terms[:, :size], d_terms[1:, size : 2 * size] = d_begin, d_begin[:-1]
         d_terms[:, 2 * size : 3 * size] = d_end
         d_end[last] = 0.0
@@ -219,12 +232,12 @@ def _scores_forward(model: Model, spans: Spans, is_train: bool):
         model.inc_grad("W", product(d_terms.T, X.data.T))
         return Ragged(product(d_terms, W.T), X.lengths)
 
-    return (words, phrases), backprop
+    return (ops.to_numpy(words), ops.to_numpy(phrases)), backprop
 
 
 def predicted(model: Model, spans: Spans) -> tuple[Matrix, Matrix]:
     """What `span_scores` says, a part of the spans after the other."""
-    D, V, b, T, c = (model.get_param(name) for name in "DVbTc")
+    ops, (D, V, b, T, c) = model.ops, (model.get_param(name) for name in "DVbTc")
     begin, end = _boundaries(model, spans.vectors)
     widths, found = _widths(spans), []
     edges = spans.words, len(spans.begin)
@@ -232,12 +245,12 @@ def predicted(model: Model, spans: Spans) -> tuple[Matrix, Matrix]:
         scores = numpy.empty((last - first, len(weights)), dtype="float32")
         for start in range(first, last, _SPANS_AT_ONCE):
             own = slice(start, min(start + _SPANS_AT_ONCE, last))
-            hidden = begin[spans.begin[own]]
-            hidden += end[spans.end[own]]
-            hidden += D[widths[own]]
-            numpy.maximum(hidden, 0.0, out=hidden)
-            scores[own.start - first : own.stop - first] = product(hidden, weights)
-        scores += biases
+            hidden = begin[ops.asarray(spans.begin[own])]
+            hidden += end[ops.asarray(spans.end[own])]
+            hidden += D[ops.asarray(widths[own])]
+            ops.xp.maximum(hidden, 0.0, out=hidden)
+            scores[own.start - first : own.stop - first] = ops.to_numpy(product(hidden, weights))
+        scores += ops.to_numpy(biases)
         found.append(scores)
     return found[0], found[1]
 
@@ -245,7 +258,7 @@ def predicted(model: Model, spans: Spans) -> tuple[Matrix, Matrix]:
 class Layers(NamedTuple):
     """One network, in the order in which files have its weights."""
 
-    encoder: Model[Inputs, Ragged]
+    encoder: Model[Any, Ragged]
     scores: Model[Spans, tuple[Matrix, Matrix]]
 
     @classmethod
@@ -260,10 +273,10 @@ class Layers(NamedTuple):
             scores.initialize(X=all_spans(encoder.predict(inputs), inputs.starts))
         return cls(encoder, scores)
 
-    def step(self, inputs: Inputs, starts: Ints, nodes: tuple[Ints, Ints, Ints]) -> float:
+    def step(self, inputs: Any, starts: Ints, nodes: Nodes) -> float:
         """Add the gradients of some sentences to those of the layers. RETURNS: The loss.
 
-        nodes: Where the nodes of their trees begin and end, and their symbols.
+        nodes: Of their trees.
         """
         vectors, backprop_vectors = self.encoder.begin_update(inputs)
         scores, backprop = self.scores.begin_update(all_spans(vectors, starts))
@@ -312,7 +325,7 @@ class SpanNetwork:
         lexicon = TokenNumbers.from_payload(read)
         each, width = n_encoder_weights(settings, lexicon)
         size = settings.span_size
-        each += 4 * size * width + size * (len(_WIDTHS) + 2) + (n_words + n_phrases) * (size + 1)
+        each += 4 * size * width + size * (N_WIDTHS + 1) + (n_words + n_phrases) * (size + 1)
         # before anything is as large as the settings say
         found, total = len(read["weights"]), n_members * each
         require(found == total, "neural.weights", f"has {found}, not {total}")
@@ -323,6 +336,18 @@ class SpanNetwork:
         return cls(lexicon, settings, members)
 
 
+# the arrays of a layer that is trained step by step, for `base.learnt.check_layers`
+LAYER_FIELDS = ENCODER_FIELDS | {
+    "span_scores": Record(
+        W=layer_weights("size+size+size+size", "nI"),
+        E=layer_weights("size"),
+        D=layer_weights(N_WIDTHS, "size"),
+        V=layer_weights("n_words", "size"),
+        b=layer_weights("n_words"),
+        T=layer_weights("n_phrases", "size"),
+        c=layer_weights("n_phrases"),
+    )
+}
 _SIZE = Int(low=1, high=1 << 14)
 _PART = Float(low=0.0, below=1.0)
 FIELDS = Record(
@@ -396,6 +421,52 @@ class ReadSpans(NamedTuple):
         return result
 
 
+class States(NamedTuple):
+    """What layers that are trained step by step make of sentences.
+
+    layer: Scores spans.
+    vectors: Of all words, each sentence with its root in front.
+    starts: Where sentences start, closed by the number of words; none is empty.
+    """
+
+    layer: Model[Spans, tuple[Matrix, Matrix]]
+    vectors: Ragged
+    starts: NDArray
+
+    @classmethod
+    def joined(cls, parts: Sequence["States"]) -> "States":
+        """Sentences one after the other."""
+        layer, ops = parts[0].layer, parts[0].layer.ops
+        data = ops.xp.concatenate([own.vectors.data for own in parts])
+        sizes = numpy.concatenate([numpy.diff(own.starts) for own in parts])
+        starts = numpy.append(0, numpy.cumsum(sizes))
+        return cls(layer, Ragged(data, ops.asarray1i(sizes + 1)), starts)
+
+    def at(self, words: slice) -> "States":
+        """Those of some sentences."""
+        first, last = numpy.searchsorted(self.starts, (words.start, words.stop)).tolist()
+        own = self.starts[first : last + 1]
+        data = self.vectors.data[int(own[0]) + first : int(own[-1]) + last]
+        lengths = self.layer.ops.asarray1i(numpy.diff(own) + 1)
+        return States(self.layer, Ragged(data, lengths), own - own[0])
+
+    def cut(self, starts: NDArray[numpy.int64], pieces: NDArray[numpy.int64]) -> "States":
+        """Pieces in place of sentences, each with the root of its sentence in front.
+
+        starts, pieces: Where both start, closed by the number of words.
+        """
+        if len(starts) == len(pieces):
+            return self
+        ops = self.layer.ops
+        rows = ops.asarray(rows_of_pieces(starts, numpy.arange(int(starts[-1])), pieces))
+        lengths = ops.asarray1i(numpy.diff(pieces) + 1)
+        return States(self.layer, Ragged(self.vectors.data[rows], lengths), pieces)
+
+    def read(self) -> ReadSpans:
+        """The sentences as a parser asks for them."""
+        return ReadSpans([self.layer], [self.vectors], self.starts.astype("int32"))
+
+
 def tokens_of(encoder: Encoder, words: list[str], starts: NDArray, rows: Ints) -> Tokens:
     """Words as the network takes them: with their tags, and in place of coarse tags the second guesses.
 
@@ -430,7 +501,7 @@ def fit(
     grammar = corpus.grammar
     inputs = lexicon(tokens)
     lengths = numpy.diff(corpus.starts)
-    short = numpy.flatnonzero(lengths <= _MAX_LENGTH)
+    short = numpy.flatnonzero(lengths <= MAX_LENGTH)
     # sentences to learn from, one after the other
     starts = numpy.append(0, numpy.cumsum(lengths[short]))
     offset = numpy.repeat(corpus.starts[:-1], 2 * lengths - 1)

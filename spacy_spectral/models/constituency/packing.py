@@ -100,6 +100,8 @@ FORMAT = Format(
         root_probs=Array("float64", "symbols", low=0.0, high=1.0),
         prior=Array("float64", "symbols", low=0.0, high=1.0),
     ),
+    # whether the network is trained step by step, so that its layers are kept elsewhere
+    outside=Int(low=0, high=1, optional=True),
 )
 
 
@@ -170,7 +172,10 @@ def read_symbols(read: dict[str, Any]) -> Symbols:
     FORMAT.require((rules[:, 0] >= n_words).all(), "rules", "has a rule that makes a word")
     FORMAT.require(len(numpy.unique(rules, axis=0)) == len(rules), "rules", "has a rule twice")
     is_there = any(read[name] is not None for name in ("spans", "neural", "latent"))
-    FORMAT.require(is_there, "latent", "is missing, and so is 'spans'")
+    if read["outside"]:
+        FORMAT.require(not is_there, "outside", "is 1, but there are models inside")
+    else:
+        FORMAT.require(is_there, "latent", "is missing, and so is 'spans'")
     return Symbols(symbols, n_words, rules, seen, read["backoff"].astype("float64"), read["root"])
 
 

@@ -10,8 +10,11 @@ import numpy
 from numpy.typing import NDArray
 
 from ...treebank.brackets import Tree
+from ...trees.sentences import Ints
 from .trees import GROWS_LEFT, GROWS_RIGHT, WORD, BinaryTree, Symbol, binarize, clean
 
+# where the nodes of trees begin and end, in their sentences, and their symbols
+Nodes = tuple[Ints, Ints, Ints]
 _FREQUENT_MODIFIER = 20
 _FREQUENT_HEAD = 10
 
@@ -36,6 +39,23 @@ class Symbols:
 
     def __len__(self) -> int:
         return len(self.symbols)
+
+    def nodes(self, trees: Iterable[BinaryTree]) -> list[Nodes | None]:
+        """Where the nodes of trees begin and end, and their symbols; None for a tree with a symbol that the
+        grammar has not. Chains are cut as `encode` cuts them."""
+        number = {symbol: i for i, symbol in enumerate(self.symbols)}
+        result: list[Nodes | None] = []
+        for tree in trees:
+            found = []
+            for symbol in tree.symbols:
+                while symbol not in number and len(symbol.labels) > 1:
+                    symbol = Symbol(symbol.labels[1:], symbol.kind)
+                found.append(number.get(symbol, -1))
+            begin, end, symbols = (
+                numpy.array(own, dtype="int32") for own in (tree.begin, tree.end, found)
+            )
+            result.append((begin, end, symbols) if min(found) >= 0 else None)
+        return result
 
 
 def rule_features(grammar: Symbols) -> NDArray[numpy.int32]:
@@ -73,6 +93,15 @@ class Items(NamedTuple):
         symbol."""
         key = (self.sentence << 16 | (self.end - self.begin)) << 16 | self.begin
         return key << 12 | self.symbol
+
+
+def joined(parts: Sequence[Nodes]) -> Nodes:
+    """The nodes of several trees, one after the other."""
+    nothing = numpy.zeros(0, dtype="int32")
+    begin, end, symbol = (
+        numpy.concatenate([nothing, *(own[i] for own in parts)]) for i in range(3)
+    )
+    return begin, end, symbol
 
 
 class RulePairs:

@@ -3,79 +3,34 @@
 Needs the extra "transformers", which brings PyTorch: without it these tests are skipped.
 """
 
-import re
-from collections import Counter
-from pathlib import Path
-
 import numpy
 import pytest
 import spacy
 import srsly
 from spacy.cli._util import app
 from spacy.cli.package import package
-from spacy.training.initialize import init_nlp
-from spacy.training.loop import train
-from spacy.util import load_config
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from spacy_spectral.readers import Corpus
+from tiny_transformer import train_tiny
 
 pytest.importorskip("spacy_curated_transformers", reason="needs the extra transformers")
 
-ROOT = Path(__file__).parents[3]
-WIDTH = 48
-SIZES = {
-    "hidden_width": WIDTH,
-    "intermediate_width": 96,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 2,
-    "attention_probs_dropout_prob": 0.0,
-    "hidden_dropout_prob": 0.0,
-}
 LAYERS = ("arc_size", "label_size")
 TEXT = "The old dog sleeps. It saw a man with a telescope."
 
 
-def write_pieces(conllu, path):
-    """Word pieces: the words of a treebank that are seen twice, and single letters."""
-    words = Counter(re.findall(r"^\d+\t(\S+)", conllu.read_text("utf8"), re.M))
-    letters = sorted(set("".join(words)))
-    frequent = [word for word, n in sorted(words.items()) if n > 1 and len(word) > 1]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *frequent]
-    path.write_text("\n".join(pieces), encoding="utf8")
-    return len(pieces)
-
-
-def train_tiny(name, network, sample, output, **more):
-    """The directory of a pipeline that `spacy train` has written."""
-    n_pieces = write_pieces(sample["train"], output / "vocab.txt")
-    model = {f"components.transformer.model.{size}": n for size, n in SIZES.items()}
-    layers = {f"components.spectral_parser.{network}.{size}": 32 for size in LAYERS}
-    overrides = {
-        "paths.train": str(sample["train"]),
-        "paths.dev": str(sample["dev"]),
-        "paths.pieces": str(output / "vocab.txt"),
-        "components.transformer.model.vocab_size": n_pieces,
-        **model,
-        **layers,
-        "initialize.components.transformer.encoder_loader": None,  # weights stay random
-        "training.optimizer.learn_rate": 0.003,
-        "training.max_epochs": 5,
-        "training.eval_frequency": 50,
-        "training.batcher.size": 200,
-        **more,
-    }
-    config = load_config(ROOT / "configs" / name, overrides=overrides)
-    train(init_nlp(config), output)
-    return output / "model-last"
+def sizes(network):
+    """Small layers of a parser."""
+    return {f"components.spectral_parser.{network}.{size}": 32 for size in LAYERS}
 
 
 @pytest.fixture(scope="module")
 def path(sample, tmp_path_factory):
     """A pipeline of configs/transformer.cfg."""
     output = tmp_path_factory.mktemp("transformer")
-    return train_tiny("transformer.cfg", "model", sample, output)
+    return train_tiny("transformer.cfg", sample, output, words=sample["train"], **sizes("model"))
 
 
 @pytest.fixture
@@ -156,8 +111,8 @@ def test_product_with_a_log_linear_parser(sample, tmp_path):
     """configs/transformer_product.cfg: the network is trained step by step, the other expert as a whole; then
     development data say how much each of them counts."""
     path = train_tiny(
-        "transformer_product.cfg", "model.experts.network", sample, tmp_path,
-        **{"components.spectral_parser.model.experts.loglinear.epochs": 1},
+        "transformer_product.cfg", sample, tmp_path, words=sample["train"],
+        **sizes("model.experts.network"), **{"components.spectral_parser.model.experts.loglinear.epochs": 1},
     )  # fmt: skip
     assert srsly.read_json(path / "meta.json")["performance"]["dep_uas"] > 0.7
     assert spacy.load(path).get_pipe("spectral_parser").grammar.product.weights["network"] == 0.5

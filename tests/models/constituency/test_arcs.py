@@ -28,7 +28,7 @@ def trees(tmp_path):
 
 def parse(model, arcs):
     starts = numpy.array([0, len(WORDS), 2 * len(WORDS)])
-    parsed, _ = model.parse(WORDS * 2, starts, arcs=arcs)
+    parsed, _ = model.parse(WORDS * 2, starts, beside=arcs)
     return [Constituent("NP", 2, 5) in {node[:3] for node in tree.nodes} for tree in parsed]
 
 
