@@ -95,7 +95,9 @@ def read_text(nlp: Language, files: list[Path], *, lines: bool, most: int | None
     show = sys.stderr.isatty()
     with (
         nlp.select_pipes(disable=others),
-        tqdm(total=size, desc="Tagging", unit="B", unit_scale=True, disable=not show) as bar,
+        tqdm(
+            total=size, desc="Tagging", unit="B", unit_scale=True, leave=False, disable=not show
+        ) as bar,
     ):
         for job in jobs:
             for part in read_parts(job.path, lines=lines):

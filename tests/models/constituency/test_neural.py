@@ -7,6 +7,7 @@ import pytest
 from thinc.api import set_dropout_rate
 
 from constituency_toy import TREES, binary_brackets
+from gradients import check_gradients
 from spacy_spectral.models.biaffine.embed import TokenNumbers
 from spacy_spectral.models.biaffine.estimate import flat_weights, parameters, seeded
 from spacy_spectral.models.constituency._span import given_gradient, given_items
@@ -88,33 +89,7 @@ def test_gradients_of_every_parameter(corpus, network):
     networks, tokens = network
     made, inputs, nodes = networks.members[0], networks.lexicon(tokens), gold_nodes(corpus)
     nodes_of = nodes.begin, nodes.end, nodes.symbol
-    layers = [node for layer in made for node in layer.walk() if node.param_names]
-
-    def loss():
-        for node in layers:
-            for name in node.param_names:
-                node.set_grad(name, numpy.zeros_like(node.get_param(name)))
-        return made.step(inputs, tokens.starts, nodes_of)
-
-    loss()
-    expected = {(id(n), name): n.get_grad(name).copy() for n in layers for name in n.param_names}
-    random = numpy.random.default_rng(0)
-    for node in layers:
-        for name in node.param_names:
-            value = node.get_param(name)
-            direction = random.normal(size=value.shape).astype("float32")
-            if name.startswith("E") and node.name == "embeddings":  # what is unknown is not moved
-                direction[0] = 0
-            direction /= max(float(numpy.sqrt((direction**2).sum())), 1e-6)
-            step = 2e-3  # small: there are kinks
-            node.set_param(name, value + step * direction)
-            more = loss()
-            node.set_param(name, value - step * direction)
-            less = loss()
-            node.set_param(name, value)
-            slope = (more - less) / (2 * step)
-            own = float((expected[id(node), name] * direction).sum())
-            assert own == pytest.approx(slope, rel=0.05, abs=0.05), (node.name, name)
+    check_gradients(made, lambda: made.step(inputs, tokens.starts, nodes_of), step=2e-3)
 
 
 def test_scores_do_not_depend_on_other_sentences(network):
