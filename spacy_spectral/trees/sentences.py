@@ -4,7 +4,7 @@ One convention for heads below the readers of files: they count from 1; 0 is the
 without annotation.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import Any
@@ -20,6 +20,17 @@ Ints = NDArray[numpy.int32]
 Longs = NDArray[numpy.int64]
 Floats = NDArray[numpy.float64]
 Bools = NDArray[numpy.bool_]
+
+
+def sentence_blocks(starts: NDArray, size: int) -> Iterator[tuple[slice, NDArray]]:
+    """Some sentences at a time, of about so many tokens: these tokens, and where their sentences start among
+    them."""
+    if len(starts) < 2:
+        return
+    firsts = numpy.flatnonzero(numpy.diff(starts[:-1] // size, prepend=-1))
+    for first, end in pairwise([*firsts.tolist(), len(starts) - 1]):
+        own = starts[first : end + 1]
+        yield slice(int(own[0]), int(own[-1])), own - own[0]
 
 
 @dataclass

@@ -206,6 +206,26 @@ def test_experts_of_a_product_are_fitted_to_more_text(place):
         assert [found["loglinear"]["min_blocks"], found["biaffine"]["epochs"]] == wanted
 
 
+def test_a_taught_parser_looks_at_fewer_arcs(place):
+    paths = (ROOT / "configs" / "pipeline.cfg", place / "gold.conllu", place / "dev.conllu")
+    name = "components.spectral_parser.model.parse_threshold"
+    for silver, overrides, wanted in (
+        (None, {}, 0.01),
+        (place, {}, 0.02),
+        (place, {name: 0.002}, 0.002),
+        (place, {name: 0.05}, 0.05),
+        (place, {name: None}, None),
+    ):
+        config = teach_module.student_config(*paths, silver, overrides)
+        model = config.interpolate()["components"]["spectral_parser"]["model"]
+        assert model["parse_threshold"] == wanted
+    # in a product, what others think likely stays
+    paths = (ROOT / "configs" / "accurate.cfg", *paths[1:])
+    config = teach_module.student_config(*paths, place, {})
+    experts = config["components"]["spectral_parser"]["model"]["experts"]
+    assert experts["loglinear"]["parse_threshold"] is None
+
+
 def test_other_silver_corpora_of_the_config_stay(tmp_path):
     """The teacher's trees come beside them."""
     text = (ROOT / "configs" / "pipeline.cfg").read_text("utf8")

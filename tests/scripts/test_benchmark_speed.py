@@ -8,6 +8,8 @@ from arguments import settings_of
 from benchmark_pipeline import CONFIGS
 from spacy.training.initialize import init_nlp
 
+ARCS = "arcs that the pruner leaves, a token"
+
 
 def test_speed(script, few, tmp_path, capsys):
     text = tmp_path / "text.txt"
@@ -15,6 +17,7 @@ def test_speed(script, few, tmp_path, capsys):
     options = argparse.Namespace(
         train=few["train"], dev=few["dev"], lang="en", vectors=None, fair_vectors=False, quick=True,
         minutes=0, symbol="TAG", text=text, lines=20, rounds=1, models=[tmp_path / "ours"],
+        thresholds=[None], most=[None], names=None,
     )  # fmt: skip
     config = spacy.util.load_config(CONFIGS / "pipeline.cfg", overrides=settings_of(options))
     init_nlp(config).to_disk(tmp_path / "ours")
@@ -28,3 +31,17 @@ def test_speed(script, few, tmp_path, capsys):
     assert parts["all"] == pytest.approx(sum(list(parts.values())[:-1]))
     assert min(ours["reads"].values()) > 0
     assert "times spaCy" in capsys.readouterr().out
+    # the same with other limits of its pruner, by another name
+    options.thresholds, options.most, options.names = [0.01, 0.9], [10, 2], ["ours"]
+    figures = script.run(options, tmp_path)
+    assert list(figures)[1:] == [
+        "ours, threshold 0.01, most 10", "ours, threshold 0.01, most 2",
+        "ours, threshold 0.9, most 10", "ours, threshold 0.9, most 2",
+    ]  # fmt: skip
+    arcs = [own["reads"][ARCS] for own in list(figures.values())[1:]]
+    assert arcs[0] > arcs[3] and arcs[0] >= arcs[1] and arcs[1] >= arcs[3]
+    assert "microseconds" not in figures["ours, threshold 0.9, most 2"]
+
+
+def test_points_of_the_picture(script):
+    assert script.point("spaCy=1,83.35") == ("spaCy", 1.0, pytest.approx(0.8335))

@@ -11,20 +11,23 @@ from typing import Any, ClassVar
 
 import numpy
 from numpy.typing import NDArray
-from thinc.api import Dropout, Model, glorot_uniform_init
+from thinc.api import Dropout, Model, chain, glorot_uniform_init
 from thinc.types import Ragged
 
 from ...base.cache import RowCache
 from ...base.files import Bytes, Field, Record, Strings
 from ...base.linalg import product
 from ...trees.interface import Clusters, Vectors
-from ...trees.sentences import Ints, Longs, Tokens
+from ...trees.sentences import Ints, Longs, Tokens, sentence_blocks
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.vectors import WordVectors
 from ..eigenwords.vocabulary import signatures
-from .layers import root_rows, token_rows
+from .layers import root_rows, run_scans, token_rows
 
 _MAX_CACHED = 100_000
+# In prediction, layers work on so many tokens at a time: what they compute of all would be new memory for
+# every batch.
+_TOKENS_AT_ONCE = 1024
 # What is seen of a word, and the width of its embedding.
 Describe = Callable[[str], str]
 _OF_WORDS: dict[str, tuple[Describe, int]] = {
@@ -254,20 +257,21 @@ def _embed_forward(model: Model, X: Inputs, is_train: bool):
     widths = [width for _, width in model.attrs["tables"]]
     edges = numpy.cumsum([0, *widths]).tolist()
     tokens, roots = token_rows(X.starts), root_rows(X.starts)
-    own = numpy.empty((len(X.ids), model.get_dim("nO")), dtype="float32")
+    ids = numpy.zeros((len(tokens) + len(roots), len(widths)), dtype="int32")
+    ids[tokens] = X.ids
+    data = numpy.empty((len(ids), model.get_dim("nO")), dtype="float32")
     for i, width in enumerate(widths):
-        own[:, edges[i] : edges[i] + width] = model.get_param(f"E{i}")[X.ids[:, i]]
+        data[:, edges[i] : edges[i] + width] = model.get_param(f"E{i}")[ids[:, i]]
     # vectors of length 1 have entries as large as those of embeddings
-    own[:, edges[-1] :] = X.vectors * numpy.sqrt(max(model.attrs["n_vector"], 1))
+    data[tokens, edges[-1] :] = X.vectors * numpy.sqrt(max(model.attrs["n_vector"], 1))
     keep = None
     if is_train and model.attrs["rate"] > 0:
         rate = model.attrs["rate"]
         parts = [*widths, model.attrs["n_vector"]]
-        kept = numpy.random.random((len(own), len(parts))) >= rate
+        kept = numpy.random.random((len(tokens), len(parts))) >= rate
         keep = numpy.repeat((kept / (1.0 - rate)).astype("float32"), parts, axis=1)
-        own *= keep
-    data = numpy.empty((len(tokens) + len(roots), own.shape[1]), dtype="float32")
-    data[tokens], data[roots] = own, model.get_param("root")
+        data[tokens] *= keep
+    data[roots] = model.get_param("root")
 
     def backprop(dY: Ragged) -> None:
         d_own = dY.data[tokens] if keep is None else dY.data[tokens] * keep
@@ -309,7 +313,8 @@ def _mixture_init(model: Model, X: Ragged | None = None, Y: Ragged | None = None
 
 def _mixture_forward(model: Model, X: Ragged, is_train: bool):
     n, W, G = model.get_dim("nO"), model.get_param("W"), model.get_param("G")
-    pieces = product(X.data, W) + model.get_param("b")
+    pieces = product(X.data, W)
+    pieces += model.get_param("b")
     first = pieces[:, :n] >= pieces[:, n:]
     centred = numpy.where(first, pieces[:, :n], pieces[:, n:])
     centred -= centred.mean(axis=1, keepdims=True)
@@ -331,3 +336,48 @@ def _mixture_forward(model: Model, X: Ragged, is_train: bool):
         return Ragged(product(d_pieces, W.T), X.lengths)
 
     return Ragged(Y, X.lengths), backprop
+
+
+def encoder(
+    embedded: Model[Inputs, Ragged], scans: Sequence[Model[Ragged, Ragged]]
+) -> Model[Inputs, Ragged]:
+    """Recurrent layers, one on top of the other, over vectors of tokens. In prediction they work on some
+    sentences at a time, so that all that is computed of these stays in the cache, and write their states
+    where they are wanted."""
+    layers = embedded
+    for layer in scans:
+        layers = chain(layers, layer)
+    refs: dict[str, Model | None] = {f"scan{i}": layer for i, layer in enumerate(scans)}
+    return Model(
+        "encoder",
+        _encode_forward,
+        init=_encode_init,
+        layers=[layers],
+        refs=refs | {"embedded": embedded},
+    )
+
+
+def _encode_init(model: Model, X: Inputs | None = None, Y: Ragged | None = None) -> None:
+    model.layers[0].initialize(X=X, Y=Y)
+
+
+def _encode_forward(model: Model, X: Inputs, is_train: bool):
+    if is_train:
+        return model.layers[0](X, is_train)
+    embedded = model.get_ref("embedded")
+    scans = [model.get_ref(f"scan{i}") for i in range(len(model.ref_names) - 1)]
+    lengths = numpy.diff(X.starts) + 1
+    n = embedded.get_dim("nO")
+    width = n + sum(layer.get_dim("units") for layer in scans)
+    rows, first = numpy.empty((int(lengths.sum()), width), dtype="float32"), 0
+    for tokens, starts in sentence_blocks(X.starts, _TOKENS_AT_ONCE):
+        found = embedded.predict(X.select(tokens, starts))
+        own = rows[first : first + len(found.data)]
+        own[:, :n] = found.data
+        run_scans(scans, own, n, found.lengths)
+        first += len(own)
+    return Ragged(rows, model.ops.asarray1i(lengths)), _no_gradient
+
+
+def _no_gradient(dY: Ragged) -> None:
+    raise NotImplementedError  # Thinc asks for it in training alone

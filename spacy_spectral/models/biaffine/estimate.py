@@ -26,7 +26,7 @@ from ...trees.interface import Pretrained
 from ...trees.parses import cut_treebank
 from ...trees.pseudoprojective import MIN_DECORATED, Inventory, projective_trees
 from ...trees.sentences import Ints, Longs, Treebank
-from .embed import Inputs, TokenNumbers, embeddings, mixture
+from .embed import Inputs, TokenNumbers, embeddings, encoder, mixture
 from .layers import N_CLASSES, ArcRows, arc_scores, gated_scan, label_scores
 from .network import Network
 
@@ -93,14 +93,14 @@ def build_network(
 ) -> Network:
     """RETURNS (Network): A network with all layers made; its weights are random, or to be replaced."""
     with use_ops("numpy"):
-        encoder = build_encoder(settings, lexicon)
+        states = build_encoder(settings, lexicon)
         arcs, labels = arc_scores(settings.arc_size), label_scores(settings.label_size)
         inputs = nothing(lexicon)
-        vectors = encoder.predict(inputs)
+        vectors = states.predict(inputs)
         arcs.initialize(X=vectors)
         labels.set_dim("nO", len(inventory))
         labels.initialize(X=ArcRows.of_trees(vectors, inputs.starts, [], []))
-    return Network(encoder, arcs, labels, inventory, settings.max_length)
+    return Network(states, arcs, labels, inventory, settings.max_length)
 
 
 class EncoderSizes(Protocol):
@@ -116,11 +116,10 @@ class EncoderSizes(Protocol):
 
 def build_encoder(settings: EncoderSizes, lexicon: TokenNumbers) -> Model[Inputs, Ragged]:
     """The layers that make states of the words of sentences, each with its root in front."""
-    encoder = chain(embeddings(lexicon.tables(), lexicon.n_vector), mixture(settings.mix_size))
-    for _ in range(settings.scan_depth):
-        encoder = chain(encoder, gated_scan(settings.scan_size))
-    encoder.initialize(X=nothing(lexicon))
-    return encoder
+    embedded = chain(embeddings(lexicon.tables(), lexicon.n_vector), mixture(settings.mix_size))
+    layers = encoder(embedded, [gated_scan(settings.scan_size) for _ in range(settings.scan_depth)])
+    layers.initialize(X=nothing(lexicon))
+    return layers
 
 
 def nothing(lexicon: TokenNumbers) -> Inputs:

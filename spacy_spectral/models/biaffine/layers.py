@@ -58,7 +58,7 @@ def _scan_init(model: Model, X: Ragged | None = None, Y: Ragged | None = None) -
 def _scan_forward(model: Model[Ragged, Ragged], X: Ragged, is_train: bool):
     ops, W, n = model.ops, model.get_param("W"), model.get_dim("units")
     lengths = ops.to_numpy(X.lengths).astype("int32")
-    gates = ops.to_numpy(_activated(ops, product(X.data, W), model.get_param("b"), n))
+    gates = _gates(model, X.data)
     nI = X.data.shape[1]
     output = numpy.empty((len(gates), nI + n), dtype="float32")
     output[:, :nI] = ops.to_numpy(X.data)
@@ -76,6 +76,24 @@ def _scan_forward(model: Model[Ragged, Ragged], X: Ragged, is_train: bool):
         return Ragged(product(d_gates, W.T) + dY.data[:, :nI], X.lengths)
 
     return Ragged(Y, X.lengths), backprop
+
+
+def run_scans(
+    scans: Sequence[Model[Ragged, Ragged]], rows: NDArray[numpy.float32], n: int, lengths: Ints
+) -> None:
+    """Predict with recurrent layers, one on top of the other. The first reads the first n columns of rows;
+    each writes its states beside what it has read: nothing is copied."""
+    for layer in scans:
+        units = layer.get_dim("units")
+        scan(_gates(layer, rows[:, :n]), lengths, rows[:, n : n + units])
+        n += units
+
+
+def _gates(model: Model, rows: Any) -> NDArray[numpy.float32]:
+    ops, units = model.ops, model.get_dim("units")
+    return ops.to_numpy(
+        _activated(ops, product(rows, model.get_param("W")), model.get_param("b"), units)
+    )
 
 
 def _activated(ops: Any, gates: Any, b: Any, n: int) -> Any:
@@ -227,7 +245,11 @@ def scores_of(model: Model, arcs: "ArcRows") -> NDArray[numpy.float32]:
     moved = ops.to_numpy(product(hidden[:, :size], U.T))
     modifiers = ops.to_numpy(hidden[:, size:])
     terms = ops.to_numpy(product(X.data, T))
-    scores = numpy.einsum("ij,ij->i", moved[arcs.heads], modifiers[arcs.modifiers])
+    scores = numpy.empty(len(arcs.heads), dtype="float32")
+    for start in range(0, len(scores), _ARCS_AT_ONCE):
+        own = slice(start, start + _ARCS_AT_ONCE)
+        ends = moved[arcs.heads[own]], modifiers[arcs.modifiers[own]]
+        numpy.einsum("ij,ij->i", *ends, out=scores[own])
     scores += terms[arcs.heads, arcs.classes]
     scores += terms[arcs.modifiers, N_CLASSES + arcs.classes]
     return scores
@@ -360,14 +382,16 @@ def _labels_forward(model: Model, arcs: ArcRows, is_train: bool):
     return scores + model.get_param("b"), backprop
 
 
-def log_labels(model: Model, arcs: ArcRows, temperature: float) -> NDArray[numpy.float32]:
+def log_labels(
+    model: Model, arcs: ArcRows, temperature: float, *, out: NDArray[numpy.float32] | None = None
+) -> NDArray[numpy.float32]:
     """log P(label | arc), [arcs, labels], on the CPU: what `label_scores` says of given arcs, some of
     them at a time, so that all stays in the cache."""
     ops, size = model.ops, model.get_dim("size")
     xp, (W, C, V, b) = ops.xp, (model.get_param(name) for name in "WCVb")
     terms = product(arcs.vectors.data, W)
     heads, modifiers, classes = map(ops.asarray, (arcs.heads, arcs.modifiers, arcs.classes))
-    result = numpy.empty((len(arcs.heads), len(V)), dtype="float32")
+    result = numpy.empty((len(arcs.heads), len(V)), dtype="float32") if out is None else out
     for start in range(0, len(result), _ARCS_AT_ONCE):
         own = slice(start, start + _ARCS_AT_ONCE)
         hidden = terms[heads[own], :size]

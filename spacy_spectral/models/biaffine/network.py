@@ -23,7 +23,7 @@ from ...trees.interface import NEUTRAL, TEMPERATURE, ArcScorer, AskedArcs, Parse
 from ...trees.parses import PosteriorParses, parse_in_pieces
 from ...trees.posterior import Posterior, arc_posterior, sentence_constraints, tree_loss
 from ...trees.pseudoprojective import Inventory
-from ...trees.sentences import MISSING, Bools, Floats, Ints, Longs
+from ...trees.sentences import MISSING, Bools, Floats, Ints, Longs, sentence_blocks
 from .layers import (
     ENCODER_FIELDS,
     N_CLASSES,
@@ -34,6 +34,9 @@ from .layers import (
     rows_of_pieces,
     scores_of,
 )
+
+# Arcs of so many tokens are scored at a time: what is computed of all would be new memory for every batch.
+_TOKENS_AT_ONCE = 1024
 
 
 @dataclass
@@ -126,14 +129,32 @@ class Network:
     def arc_scores(
         self, vectors: Ragged, asked: AskedArcs
     ) -> tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
-        """The scores of given arcs, whatever the temperature, and log P(label | arc): [arcs, labels]."""
+        """The scores of given arcs, whatever the temperature, and log P(label | arc): [arcs, labels]; of some
+        sentences at a time, so that all that is computed of them stays in the cache."""
+        n_arcs, first = len(asked.heads), 0
+        scores = numpy.empty(n_arcs, dtype="float32")
+        logs = numpy.empty((n_arcs, len(self.inventory)), dtype="float32")
+        for tokens, starts in sentence_blocks(asked.starts, _TOKENS_AT_ONCE):
+            edges = asked.arc_starts[tokens.start : tokens.stop + 1]
+            own = slice(int(edges[0]), int(edges[-1]))
+            rows = slice(first, first + tokens.stop - tokens.start + len(starts) - 1)
+            lengths = vectors.lengths[first - tokens.start :][: len(starts) - 1]
+            part = Ragged(vectors.data[rows], lengths)
+            first = rows.stop
+            arcs = self._rows_of(
+                part, AskedArcs(tokens, starts, edges - edges[0], asked.heads[own])
+            )
+            scores[own] = scores_of(self.arcs, arcs)
+            log_labels(self.labels, arcs, 1.0, out=logs[own])
+        return scores, logs
+
+    def _rows_of(self, vectors: Ragged, asked: AskedArcs) -> ArcRows:
         modifiers, starts = asked.modifiers(), asked.starts
         sentence = numpy.searchsorted(starts, modifiers, side="right") - 1
         positions = (modifiers - starts[sentence] + 1).astype("int32")
         roots = root_rows(starts)[sentence]
         classes = classes_of(asked.heads, positions)
-        arcs = ArcRows(vectors, roots + asked.heads, roots + positions, classes)
-        return scores_of(self.arcs, arcs), log_labels(self.labels, arcs, 1.0)
+        return ArcRows(vectors, roots + asked.heads, roots + positions, classes)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +14,7 @@ from ...base.errors import Errors, SpectralError
 from ...base.files import Array, Bytes, Format, List, Stored, Strings
 from ...base.learnt import architecture
 from ...trees.interface import Clusters, Vectors
-from ...trees.sentences import require_known
+from ...trees.sentences import require_known, sentence_blocks
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from .analyses import Analysis, KnownForms
 from .classifier import (
@@ -331,12 +330,7 @@ def parts_of_speech(tag_classes: Sequence[tuple[str, str]]) -> tuple[list[str], 
 
 def token_blocks(starts: Int32s) -> Iterator[tuple[slice, Int32s]]:
     """Tokens of some sentences at a time, and where these start: arrays of probabilities are large."""
-    if len(starts) < 2:
-        return
-    firsts = numpy.flatnonzero(numpy.diff(starts[:-1] // _TOKENS_AT_ONCE, prepend=-1))
-    for first, end in pairwise([*firsts.tolist(), len(starts) - 1]):
-        own = starts[first : end + 1]
-        yield slice(int(own[0]), int(own[-1])), own - own[0]
+    return sentence_blocks(starts, _TOKENS_AT_ONCE)
 
 
 def _attributes(words: Words) -> Attributes:

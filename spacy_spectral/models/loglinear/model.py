@@ -323,6 +323,17 @@ class LogLinearModel(Stored):
         """The same model with the same tables, more or less confident."""
         return replace(self, temperature=temperature, _engine=None, _table=self._read_table())
 
+    def with_pruner(
+        self, *, threshold: float | None = None, most: int | None = None
+    ) -> "LogLinearModel":
+        """The same model with the same tables, looking at more or fewer arcs."""
+        pruner = replace(
+            self.pruner,
+            threshold=self.pruner.threshold if threshold is None else threshold,
+            most=self.pruner.most if most is None else most,
+        )
+        return replace(self, pruner=pruner)
+
     def _reader(self) -> Engine:
         """The engine that parses, made when it is needed first."""
         if self._engine is None:

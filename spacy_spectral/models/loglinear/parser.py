@@ -203,7 +203,15 @@ class LogLinearParser(ParserModel):
         """The same parser, more or less confident."""
         if temperature == self.temperature:
             return self
-        model = self.model.with_temperature(temperature)
+        return self._with(self.model.with_temperature(temperature))
+
+    def with_pruner(
+        self, *, threshold: float | None = None, most: int | None = None
+    ) -> "LogLinearParser":
+        """The same parser, looking at more or fewer arcs; see `model.ArcPruner`."""
+        return self._with(self.model.with_pruner(threshold=threshold, most=most))
+
+    def _with(self, model: LogLinearModel) -> "LogLinearParser":
         result = LogLinearParser(
             model, self.clusters, max_length=self.max_length, sources=self.sources
         )

@@ -8,6 +8,7 @@ from thinc.api import set_dropout_rate
 
 from gradients import check_gradients, clear_gradients, nodes_of
 from spacy_spectral.base.files import pack, unpack
+from spacy_spectral.models.biaffine import embed, network
 from spacy_spectral.models.biaffine.architecture import build_biaffine_v2
 from spacy_spectral.models.biaffine.embed import TokenNumbers
 from spacy_spectral.models.biaffine.estimate import (
@@ -21,7 +22,7 @@ from spacy_spectral.models.biaffine.parser import BiaffineParser
 from spacy_spectral.models.eigenwords.clusters import WordClusters, clusters_to_bytes
 from spacy_spectral.models.eigenwords.vectors import WordVectors
 from spacy_spectral.trees.calibration import judge
-from spacy_spectral.trees.interface import Temperature
+from spacy_spectral.trees.interface import AskedArcs, Temperature
 from spacy_spectral.trees.pseudoprojective import Inventory
 from spacy_spectral.trees.sentences import MISSING, Tokens, Treebank
 
@@ -249,3 +250,30 @@ def test_two_treebanks_with_other_labels():
     with pytest.raises(ValueError, match="S644"):
         parser.scorer(named(unseen, "third").tokens)
     assert len(parser.parse(unseen.tokens).heads) == len(unseen.heads)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 7, 20])
+def test_some_sentences_at_a_time_are_as_all_at_once(parser, monkeypatch, n_tokens):
+    data = treebank(9, length=4, seed=3)
+    numbers = numpy.arange(5, dtype="int32")
+    heads = numpy.concatenate([numbers[numbers != m] for _ in range(9) for m in range(1, 5)])
+    arc_starts = numpy.arange(0, len(heads) + 1, 4, dtype="int32")
+    asked = AskedArcs(slice(None), data.tokens.starts, arc_starts, heads)
+    whole, parses = parser.scorer(data.tokens)(asked), parser.parse(data.tokens)
+    monkeypatch.setattr(embed, "_TOKENS_AT_ONCE", n_tokens)
+    monkeypatch.setattr(network, "_TOKENS_AT_ONCE", n_tokens)
+    for one, other in zip(whole, parser.scorer(data.tokens)(asked), strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert parses.head_probs().tobytes() == parser.parse(data.tokens).head_probs().tobytes()
+
+
+def test_layers_predict_what_they_compute_in_training(parser):
+    inputs = parser.lexicon(treebank(5).tokens)
+    encoder = parser.network.encoder
+    set_dropout_rate(encoder, 0.0)
+    embeddings = next(node for node in encoder.walk() if node.name == "embeddings")
+    embeddings.attrs["rate"] = 0.0
+    in_training, _ = encoder.begin_update(inputs)
+    predicted = encoder.predict(inputs)
+    assert predicted.data.tobytes() == in_training.data.tobytes()
+    assert predicted.lengths.tolist() == in_training.lengths.tolist()
