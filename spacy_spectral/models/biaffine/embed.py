@@ -178,6 +178,14 @@ class TokenNumbers(WordNumbers):
             strings.pop("sources", None)
         return cls(strings, clusters, vectors)
 
+    def with_strings_of(self, other: "TokenNumbers") -> "TokenNumbers":
+        """These strings, and behind them those that others know beside them. What is known of words stays."""
+        strings = {name: list(known) for name, known in self.strings.items()}
+        for name, known in other.strings.items():
+            own = strings.setdefault(name, [])
+            own += sorted({*known} - {*own})
+        return TokenNumbers(strings, self.clusters, self.vectors)
+
     def to_payload(self) -> dict[str, Any]:
         """The fields of `FIELDS`."""
         return {

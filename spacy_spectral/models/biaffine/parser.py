@@ -79,10 +79,10 @@ class BiaffineParser(ParserModel):
         """Train a parser."""
         if not len(treebank.tokens):
             raise SpectralError(Errors.S401)
-        if pretrained is not None:
-            # what the encoder has learnt with
-            clusters, vectors = pretrained.lexicon.clusters, pretrained.lexicon.vectors
         lexicon = TokenNumbers.fit(treebank.tokens, clusters=clusters, vectors=vectors)
+        if pretrained is not None:
+            # it sees the clusters and vectors that it has learnt with
+            lexicon = pretrained.lexicon.with_strings_of(lexicon)
 
         def progress(epoch: int, loss: float, network: Network) -> None:
             scores = ""

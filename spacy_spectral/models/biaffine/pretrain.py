@@ -6,8 +6,7 @@ the finest of its word clusters: with h the state of the word,
     P(cluster | the rest of the sentence) = softmax of W h + b
 
 The loss is the sum of the negative logarithms. W and b are thrown away; a parser then begins with the
-encoder's other weights. It has embeddings of the strings of its own treebank, not of all strings of the text:
-FIGURES
+encoder's other weights, and with embeddings of all words that are frequent in the text.
 """
 
 from collections import Counter, deque
@@ -162,8 +161,8 @@ class PretrainedEncoder(Stored):
         self.loss = loss
 
     def start(self, encoder: Model, settings: EncoderSizes, lexicon: TokenNumbers) -> None:
-        """Give the weights to an encoder of the same sizes, with the same clusters and vectors. What it sees
-        and this one does not keeps its own weights."""
+        """Give the weights to an encoder of the same sizes, whose lexicon has these strings first. What it
+        sees beside them keeps its own weights."""
         for name in ("mix_size", "scan_size", "scan_depth"):
             found, wanted = getattr(self.settings, name), getattr(settings, name)
             if found != wanted:
@@ -179,10 +178,9 @@ class PretrainedEncoder(Stored):
             known = {name: old.get_param(name) for name in old.param_names}
             if old.name == "embeddings":
                 new.get_param("root")[columns] = known["root"][from_columns]
-                for name in set(shared) - {"vectors"}:
-                    rows, from_rows = _shared_rows(lexicon, self.lexicon, name)
-                    table = new.get_param(f"E{lexicon.names.index(name)}")
-                    table[rows] = known[f"E{self.lexicon.names.index(name)}"][from_rows]
+                for name in self.lexicon.names:
+                    table = known[f"E{self.lexicon.names.index(name)}"]
+                    new.get_param(f"E{lexicon.names.index(name)}")[: len(table)] = table
                 continue
             for name, value in known.items():
                 if old.name == "mixture" and name == "W":
@@ -213,17 +211,6 @@ class PretrainedEncoder(Stored):
             encoder = build_encoder(settings, lexicon)
         set_weights([encoder], read["weights"])
         return cls(lexicon, encoder, settings, read["n_words"], read["loss"])
-
-
-def _shared_rows(one: TokenNumbers, other: TokenNumbers, name: str) -> tuple[Longs, Longs]:
-    """Where the embeddings of strings are that two lexica have, in the tables of both."""
-    if name not in one.strings:  # a cluster: both have the same
-        every = numpy.arange(dict(zip(one.names, one.tables(), strict=True))[name][0])
-        return every, every
-    places = {string: i for i, string in enumerate(other.strings[name], 1)}
-    own = [(i, places[s]) for i, s in enumerate(one.strings[name], 1) if s in places]
-    rows, from_rows = numpy.array([(0, 0), *own], dtype="int64").T
-    return rows, from_rows
 
 
 def pretrain(

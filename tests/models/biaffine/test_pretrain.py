@@ -226,25 +226,31 @@ def recipe(**settings):
 def test_a_network_begins_with_the_states_of_the_encoder(encoder):
     """Before it learns it has the same states of known words, bit by bit, though it knows other words and
     several treebanks beside them."""
-    data = treebank(60)
-    data.tokens.words[:2] = ["1new", "1new"]
+    data = treebank()
+    data.tokens.words[:2] = ["new", "new"]
+    lexicon = TokenNumbers.fit(data.tokens, clusters=None, vectors=None)
+    extended = encoder.lexicon.with_strings_of(lexicon)
+    assert extended.strings["lower"][-1] == "new"
+    assert extended.clusters is CLUSTERS
+    with seeded(0), use_ops("numpy"):
+        own = build_encoder(PretrainingSettings(**SIZES), extended)
     tokens = sentences(5, seed=9)
     expected = encoder.encoder.predict(encoder.lexicon(tokens)).data
+    assert (own.predict(extended(tokens)).data != expected).any()
+    encoder.start(own, PretrainingSettings(**SIZES), extended)
+    assert (own.predict(extended(tokens)).data == expected).all()
 
-    def begun(named):
-        lexicon = TokenNumbers.fit(data.tokens, clusters=CLUSTERS, vectors=VECTORS)
-        assert lexicon.strings["lower"][0] == "1new" and set(WORDS) < {*lexicon.strings["lower"]}
-        assert lexicon.sources == named
-        with seeded(0), use_ops("numpy"):
-            own = build_encoder(PretrainingSettings(**SIZES), lexicon)
-        assert (own.predict(lexicon(tokens)).data != expected).any()
-        encoder.start(own, PretrainingSettings(**SIZES), lexicon)
-        return own.predict(lexicon(tokens)).data
-
-    assert (begun([]) == expected).all()
-    # the name of a treebank adds to the first layer, and takes nothing away: others have zeros for it
+    # the name of a treebank adds to the first layer, and takes nothing away
     data.tokens.sources = ["one", "two"] * (len(data.tokens.words) // 2)
-    assert begun(["one", "two"]) == pytest.approx(expected, abs=1e-5)
+    named = encoder.lexicon.with_strings_of(
+        TokenNumbers.fit(data.tokens, clusters=None, vectors=None)
+    )
+    assert named.sources == ["one", "two"]
+    with seeded(0), use_ops("numpy"):
+        own = build_encoder(PretrainingSettings(**SIZES), named)
+    encoder.start(own, PretrainingSettings(**SIZES), named)
+    # tokens without a name have zeros for it
+    assert own.predict(named(tokens)).data == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_parser_learns_faster(encoder):
