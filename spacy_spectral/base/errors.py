@@ -205,9 +205,8 @@ class Errors(metaclass=_WithCodes):
         "is not a 'spectral_tagger'. Train the tagger first and name it in 'annotate_with' instead."
     )
     S122 = (
-        "'{name}' should use the corpus '{corpus}' to decide when to stop training (setting "
-        "'dev_corpus'), but the config has no corpus of that name. Set dev_corpus to null or to a "
-        'corpus such as "corpora.dev".'
+        "'{name}' should use the corpus '{corpus}' (setting '{setting}'), but the config has no corpus of "
+        'that name. Set {setting} to null or to a corpus such as "{example}".'
     )
     S123 = (
         "'{word}' in the training sentence '{words}' has the label '{label}'. Labels must not contain "
@@ -442,6 +441,16 @@ class Errors(metaclass=_WithCodes):
         "No word of the text has a word cluster. Give clusters of the text's language: a directory made by "
         "'spacy spectral eigenwords'."
     )
+    S465 = "The output '{path}' is one of the texts, and would overwrite it. Give another file (--output)."
+    S466 = (
+        "The training went astray: {reason}. Train with a lower learning rate than {rate} (--rate)."
+    )
+    S467 = "'{path}' can't be begun with: {reason}"
+    S468 = (
+        "The first sentence of the text has more than {most} words, so nothing is left to learn from. Allow "
+        "more words (--words)."
+    )
+    S469 = "Can't tag {path}, from the document '{first}' to '{last}': {reason}"
     S501 = "Unknown estimator '{value}' of the latent tree model. Choose one of: {choices}."
     S502 = "A latent tree model needs {bounds}, not {found}."
     S503 = (

@@ -15,6 +15,7 @@ from ._app import Pipeline, load_pipeline, output_option, reported, spectral_cli
 if TYPE_CHECKING:
     from ..models.biaffine.pretrain import TaggedText
     from ..pipeline.documents import TokenReader
+    from .parse import Job
 
 _AS_IN_NETWORK = "As the network's setting of that name"
 
@@ -50,20 +51,25 @@ def pretrain_cli(
     The parser's network then begins with what is written here: --paths.pretrained FILE with
     configs/accurate.cfg.
     """
+    from ..base.errors import Errors, SpectralError
     from ..base.files import write_atomically
     from ..models.biaffine.pretrain import PretrainingSettings, pretrain
     from ..pipeline.training_data import find_clusters, find_word_vectors
+    from .parse import find_jobs
 
     with reported():
         settings = PretrainingSettings(
             mix_size=mix_size, scan_size=scan_size, scan_depth=scan_depth, epochs=epochs,
             rate=rate, batch_size=batch_size, seed=seed,
         )  # fmt: skip
+        jobs = find_jobs(texts, None, "")
+        if output.resolve() in {job.path.resolve() for job in jobs}:
+            raise SpectralError(Errors.S465.format(path=output))
         nlp = load_pipeline(model)
         clusters, known = find_clusters(vectors, nlp.vocab), find_word_vectors(vectors, nlp.vocab)
         # a directory without clusters is an error, not None
         assert clusters is not None
-        text = read_text(nlp, texts, lines=lines, most=words)
+        text = read_text(nlp, jobs, lines=lines, most=words)
         began = process_time()
         total = text.n_words * epochs
         bar = tqdm(total=total, desc="Pre-training", unit="word", unit_scale=True, disable=None)
@@ -82,15 +88,15 @@ def pretrain_cli(
     )
 
 
-def read_text(nlp: Language, files: list[Path], *, lines: bool, most: int | None) -> "TaggedText":
+def read_text(nlp: Language, jobs: list["Job"], *, lines: bool, most: int | None) -> "TaggedText":
     """Words and tags of texts, as the pipeline's parser would see them."""
+    from ..base.errors import Errors, SpectralError
     from ..models.biaffine.pretrain import TaggedText
     from ..treebank.texts import read_parts
-    from .parse import find_jobs, parsed_docs, sources_for
+    from .parse import parsed_docs, sources_for
 
     text = TaggedText()
     read, others = _reader(nlp)
-    jobs = find_jobs(files, None, "")
     size = sum(job.path.stat().st_size for job in jobs if job.path.is_file())
     show = sys.stderr.isatty()
     with (
@@ -101,11 +107,20 @@ def read_text(nlp: Language, files: list[Path], *, lines: bool, most: int | None
     ):
         for job in jobs:
             for part in read_parts(job.path, lines=lines):
-                with nlp.memory_zone():
-                    docs = parsed_docs(nlp, sources_for(nlp, part.sources), keep=False)
-                    has_room = text.add(read(docs).tokens, most=most)
+                try:
+                    with nlp.memory_zone():
+                        docs = parsed_docs(nlp, sources_for(nlp, part.sources), keep=False)
+                        has_room = text.add(read(docs).tokens, most=most)
+                except ValueError as error:
+                    if not part.sources:
+                        raise
+                    first, last = part.sources[0].name, part.sources[-1].name
+                    reason = Errors.S469.format(path=job.path, first=first, last=last, reason=error)
+                    raise SpectralError(reason) from error
                 bar.update(part.size)
                 if not has_room:
+                    if not text.n_words:
+                        raise SpectralError(Errors.S468.format(most=most))
                     return text
     return text
 

@@ -78,9 +78,13 @@ def teach_cli(
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
 
+    from ..pipeline.training_data import find_pretrained
+
     with reported(), interruptible(True, overwrite):
         overrides = parse_config_overrides([f"--{setting}" for setting in changed or ()])
         student = student_config(config, gold, dev, output / "silver", overrides)
+        # not when the teacher has parsed everything
+        find_pretrained(student.interpolate()["paths"].get("pretrained"))
         inputs = {
             "teacher": _pipeline_digest(teacher),
             "texts": [digest_of(path) for path in texts],

@@ -50,13 +50,18 @@ def all_examples(
     return word_examples(read_examples(get_examples, f"{kind}.initialize"))
 
 
-def corpus_examples(nlp: Language | None, name: str, *, parser: str) -> list[Example]:
-    """The examples of a corpus of the pipeline's own config, e.g. "corpora.dev"; none if it has no path."""
+def corpus_examples(
+    nlp: Language | None, name: str, *, parser: str, setting: str = "dev_corpus"
+) -> list[Example]:
+    """The examples of a corpus of the pipeline's own config, e.g. "corpora.dev"; none if it has no path. The
+    setting that names it is for errors."""
     section, _, key = name.partition(".")
     config = nlp.config.interpolate() if nlp is not None else {}
     block = config.get(section, {}).get(key)
     if block is None:
-        raise SpectralError(Errors.S122.format(name=parser, corpus=name))
+        example = f"corpora.{setting.removesuffix('_corpus')}"
+        error = Errors.S122.format(name=parser, corpus=name, setting=setting, example=example)
+        raise SpectralError(error)
     if "path" in block and block["path"] is None:
         return []
     (corpus,) = resolve_dot_names(config, [name])
@@ -82,7 +87,10 @@ def silver_examples(
     """The examples of the corpora that the setting `silver_corpus` lists, but for empty ones. The component
     that asks is for errors."""
     listed = [corpora] if isinstance(corpora, str) else corpora or []
-    found = {corpus: corpus_examples(nlp, corpus, parser=name) for corpus in listed}
+    found = {
+        corpus: corpus_examples(nlp, corpus, parser=name, setting="silver_corpus")
+        for corpus in listed
+    }
     return {corpus: examples for corpus, examples in found.items() if examples}
 
 
@@ -430,4 +438,7 @@ def find_pretrained(path: str | Path | None) -> Pretrained | None:
 
     if not Path(path).is_file():
         raise SpectralError(Errors.S463.format(path=path))
-    return PretrainedEncoder.from_bytes(Path(path).read_bytes())
+    try:
+        return PretrainedEncoder.from_bytes(Path(path).read_bytes())
+    except SpectralError as error:
+        raise SpectralError(Errors.S467.format(path=path, reason=error)) from error

@@ -121,7 +121,7 @@ def test_what_can_not_begin_with_it(few, encoder, tmp_path):
         with_parser(few, network(scan_depth=2), str(encoder))
     damaged = tmp_path / "damaged.bin"
     damaged.write_bytes(encoder.read_bytes()[:-10])
-    with pytest.raises(ValueError, match=r"\[S00"):
+    with pytest.raises(ValueError, match=r"\[S467\].*damaged.bin.*\[S00"):
         with_parser(few, network(), str(damaged))
     step_by_step = {
         "name": "Biaffine.v1",
@@ -157,3 +157,16 @@ def test_failures(place, tmp_path, monkeypatch):
     assert "S205" in failure(text="empty.txt")
     result = command(output="text.txt/encoder.bin")
     assert result.exit_code == 1 and "S004" in result.output
+    assert "S460" in failure("--seed", -1)
+    (place / "tokens.jsonl").write_text('{"tokens": ["A", ""]}\n', "utf8")
+    assert "S469" in failure(text="tokens.jsonl")
+    assert "S468" in failure("--words", 1)
+    assert "S466" in failure("--rate", 1e30, "--batch-size", 100)
+
+
+def test_a_text_is_not_overwritten(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(place)
+    (tmp_path / "one.txt").write_text("The dog barks .\n", "utf8")
+    for text in ("one.txt", "."):
+        assert "S465" in failure(text=tmp_path / text, output=tmp_path / "one.txt")
+    assert (tmp_path / "one.txt").read_text("utf8") == "The dog barks .\n"

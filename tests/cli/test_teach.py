@@ -164,6 +164,14 @@ def test_other_inputs_and_settings_are_told(place, monkeypatch, tmp_path):
     assert "[S647]" in failure(output=out)
     for wrong in ("gold", "dev", "config"):
         assert "[S201]" in failure(output=tmp_path / "new", **{wrong: "nowhere.conllu"})
+    # before the teacher parses
+    for wrong, code in (("nowhere.bin", "S463"), ("gold.conllu", "S467")):
+        given = {
+            "config": ROOT / "configs" / "accurate.cfg",
+            "changed": {"paths.pretrained": wrong},
+        }
+        assert f"[{code}]" in failure(output=tmp_path / "new", **given)
+        assert not (tmp_path / "new").exists()
     for config, code in (("shag.cfg", "S640"), ("tagger.cfg", "S645")):
         path = ROOT / "configs" / config
         assert f"[{code}]" in failure(output=tmp_path / "new", config=path, changed={})

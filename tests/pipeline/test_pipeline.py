@@ -126,12 +126,13 @@ def test_jackknifing_needs_a_spectral_tagger(examples):
         nlp.initialize(lambda: examples(nlp))
 
 
-def test_unknown_development_corpus_is_named(examples):
+def test_unknown_corpora_are_named(examples):
     nlp = spacy.blank("en")
     nlp.add_pipe("spectral_parser")
-    nlp.config["initialize"]["components"]["spectral_parser"] = {"dev_corpus": "corpora.none"}
-    with pytest.raises(ValueError, match=r"\[S122\]"):
-        nlp.initialize(lambda: examples(nlp))
+    for setting in ("dev_corpus", "silver_corpus"):
+        nlp.config["initialize"]["components"]["spectral_parser"] = {setting: "corpora.none"}
+        with pytest.raises(ValueError, match=rf"\[S122\].*setting '{setting}'"):
+            nlp.initialize(lambda: examples(nlp))
 
 
 def test_probabilities_given_a_fixed_head_follow_from_those_without(few):

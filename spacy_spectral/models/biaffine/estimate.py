@@ -33,6 +33,8 @@ from .network import Network
 _WARM_UP = 0.05  # part of the steps in which the rate rises
 # Rows are multiplied with these: `base.linalg.product` need not turn them if they lie column by column.
 _BY_COLUMN = frozenset("WTV")
+# What numpy takes, for `require_settings`.
+SEED = {"seed": ">= 0, < 4294967296"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class NetworkSettings:
         names = ("arc_size", "label_size", "mix_size", "epochs", "batch_size")
         rates = {"rate": "> 0", "dropout": ">= 0, < 1", "word_dropout": ">= 0, < 1"}
         sizes = {"scan_size": "even, >= 2", "scan_depth": ">= 0", **dict.fromkeys(names, ">= 1")}
-        require_settings(Errors.S451, self, **sizes, **rates)
+        require_settings(Errors.S451, self, **sizes, **rates, **SEED)
         if self.max_length < 2:
             raise SpectralError(
                 Errors.S441.format(architecture="Biaffine.v2", value=self.max_length)

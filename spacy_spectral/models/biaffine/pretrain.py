@@ -12,6 +12,7 @@ encoder's other weights, and with embeddings of all words that are frequent in t
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy
@@ -26,6 +27,7 @@ from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Ints, Longs, Tokens
 from .embed import Inputs, TokenNumbers
 from .estimate import (
+    SEED,
     EncoderSizes,
     build_encoder,
     flat_weights,
@@ -41,6 +43,8 @@ from .network import label_loss
 # Words that are rarer have no embedding of their own: once in so many words of the text.
 _RARE = 500_000
 _WORDS_AT_ONCE = 1 << 14
+# Weights are so far from 0 that sums of products of several layers are finite.
+HIGHEST_WEIGHT = 1e6
 # The loss is told as that of the last batches.
 _LAST_BATCHES = 100
 # Told about progress: how many words were read, and the loss of a masked word.
@@ -74,7 +78,7 @@ class PretrainingSettings:
         parts = {"rate": "> 0", "dropout": ">= 0, < 1", "masked": "> 0, < 1"}
         counts = dict.fromkeys(("mix_size", "epochs", "batch_size"), ">= 1")
         sizes = {"scan_size": "even, >= 2", "scan_depth": ">= 1"}
-        require_settings(Errors.S460, self, **sizes, **counts, **parts)
+        require_settings(Errors.S460, self, **sizes, **counts, **parts, **SEED)
 
 
 @dataclass
@@ -140,8 +144,7 @@ class PretrainedEncoder(Stored):
         n_words=Int(low=1),
         loss=Float(low=0.0),
         **TokenNumbers.FIELDS,
-        # so far from 0 that sums of products of several layers are finite
-        weights=Array("float32", "weights", low=-1e6, high=1e6),
+        weights=Array("float32", "weights", low=-HIGHEST_WEIGHT, high=HIGHEST_WEIGHT),
     )
 
     def __init__(
@@ -252,12 +255,24 @@ def pretrain(
             inputs.vectors[chosen] = 0.0
             places = numpy.flatnonzero(chosen)
             loss = _step(encoder, guesses, inputs, places, wanted[places])
+            if not isfinite(loss):
+                # at once, not after hours that teach nothing
+                raise _astray(settings, f"the loss is {loss}")
             losses.append((len(places), loss))
             report(len(tokens), mean_loss())
             return loss
 
-        train([encoder, guesses], starts, settings, step, lambda epoch, loss: None)
+        # what overflows is found by the loss and the weights
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            train([encoder, guesses], starts, settings, step, lambda epoch, loss: None)
+    highest = float(numpy.abs(flat_weights([encoder])).max())
+    if not highest <= HIGHEST_WEIGHT:
+        raise _astray(settings, f"a weight is {highest:.1e}")
     return PretrainedEncoder(lexicon, encoder, settings, text.n_words, mean_loss())
+
+
+def _astray(settings: PretrainingSettings, reason: str) -> SpectralError:
+    return SpectralError(Errors.S466.format(reason=reason, rate=settings.rate))
 
 
 def _step(encoder: Model, guesses: Model, inputs: Inputs, places: Longs, wanted: Ints) -> float:

@@ -36,6 +36,7 @@ from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Ints, Longs, Tokens
 from ..biaffine.embed import TokenNumbers
 from ..biaffine.estimate import (
+    SEED,
     build_encoder,
     flat_weights,
     n_encoder_weights,
@@ -96,7 +97,7 @@ class SpanNetworkSettings:
         names = ("span_size", "mix_size", "epochs", "batch_size", "networks")
         rates = {"rate": "> 0", "dropout": ">= 0, < 1", "word_dropout": ">= 0, < 1"}
         sizes = {"scan_size": "even, >= 2", "scan_depth": ">= 0", **dict.fromkeys(names, ">= 1")}
-        require_settings(Errors.S702, self, **sizes, **rates)
+        require_settings(Errors.S702, self, **sizes, **rates, **SEED)
 
 
 class Spans(NamedTuple):

@@ -252,12 +252,15 @@ class Corpus:
         if labels is not None:
             allowed = {"", *labels}
             tags = [tag if tag in allowed else "" for tag in tags]
-        # a token teaches tags if it has every layer of them that the corpus has at all
-        layers = any(tags), any(pos)
         pairs = list(zip(tags, pos, strict=True))
-        classes = {
-            pair for pair in set(pairs) if any(pair) and (bool(pair[0]), bool(pair[1])) == layers
-        }
+        kinds = [kind for s in sentences for kind in [(s.source, s.corpus > 0)] * len(s.words)]
+        layers = _layers(kinds, pairs)
+        # a token teaches tags if it has every layer of them that its treebank has at all
+        teaching = [
+            pair if any(pair) and (bool(pair[0]), bool(pair[1])) == layers[source] else ("", "")
+            for pair, (source, _) in zip(pairs, kinds, strict=True)
+        ]
+        classes = set(teaching) - {("", "")}
         if not classes:
             raise SpectralError(Errors.S301)
         tag_classes = sorted(classes)
@@ -272,7 +275,7 @@ class Corpus:
             starts=numpy.cumsum([0, *(len(s.words) for s in sentences)], dtype="int32"),
             tag_classes=tag_classes,
             morphs=morph_names,
-            tag_gold=numpy.array([tag_ids.get(pair, -1) for pair in pairs], dtype="int32"),
+            tag_gold=numpy.array([tag_ids.get(pair, -1) for pair in teaching], dtype="int32"),
             morph_gold=numpy.array([morph_ids.get(m, -1) for m in morphs], dtype="int32"),
             lemmas=lemmas,
             sources=names,
@@ -305,6 +308,24 @@ class Corpus:
     def per_token(self, per_sentence: NDArray) -> NDArray:
         """Values of sentences repeated for their tokens."""
         return numpy.repeat(per_sentence, numpy.diff(self.starts))
+
+
+def _layers(
+    kinds: Sequence[tuple[str, bool]], pairs: Sequence[tuple[str, str]]
+) -> dict[str, tuple[bool, bool]]:
+    """By treebank, whether there are fine tags and coarse ones. Gold annotation says it where there is some:
+    silver tags must not keep it from being learnt.
+
+    kinds: Of each token its treebank, and whether its annotation is silver.
+    """
+    found: dict[str, tuple[bool, bool]] = {}
+    # gold annotation comes last
+    for source, is_silver in sorted(set(kinds), key=lambda kind: not kind[1]):
+        own = {p for p, kind in zip(pairs, kinds, strict=True) if kind == (source, is_silver)}
+        has = any(tag for tag, _ in own), any(coarse for _, coarse in own)
+        if source not in found or any(has):
+            found[source] = has
+    return found
 
 
 def dictionary_attributes(keys: NDArray, gold: NDArray, n_keys: int, n_classes: int) -> NDArray:

@@ -38,7 +38,7 @@ from ...base.linalg import product
 from ...trees.interface import Clusters, Vectors
 from ...trees.sentences import Bools, Ints, Longs
 from ..biaffine.embed import Describe, WordNumbers, frequent, mixture
-from ..biaffine.estimate import flat_weights, seeded, set_weights, train
+from ..biaffine.estimate import SEED, flat_weights, seeded, set_weights, train
 from ..biaffine.layers import gated_scan, output_scores
 from ..eigenwords.clusters import clusters_from_bytes, clusters_to_bytes
 from ..eigenwords.vectors import WordVectors
@@ -106,7 +106,7 @@ class NeuralTaggerRecipe:
         names = ("embed_size", "mix_size", "epochs", "batch_size")
         rates = {"rate": "> 0", "dropout": ">= 0, < 1", "word_dropout": ">= 0, < 1"}
         sizes = {"scan_size": "even, >= 2", "scan_depth": ">= 0", **dict.fromkeys(names, ">= 1")}
-        require_settings(Errors.S308, self, **sizes, **rates)
+        require_settings(Errors.S308, self, **sizes, **rates, **SEED)
 
     @property
     def n_epochs(self) -> int:

@@ -205,7 +205,10 @@ def test_one_sentence_is_enough_and_none_is_not():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"scan_size": 3}, {"epochs": 0}, {"rate": 0}, {"dropout": 1.0}, {"word_dropout": -0.1}],
+    [
+        *({"scan_size": 3}, {"epochs": 0}, {"rate": 0}, {"dropout": 1.0}, {"word_dropout": -0.1}),
+        *({"seed": -1}, {"seed": 1 << 32}),
+    ],
 )
 def test_bad_settings(settings):
     with pytest.raises(ValueError, match=r"\[S451\]"):

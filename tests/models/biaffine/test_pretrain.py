@@ -1,6 +1,7 @@
 """The encoder of a network that has learnt from raw text: gradients, what it learns, files, and how networks
 begin with it."""
 
+import re
 from dataclasses import replace
 
 import numpy
@@ -149,9 +150,19 @@ def test_words_without_a_cluster_are_not_guessed():
         learn(text_of(tokens))
 
 
+@pytest.mark.parametrize("rate", [1e6, 1e30, float("inf")])
+def test_a_training_that_goes_astray(rate):
+    """Nothing is given that could not be read again."""
+    with pytest.raises(ValueError, match=rf"\[S466\].*{re.escape(str(rate))}"):
+        learn(text_of(sentences(200)), rate=rate)
+
+
 @pytest.mark.parametrize(
     "settings",
-    [{"scan_size": 3}, {"scan_depth": 0}, {"epochs": 0}, {"rate": 0}, {"masked": 0}, {"masked": 1}],
+    [
+        *({"scan_size": 3}, {"scan_depth": 0}, {"epochs": 0}, {"rate": 0}, {"masked": 0}),
+        *({"masked": 1}, {"seed": -1}, {"seed": 1 << 32}),
+    ],
 )
 def test_bad_settings(settings):
     with pytest.raises(ValueError, match=r"\[S460\]"):

@@ -550,3 +550,23 @@ def test_part_of_a_treebank(shared, name, tags_at_least, morphs_at_least):
     tags, morphs = accuracy(TaggerRecipe().fit(read_conllu(train, 2000)), read_conllu(dev, 1000))
     assert tags > tags_at_least
     assert morphs > morphs_at_least
+
+
+def test_treebanks_may_have_tags_of_other_kinds():
+    """Fine tags alone in one, both kinds in the other: each is learnt from, and silver sentences never keep
+    gold ones from it."""
+    words = ["the", "cat", "sat"]
+    plain = TaggedSentence(words, ["DT", "NN", "VBD"], [""] * 3, [None] * 3, source="mine")
+    both = TaggedSentence(
+        words, ["D", "N", "V"], ["DET", "NOUN", "VERB"], [""] * 3, source="other", corpus=1
+    )
+    for gold, silver in ((plain, both), (both, plain)):
+        sentences = [gold._replace(corpus=0)] * 5 + [silver._replace(corpus=1)] * 5
+        model = TaggerRecipe(2).fit(sentences)
+        for own in (gold, silver):
+            classes = model.like(own.source).tag([words]).classes
+            found = [model.tag_classes[i] for i in classes]
+            assert found == list(zip(own.tags, own.pos, strict=True))
+        # without names, sentences that are like none of the gold ones teach nothing
+        corpus = Corpus.encode([own._replace(source="") for own in sentences])
+        assert (corpus.tag_gold[:15] >= 0).all() and (corpus.tag_gold[15:] == -1).all()

@@ -334,6 +334,8 @@ def test_products_of_unlike_taggers_are_refused(product):
 def test_settings_are_checked():
     with pytest.raises(SpectralError, match="S308"):
         NeuralTaggerRecipe(scan_size=3)
+    with pytest.raises(SpectralError, match=r"S308.*seed = -1"):
+        NeuralTaggerRecipe(seed=-1)
     with pytest.raises(SpectralError, match="S310"):
         build_product_tagger({})
 
