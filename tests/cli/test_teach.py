@@ -219,7 +219,7 @@ def test_a_taught_parser_looks_at_fewer_arcs(place):
     name = "components.spectral_parser.model.parse_threshold"
     for silver, overrides, wanted in (
         (None, {}, 0.01),
-        (place, {}, 0.02),
+        (place, {}, 0.03),
         (place, {name: 0.002}, 0.002),
         (place, {name: 0.05}, 0.05),
         (place, {name: None}, None),
