@@ -349,6 +349,7 @@ class Errors(metaclass=_WithCodes):
         "The lexicon '{path}' has {value!r:.80}. Lookups have the lemma of each form, or a list of its "
         'lemmas: {{"dogs": "dog"}}.'
     )
+    S312 = "Linear models need {bounds}, not {found}. Change the setting of that name."
     S401 = (
         "There is nothing to train the parser on: no token has both a head and a label. Check that "
         "the training data contains dependency trees."

@@ -9,6 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from ...base._linear import build_slots, cut_rows, lay_out, number_keys
+from ...base.errors import Errors, require_settings
 from ...base.files import Array, Format, Record, Size
 from ._classifier import (
     LEARNER,
@@ -298,6 +299,8 @@ def train(
 ) -> LinearClassifier:
     """Learn weights by averaged AdaGrad on the conditional likelihood. The out column of attributes is
     overwritten with decisions; gold classes are -1 where missing. Sentences count as their weights say."""
+    given = {"epochs": epochs, "seed": seed}
+    require_settings(Errors.S312, given, epochs=">= 1", seed=">= 0")
     if weights is None:
         weights = numpy.ones(len(starts) - 1, dtype="float32")
     if index is None:

@@ -47,6 +47,12 @@ def accuracy(tagger, sentences):
     return sum(right) / len(gold), sum(right_morph) / len(gold)
 
 
+@pytest.mark.parametrize("settings", [{"epochs": 0}, {"seed": -1}])
+def test_settings_that_nothing_can_be_learnt_with(settings):
+    with pytest.raises(ValueError, match=f"S312.*{next(iter(settings))} = "):
+        TaggerRecipe(**settings).fit(TRAIN[:5])
+
+
 # ---------------------------------------------------------------- attributes and keys
 
 
