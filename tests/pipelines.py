@@ -8,6 +8,20 @@ TOKENIZER = {"nlp": {"tokenizer": {"@tokenizers": "spacy-spectral.Tokenizer.v1"}
 FROM_RAW_TEXT = ("spectral_senter", "spectral_tagger", "spectral_lemmatizer", "spectral_parser")
 
 
+def hash_embed(width):
+    """The config of a small tok2vec."""
+    return {
+        "@architectures": "spacy.HashEmbedCNN.v2",
+        "width": width,
+        "depth": 1,
+        "embed_size": 300,
+        "window_size": 1,
+        "maxout_pieces": 2,
+        "subword_features": True,
+        "pretrained_vectors": None,
+    }
+
+
 def initialized(nlp, path, *, annotations=("sents",), limit=0):
     """The pipeline, trained on a treebank whose documents have some of their annotations beforehand."""
     corpus = Corpus(path, annotations=annotations, limit=limit)

@@ -443,10 +443,8 @@ class Errors(metaclass=_WithCodes):
         "'spacy spectral eigenwords'."
     )
     S465 = "The output '{path}' is one of the texts, and would overwrite it. Give another file (--output)."
-    S466 = (
-        "The training went astray: {reason}. Train with a lower learning rate than {rate} (--rate)."
-    )
-    S467 = "'{path}' can't be begun with: {reason}"
+    S466 = "The training failed: {reason}. Use a lower learning rate than {rate} (--rate)."
+    S467 = "Can't use '{path}' as a pre-trained encoder: {reason}"
     S468 = (
         "The first sentence of the text has more than {most} words, so nothing is left to learn from. Allow "
         "more words (--words)."
@@ -612,7 +610,7 @@ class Errors(metaclass=_WithCodes):
     )
     S643 = "The setting '{setting}' of spacy-spectral.Silver.v1 must be {bounds}, not {value}."
     S644 = (
-        "{component} has not learnt from a treebank '{source}', so it can't go by its conventions. Set "
+        "{component} has not learnt from a treebank '{source}', so it can't follow its conventions. Set "
         "'source' of {component} to one of those that it knows ({known}), or to null."
     )
     S645 = "{path}: the config has no spectral_parser that could be taught. Use e.g. configs/pipeline.cfg."

@@ -9,7 +9,7 @@ from spacy.cli._util import app
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
-from pipelines import from_raw_text
+from pipelines import from_raw_text, hash_embed
 from spacy_spectral.models.biaffine.pretrain import PretrainedEncoder
 from spacy_spectral.readers import Corpus
 from spacy_spectral.treebank.documents import read_docs
@@ -125,12 +125,8 @@ def test_what_can_not_begin_with_it(few, encoder, tmp_path):
         with_parser(few, network(), str(damaged))
     step_by_step = {
         "name": "Biaffine.v1",
-        "tok2vec": {
-            "@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 8,
-            "depth": 1, "embed_size": 100, "window_size": 1, "maxout_pieces": 2,
-            "subword_features": True,
-        },
-    }  # fmt: skip
+        "tok2vec": hash_embed(8),
+    }
     with pytest.raises(ValueError, match=r"S444.*pretrained"):
         with_parser(few, step_by_step, str(encoder))
 

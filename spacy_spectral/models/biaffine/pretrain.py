@@ -262,7 +262,7 @@ def pretrain(
             loss = _step(encoder, guesses, inputs, places, wanted[places])
             if not isfinite(loss):
                 # at once, not after hours that teach nothing
-                raise _astray(settings, f"the loss is {loss}")
+                raise _failure(settings, f"the loss is {loss}")
             losses.append((len(places), loss))
             report(len(tokens), mean_loss())
             return loss
@@ -272,11 +272,11 @@ def pretrain(
             train([encoder, guesses], starts, settings, step, lambda epoch, loss: None)
     highest = float(numpy.abs(flat_weights([encoder])).max())
     if not highest <= HIGHEST_WEIGHT:
-        raise _astray(settings, f"a weight is {highest:.1e}")
+        raise _failure(settings, f"a weight is {highest:.1e}")
     return PretrainedEncoder(lexicon, encoder, settings, text.n_words, mean_loss())
 
 
-def _astray(settings: PretrainingSettings, reason: str) -> SpectralError:
+def _failure(settings: PretrainingSettings, reason: str) -> SpectralError:
     return SpectralError(Errors.S466.format(reason=reason, rate=settings.rate))
 
 

@@ -112,9 +112,12 @@ class SourceTagger(Stored):
         require_known({name}, self.sources, "spectral_tagger")
         if name == self.source:
             return self
-        if name not in self._others:
-            self._others = {**self._others, name: self._like(name)}
-        return self._others[name]
+        found = self._others.get(name)
+        if found is None:
+            found = self._like(name)
+            # replaced as a whole: other threads may look or add at the same time
+            self._others = {**self._others, name: found}
+        return found
 
     def _like(self: "Tagger", source: str) -> "Tagger":
         """A copy that tags like a treebank that it knows."""

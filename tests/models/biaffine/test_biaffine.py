@@ -15,6 +15,7 @@ from thinc.api import Adam
 from typer.testing import CliRunner
 
 from brute_force import marginals, projective_trees
+from pipelines import hash_embed
 from spacy_spectral.cli.evaluate import evaluate
 from spacy_spectral.pipeline.parser import StepwiseLearner
 from spacy_spectral.trees.interface import NEUTRAL
@@ -22,16 +23,7 @@ from spacy_spectral.trees.posterior import allowed_arcs, arc_posterior, tree_los
 from spacy_spectral.trees.pseudoprojective import Inventory
 from spacy_spectral.trees.sentences import MISSING
 
-EMBED = {
-    "@architectures": "spacy.HashEmbedCNN.v2",
-    "width": 48,
-    "depth": 1,
-    "embed_size": 300,
-    "window_size": 1,
-    "maxout_pieces": 2,
-    "subword_features": True,
-    "pretrained_vectors": None,
-}
+EMBED = hash_embed(48)
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 48, "upstream": "*"}
 
 

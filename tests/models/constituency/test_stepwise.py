@@ -22,6 +22,7 @@ import spacy_spectral.cli  # noqa: F401 (adds the commands)
 from constituency_toy import TREES, binary_brackets
 from device import DeviceArray, moved
 from gradients import check_gradients, nodes_of
+from pipelines import hash_embed
 from spacy_spectral.models.constituency import model as parser_model
 from spacy_spectral.models.constituency.architecture import stepwise_layers
 from spacy_spectral.models.constituency.model import ConstituencyModel
@@ -31,16 +32,7 @@ from spacy_spectral.models.constituency.trees import constituents
 from spacy_spectral.pipeline.constituency import _batch, _sentences, _teaching
 from spacy_spectral.pipeline.constituents import gold_docs, stored_trees
 
-EMBED = {
-    "@architectures": "spacy.HashEmbedCNN.v2",
-    "width": 48,
-    "depth": 1,
-    "embed_size": 300,
-    "window_size": 1,
-    "maxout_pieces": 2,
-    "subword_features": True,
-    "pretrained_vectors": None,
-}
+EMBED = hash_embed(48)
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 48, "upstream": "*"}
 TINY = {"scan_size": 6, "scan_depth": 1, "span_size": 5}
 TEXT = "The old dog saw a man in the garden ."

@@ -9,19 +9,11 @@ from thinc.api import Adam
 from typer.testing import CliRunner
 
 import spacy_spectral.cli  # noqa: F401 (adds the commands)
+from pipelines import hash_embed
 from spacy_spectral.base.learnt import Learnt
 from spacy_spectral.models.product.parser import ProductParser
 
-TOK2VEC = {
-    "@architectures": "spacy.HashEmbedCNN.v2",
-    "width": 32,
-    "depth": 1,
-    "embed_size": 300,
-    "window_size": 1,
-    "maxout_pieces": 2,
-    "subword_features": True,
-    "pretrained_vectors": None,
-}
+TOK2VEC = hash_embed(32)
 NETWORK = {
     "@architectures": "spacy-spectral.Biaffine.v1",
     "tok2vec": TOK2VEC,
